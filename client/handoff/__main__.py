@@ -1,0 +1,5 @@
+import sys
+
+from handoff.fast import main
+
+main("handoff", sys.argv[1:])

@@ -1,0 +1,112 @@
+"""The whole command line: argparse, one file a command in commands/."""
+
+import argparse
+import importlib
+import sys
+
+from handoff import __version__, fast
+from handoff.errors import EXIT_FAILED, EXIT_USAGE, HandoffError
+
+COMMANDS = (
+    "status",
+    "show",
+    "save",
+    "inject",
+    "sessions",
+    "watch",
+    "pause",
+    "unpause",
+    "logs",
+    "up",
+    "down",
+    "restart",
+    "doctor",
+)
+EXIT_CODES = (
+    "exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running, 4 a choice is needed, "
+    "5 not fresh, 6 versions differ, 7 already running"
+)
+
+
+def main(name: str, argv: list[str]) -> int:
+    """Run one command and return its exit code; a person never sees a traceback."""
+    try:
+        arguments = _parser(name, argv).parse_args(argv)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
+    try:
+        return int(arguments.run(arguments))
+    except HandoffError as problem:
+        sys.stderr.write(f"handoff: {problem}\n")
+        return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except OSError as problem:
+        sys.stderr.write(f"handoff: {problem}\n")
+        return EXIT_FAILED
+
+
+def _parser(name: str, argv: list[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=name,
+        description="The client of handoffd, which keeps the handoff of every project current.",
+        epilog=f"Example: {name} save -m 'half way through the parser'\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"handoff {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in fast.FLOW_COMMANDS if name == "flow" else COMMANDS:
+        module = importlib.import_module(f"handoff.commands.{command}")
+        sub = subparsers.add_parser(
+            command,
+            help=module.HELP,
+            description=module.HELP[0].upper() + module.HELP[1:] + ".",
+            epilog=f"Example: {module.EXAMPLE.replace('handoff', name, 1)}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.arguments(sub)
+        sub.set_defaults(run=module.run)
+    return parser
+
+
+def show_offline(params: dict) -> tuple:  # type: ignore[type-arg]
+    """Show what is on disk, saying that it may be old."""
+    import os
+
+    from handoff import local
+
+    render = params["render"]
+    start = os.path.join(params["cwd"], os.path.expanduser(params.get("project") or "."))
+    text = local.daemon_code().show_text(
+        start, columns=render["columns"], colour=render["colour"], as_json=render["json"]
+    )
+    note = "handoffd is not running: this is what is on disk. Start it with: handoff up\n"
+    if text is None:
+        return EXIT_FAILED, "", f"There is no handoff of {start} on disk.\n{note}"
+    return 0, text, note
+
+
+def hot(command: str, arguments: argparse.Namespace) -> int:
+    """Run a command whose answer the daemon renders."""
+    params = {
+        "protocol": fast.wire.PROTOCOL,
+        "cwd": fast.working_directory(),
+        "render": fast.rendering(getattr(arguments, "json", False)),
+    }
+    for name, value in vars(arguments).items():
+        if name not in ("json", "run") and value is not None:
+            params[name] = value
+    code, out, err = fast.run(command, params)
+    sys.stdout.write(out)
+    sys.stderr.write(err)
+    return int(code)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON for a program")
+
+
+def add_project(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("project", nargs="?", metavar="PROJECT", help=text)

@@ -1,0 +1,60 @@
+"""A connection to the daemon, for Python programs.
+
+    from handoff import Client
+    Client().call("show", cwd="/home/me/project")["data"]
+"""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from handoff import __version__, fast, wire
+from handoff.errors import HandoffError, NotRunningError, VersionsDifferError
+
+
+class Client:
+    """Talks to the daemon of this user; each call is one connection."""
+
+    def __init__(self, timeout_seconds: float = 10.0) -> None:
+        self.timeout_seconds = timeout_seconds
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Return the result of a method, or raise a HandoffError that says what to do."""
+        params["protocol"] = wire.PROTOCOL
+        try:
+            reply = fast.call(method, params, self.timeout_seconds)
+        except fast.Unreachable as reason:
+            raise NotRunningError(str(reason)) from None
+        return _result(reply)
+
+    def watch(self, **params: Any) -> Iterator[dict[str, Any]]:
+        """Yield the daemon's answer, then every change, for as long as both live."""
+        try:
+            connection = fast.connect(time.monotonic() + self.timeout_seconds)
+        except fast.Unreachable as reason:
+            raise NotRunningError(str(reason)) from None
+        with socket.socket(fileno=connection.detach()) as stream:
+            stream.settimeout(None)
+            stream.sendall(wire.request("watch", {**params, "protocol": wire.PROTOCOL}))
+            with stream.makefile("rb") as lines:
+                for line in lines:
+                    frame = json.loads(line)
+                    yield frame["params"] if "method" in frame else _result(frame)
+
+
+def _result(reply: dict[str, Any]) -> dict[str, Any]:
+    if "error" in reply:
+        data = reply["error"].get("data") or {}
+        error = HandoffError(reply["error"]["message"], data.get("hint", ""))
+        error.exit_code = data.get("exit", error.exit_code)
+        raise error
+    result: dict[str, Any] = reply["result"]
+    if result.get("protocol") != wire.PROTOCOL:
+        raise VersionsDifferError(
+            f"This client is {__version__} (protocol {wire.PROTOCOL}), the daemon is "
+            f"{result.get('version')} (protocol {result.get('protocol')}).",
+            "Run: handoff restart",
+        )
+    return result

@@ -1,0 +1,19 @@
+import argparse
+
+from handoff import service
+from handoff.errors import NotRunningError
+
+HELP = "end the daemon in good order"
+EXAMPLE = "handoff down"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(_given: argparse.Namespace) -> int:
+    pid = service.stop()
+    if pid is None:
+        raise NotRunningError
+    print(f"handoffd (process {pid}) has ended.")
+    return 0

@@ -1,0 +1,31 @@
+import argparse
+import os
+import shutil
+import sys
+from collections import deque
+
+from handoff import service
+from handoff.errors import HandoffError
+
+HELP = "the daemon's log"
+EXAMPLE = "handoff logs -n 50"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--lines", type=int, default=100, metavar="N", help="default: 100")
+
+
+def run(given: argparse.Namespace) -> int:
+    journal = shutil.which("journalctl")
+    if journal and service.has_systemd_unit():
+        sys.stdout.flush()
+        words = ["--user", "-u", service.UNIT, "-n", str(given.lines), "--no-pager"]
+        os.execv(journal, [journal, *words])  # noqa: S606  fixed words
+    try:
+        with open(service.log_file(), encoding="utf-8", errors="replace") as stream:
+            sys.stdout.writelines(deque(stream, maxlen=max(given.lines, 1)))
+    except FileNotFoundError:
+        raise HandoffError(
+            f"There is no log at {service.log_file()}.", "A daemon that `handoff up` starts makes it."
+        ) from None
+    return 0

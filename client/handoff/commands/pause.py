@@ -1,0 +1,15 @@
+import argparse
+
+from handoff.cli import add_json, add_project, hot
+
+HELP = "learn nothing from now on: of one project, or of everything"
+EXAMPLE = "handoff pause .        (and `handoff unpause .` to go on)"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_project(parser, "a directory of the project (default: everything)")
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    return hot("pause", given)

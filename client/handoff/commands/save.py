@@ -1,0 +1,45 @@
+import argparse
+import json
+import sys
+
+from handoff import fast, local
+from handoff.cli import add_json
+from handoff.client import Client
+from handoff.errors import NotRunningError
+
+HELP = "write what you are doing into handoff.yaml; it stands until you say something else"
+EXAMPLE = "handoff save -m 'debugging token expiry' --hypothesis 'off by one in auth.py'"
+STATUSES = ("in_progress", "completed", "blocked")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-m", "--message", metavar="TEXT", help="sets now, and goal if there is none")
+    parser.add_argument("--goal", metavar="TEXT", help="what you want to reach")
+    parser.add_argument("--now", metavar="TEXT", help="what you are doing")
+    parser.add_argument("--hypothesis", metavar="TEXT", help="your working theory")
+    parser.add_argument("--outcome", metavar="TEXT", help="what became of it")
+    parser.add_argument("--status", choices=STATUSES)
+    parser.add_argument("-t", "--tag", action="append", default=[], metavar="TAG", help="repeatable")
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    fields = ("message", "goal", "now", "hypothesis", "outcome", "status")
+    values = {name: getattr(given, name) for name in fields}
+    cwd = fast.working_directory()
+    note = ""
+    try:
+        told = {name: value for name, value in values.items() if value is not None}
+        result = Client().call("save", cwd=cwd, tags=given.tag, **told)
+        data = result["data"]
+        note = "".join(f"warning: {item['text']}\n" for item in result["warnings"])
+    except NotRunningError:
+        data = local.daemon_code().save(cwd, values, given.tag)
+        note = "handoffd is not running; saved without it.\n"
+    if given.json:
+        print(json.dumps(data, ensure_ascii=False, indent=2))
+    else:
+        masked = f"{data['redacted']} secrets were masked.\n" if data["redacted"] else ""
+        print(f"Saved {data['path']}\n{masked}now: {data['document']['now']}")
+    sys.stderr.write(note)
+    return 0

@@ -1,0 +1,16 @@
+import argparse
+
+from handoff.cli import add_json, add_project, hot
+
+HELP = "the sessions of a project, or of all, most recent first"
+EXAMPLE = "handoff sessions . --limit 5"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_project(parser, "a directory of the project (default: every project)")
+    parser.add_argument("--limit", type=int, metavar="N", help="how many (default: 20)")
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    return hot("sessions", given)

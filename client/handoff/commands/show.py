@@ -1,0 +1,15 @@
+import argparse
+
+from handoff.cli import add_json, add_project, hot
+
+HELP = "the state of a project: goal, now, files, branch, live sessions"
+EXAMPLE = "handoff show ~/code/shop"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_project(parser, "a directory of the project (default: this one)")
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    return hot("show", given)

@@ -1,0 +1,15 @@
+import argparse
+
+from handoff.cli import add_json, add_project, hot
+
+HELP = "learn again; what was written during the pause stays unknown"
+EXAMPLE = "handoff unpause"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_project(parser, "a directory of the project (default: end every pause)")
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    return hot("unpause", given)

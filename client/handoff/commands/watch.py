@@ -1,0 +1,32 @@
+import argparse
+import json
+import time
+
+from handoff import fast
+from handoff.cli import add_json, add_project
+from handoff.client import Client
+
+HELP = "follow the changes of a project, or of all, as they happen"
+EXAMPLE = "handoff watch ."
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_project(parser, "a directory of the project (default: every project)")
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    params = {"cwd": fast.working_directory()}
+    if given.project:
+        params["project"] = given.project
+    changes = Client().watch(**params)
+    watching = next(changes)["data"]["watching"]
+    if not given.json:
+        print(f"Watching {'every project' if watching == '*' else watching}. Ctrl-C ends it.", flush=True)
+    for change in changes:
+        if given.json:
+            print(json.dumps(change, ensure_ascii=False), flush=True)
+        else:
+            document = change["document"]
+            print(f"{time.strftime('%H:%M:%S')}  {change['project']}  {document['now']}", flush=True)
+    return 0

@@ -1,0 +1,51 @@
+"""What can go wrong, in words a person can act on. No imports: everybody loads this."""
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOT_RUNNING = 3
+EXIT_CHOICE = 4
+EXIT_NOT_FRESH = 5
+EXIT_VERSIONS_DIFFER = 6
+EXIT_ALREADY_RUNNING = 7
+
+
+class HandoffError(Exception):
+    """An error with a title, a remedy and an exit code."""
+
+    exit_code = EXIT_FAILED
+
+    def __init__(self, title: str, hint: str = "") -> None:
+        super().__init__(title)
+        self.title = title
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{self.hint}" if self.hint else self.title
+
+
+class UsageError(HandoffError):
+    exit_code = EXIT_USAGE
+
+
+class NotRunningError(HandoffError):
+    exit_code = EXIT_NOT_RUNNING
+
+    def __init__(self, title: str = "handoffd is not running.") -> None:
+        super().__init__(title, "Start it with: handoff up")
+
+
+class VersionsDifferError(HandoffError):
+    exit_code = EXIT_VERSIONS_DIFFER
+
+
+class AlreadyRunningError(HandoffError):
+    exit_code = EXIT_ALREADY_RUNNING
+
+
+class UnsafePathError(HandoffError):
+    """A path we would have to write through is not what it seems."""
+
+
+class HandoffValidationError(HandoffError, ValueError):
+    """A checkpoint without what it must have."""

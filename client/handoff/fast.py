@@ -1,0 +1,255 @@
+"""The hot path: argv -> one frame -> print.
+
+It imports neither os nor json, and nothing of the directory it runs in: a hook of
+the editor pays one interpreter start. Whatever it does not know goes to cli.py.
+"""
+
+import posix
+import sys
+import time
+
+from handoff import paths, wire
+from handoff.errors import EXIT_FAILED, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFER
+
+# command -> the most positional arguments it takes
+HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0}
+LEVELS = ("L0", "L1", "L2", "L3")
+HOOK_BUDGET_SECONDS = 0.1
+REPLY_SECONDS = 10.0
+HOOK_INPUT_MAX_BYTES = 512 << 10
+FLOW_COMMANDS = ("save", "inject")
+
+
+class Unreachable(Exception):  # noqa: N818  a state of the world, not of the program
+    pass
+
+
+def main(name: str, argv: list[str]) -> None:
+    command = argv[0] if argv else ""
+    if name == "flow" and command not in (*FLOW_COMMANDS, "", "-h", "--help"):
+        _leave(2, "", f"flow: only {' and '.join(FLOW_COMMANDS)}; all the rest is `handoff`.\n")
+    params = parse(command, argv[1:])
+    if params is None:
+        from handoff.cli import main as slow_main
+
+        _leave(slow_main(name, argv))
+        return
+    if command == "inject":
+        _leave(0, *_inject(params))
+    _leave(*run(command, params))
+
+
+def parse(command: str, arguments: list[str]) -> dict | None:  # type: ignore[type-arg]
+    """Return the parameters of a hot command, or None for what argparse should see."""
+    if command not in HOT_COMMANDS:
+        return None
+    params: dict = {"protocol": wire.PROTOCOL}  # type: ignore[type-arg]
+    as_json = False
+    positional = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--json" and command != "inject":
+            as_json = True
+        elif argument == "--save-state" and command == "inject":
+            params["save_state"] = True
+        elif argument == "--level" and command == "inject":
+            params["level"] = next(rest, "")
+        elif argument.startswith("-") or not argument:
+            return None
+        else:
+            positional.append(argument)
+    if len(positional) > HOT_COMMANDS[command] or params.get("level", "L1") not in LEVELS:
+        return None
+    if positional:
+        params["project"] = positional[0]
+    params["cwd"] = working_directory()
+    params["render"] = rendering(as_json)
+    return params
+
+
+def working_directory() -> str:
+    try:
+        return posix.getcwd()
+    except OSError:
+        return "/"  # the directory was deleted under us
+
+
+def rendering(as_json: bool) -> dict:  # type: ignore[type-arg]
+    """Tell the daemon what this terminal can show."""
+    columns, colour = 80, False
+    if posix.isatty(1):
+        colour = not paths.variable("NO_COLOR") and paths.variable("TERM") != "dumb"
+        try:
+            columns = posix.get_terminal_size(1).columns or 80
+        except OSError:
+            columns = 80
+    return {"columns": columns, "colour": colour, "json": as_json}
+
+
+def run(command: str, params: dict) -> tuple:  # type: ignore[type-arg]
+    """Ask the daemon; return exit code, standard output and standard error."""
+    try:
+        reply = call(command, params, REPLY_SECONDS)
+    except Unreachable as reason:
+        if command == "show":
+            from handoff.cli import show_offline
+
+            return show_offline(params)  # type: ignore[no-any-return]
+        return EXIT_NOT_RUNNING, "", f"{reason}\nStart it with: handoff up\n"
+    return outcome(reply)
+
+
+def outcome(reply: dict) -> tuple:  # type: ignore[type-arg]
+    error = reply.get("error")
+    if error:
+        data = error.get("data") or {}
+        hint = data.get("hint")
+        text = f"handoff: {error.get('message')}\n" + (f"{hint}\n" if hint else "")
+        return data.get("exit", EXIT_FAILED), "", text
+    result = reply.get("result") or {}
+    if result.get("protocol") != wire.PROTOCOL:
+        return EXIT_VERSIONS_DIFFER, "", versions_differ(result)
+    return result.get("exit", 0), result.get("text", ""), ""
+
+
+def versions_differ(result: dict) -> str:  # type: ignore[type-arg]
+    from handoff import __version__
+
+    return (
+        f"handoff: this client is {__version__} (protocol {wire.PROTOCOL}), the daemon is "
+        f"{result.get('version')} (protocol {result.get('protocol')}): run `handoff restart`.\n"
+    )
+
+
+def call(method: str, params: dict, seconds: float) -> dict:  # type: ignore[type-arg]
+    """Send one request and wait for its reply, no longer than the budget."""
+    deadline = time.monotonic() + seconds
+    connection = connect(deadline)
+    try:
+        connection.sendall(wire.request(method, params))
+        parts = []
+        while True:
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = connection.recv(1 << 16)
+            if not part:
+                raise Unreachable("handoffd closed the connection.")
+            parts.append(part)
+            if part.endswith(b"\n"):
+                return wire.decode(b"".join(parts))  # type: ignore[no-any-return]
+    except OSError as problem:
+        raise Unreachable(f"handoffd does not answer ({problem}).") from None
+    finally:
+        connection.close()
+
+
+def connect(deadline: float):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    """Connect to the first socket that answers."""
+    import _socket
+
+    for path in paths.socket_candidates():
+        while True:
+            connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            try:
+                connection.connect(path.encode("utf-8", "surrogateescape"))
+            except BlockingIOError:
+                # A full backlog is EAGAIN on a Unix socket: the daemon lives, it is busy.
+                connection.close()
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.002)
+            except OSError:
+                connection.close()
+                break
+            else:
+                return connection
+    raise Unreachable("handoffd is not running.")
+
+
+def _inject(params: dict) -> tuple:  # type: ignore[type-arg]
+    """Answer a hook: within the budget or from disk, and never as a failure."""
+    try:
+        hook = hook_input()
+        params["hook"] = hook
+        params["environment"] = {
+            name: paths.variable(name) for name in ("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID")
+        }
+        try:
+            return outcome(call("inject", params, HOOK_BUDGET_SECONDS))[1:]
+        except Unreachable:
+            return _inject_from_disk(params, hook)
+    except Exception as problem:  # noqa: BLE001  a hook never fails the program it serves
+        return "", f"handoff inject: {problem}\n"
+
+
+def _inject_from_disk(params: dict, hook: str) -> tuple:  # type: ignore[type-arg]
+    start = paths.variable("CLAUDE_PROJECT_DIR") or hook_directory(hook) or params["cwd"]
+    if not params.get("save_state") and params.get("level", "L1") == "L1":
+        brief = read_brief(paths.project_root(start))
+        if brief is not None:
+            return brief, ""
+    from handoff import local
+
+    code = local.daemon_code()
+    if params.get("save_state"):
+        code.save_state(start)
+        return "", ""
+    return code.inject_text(start, params.get("level", "L1")), ""
+
+
+def read_brief(root: str) -> str | None:
+    """Return the rendered brief, unless the checkpoint has changed since."""
+    try:
+        handle = posix.open(paths.brief_file(root), posix.O_RDONLY | posix.O_NOFOLLOW)
+        try:
+            text = posix.read(handle, 1 << 16).decode("utf-8", "replace")
+        finally:
+            posix.close(handle)
+    except OSError:
+        return None
+    head, _, body = text.partition("\n")
+    return body if head == f"{root}\t{paths.checkpoint_stamp(root)}" else None
+
+
+def hook_directory(hook: str) -> str:
+    try:
+        found = wire.decode(hook.encode()).get("cwd", "")
+    except Exception:  # noqa: BLE001  whatever came on stdin, it was no hook's JSON
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def hook_input() -> str:
+    """Read the hook's JSON from stdin, if something is there, without ever waiting long."""
+    kind = posix.fstat(0).st_mode & 0o170000
+    if kind not in (0o010000, 0o140000, 0o100000):  # a pipe, a socket or a file
+        return ""
+    import select
+
+    parts: list[bytes] = []
+    size = 0
+    deadline = time.monotonic() + HOOK_BUDGET_SECONDS
+    while size < HOOK_INPUT_MAX_BYTES:
+        ready = select.select([0], [], [], max(deadline - time.monotonic(), 0))[0]
+        part = posix.read(0, 1 << 16) if ready else b""
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+        if part.endswith(b"}\n"):
+            break
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def _leave(code: int, out: str = "", err: str = "") -> None:
+    """Print and end without the interpreter's own farewell."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for handle, text in ((1, out), (2, err)):
+        data = text.encode("utf-8", "replace")
+        try:
+            while data:
+                data = data[posix.write(handle, data) :]
+        except OSError:
+            pass
+    posix._exit(code)  # noqa: SLF001  the public name in os would cost the import of os

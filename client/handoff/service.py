@@ -1,0 +1,133 @@
+"""Starting and stopping the daemon: by the installed unit, else as a background process."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from handoff import paths
+from handoff.client import Client
+from handoff.errors import HandoffError, NotRunningError
+
+UNIT = "handoffd.service"
+LABEL = "dev.handoffd"
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+
+
+def running() -> int | None:
+    """Return the process of the daemon that answers, or None."""
+    try:
+        return int(Client(2.0).call("status")["data"]["pid"])
+    except NotRunningError:
+        return None
+
+
+def log_file() -> str:
+    return f"{paths.state_dir()}/handoffd.log"
+
+
+def has_systemd_unit() -> bool:
+    return _succeeds("systemctl", "--user", "cat", UNIT)
+
+
+def has_launchd_agent() -> bool:
+    return sys.platform == "darwin" and _succeeds("launchctl", "print", f"gui/{os.getuid()}/{LABEL}")
+
+
+def _succeeds(program: str, *arguments: str) -> bool:
+    found = shutil.which(program)
+    if found is None:
+        return False
+    try:
+        done = subprocess.run(  # noqa: S603  fixed words
+            [found, *arguments], capture_output=True, timeout=10, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def start() -> int:
+    """Start the daemon once, however many ask at the same time; return its process."""
+    os.makedirs(paths.state_dir(), mode=0o700, exist_ok=True)
+    handle = os.open(f"{paths.state_dir()}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        pid = running()
+        if pid is not None:
+            return pid
+        if has_systemd_unit():
+            _manage("systemctl", "--user", "start", UNIT)
+        elif has_launchd_agent():
+            _manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
+        else:
+            _spawn()
+        return _wait_until_up()
+    finally:
+        os.close(handle)
+
+
+def _manage(*words: str) -> None:
+    if not _succeeds(*words):
+        raise HandoffError(f"`{' '.join(words)}` failed.", "See: handoff logs")
+
+
+def _spawn() -> None:
+    """Start a background process that outlives us and holds none of our descriptors."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    subprocess.Popen(  # noqa: S603  our own interpreter and module
+        [sys.executable, "-P", "-m", "handoffd", "run", "--log-file", log_file()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def _wait_until_up() -> int:
+    pid = _wait(running, START_SECONDS)
+    if pid is None:
+        raise HandoffError(
+            f"handoffd did not answer within {START_SECONDS:g} s.", "See: handoff logs"
+        )
+    return pid
+
+
+def stop() -> int | None:
+    """End the daemon and wait until it is gone; return the process it was."""
+    pid = running()
+    if pid is None:
+        return None
+    if _succeeds("systemctl", "--user", "is-active", "--quiet", UNIT):
+        _manage("systemctl", "--user", "stop", UNIT)
+    else:
+        Client().call("down")
+    if _wait(lambda: None if _is_alive(pid) else pid, STOP_SECONDS) is None:
+        raise HandoffError(f"handoffd (process {pid}) does not end.", f"End it with: kill -9 {pid}")
+    return pid
+
+
+def _wait(condition: Callable[[], int | None], seconds: float) -> int | None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found is not None:
+            return found
+        time.sleep(0.05)
+    return None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,54 @@
+"""The frames both sides exchange: JSON-RPC 2.0, one object a line, UTF-8.
+
+docs/protocol.md describes the methods. The hot path loads this: C modules only.
+"""
+
+import _json
+
+PROTOCOL = 1
+REQUEST_MAX_BYTES = 1 << 20
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+COMMAND_FAILED = -32000
+
+
+class _ScannerContext:
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+    memo: dict = {}  # type: ignore[type-arg]  # noqa: RUF012
+
+
+_scan = _json.make_scanner(_ScannerContext())  # type: ignore[attr-defined]
+
+
+def decode(line):  # type: ignore[no-untyped-def]
+    """Parse one frame that our own daemon sent; the package json would cost a second floor."""
+    return _scan(line.decode("utf-8", "replace"), 0)[0]
+
+
+def encode(value) -> str:  # type: ignore[no-untyped-def]
+    """Write plain values as compact JSON."""
+    if value is None:
+        return "null"
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _json.encode_basestring_ascii(value)  # type: ignore[attr-defined,no-any-return]
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{encode(k)}:{encode(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(encode, value)) + "]"
+    return repr(value)
+
+
+def request(method, params, request_id=1) -> bytes:  # type: ignore[no-untyped-def]
+    frame = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+    return encode(frame).encode() + b"\n"

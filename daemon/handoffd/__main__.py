@@ -1,0 +1,53 @@
+"""The daemon's command line: `handoffd run` for service managers."""
+
+import argparse
+import sys
+
+from handoff import __version__, paths
+from handoff.errors import EXIT_FAILED, HandoffError
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--client"]:
+        # The client's wrapper could not find its own interpreter and borrows ours.
+        from handoff.fast import main as client_main  # noqa: PLC0415
+
+        client_main(sys.argv[2], sys.argv[3:])
+        return
+    sys.exit(_run(_parser().parse_args()))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="handoffd",
+        description="Keeps the handoff of every Claude Code project current.",
+        epilog="Example: handoffd run        (people use `handoff up` and `handoff status`)",
+    )
+    parser.add_argument("--version", action="version", version=f"handoffd {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "run",
+        help="run in the foreground, for a service manager",
+        epilog="Example: handoffd run --config ~/.config/handoffd/config.toml",
+    )
+    run.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
+    run.add_argument("--log-file", help="log there instead of to stderr; kept below 2 MB")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from handoffd.app import run  # noqa: PLC0415  --help needs none of it
+
+    try:
+        run(arguments.config, arguments.log_file)
+    except HandoffError as problem:
+        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
+        return problem.exit_code
+    except OSError as problem:
+        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    main()

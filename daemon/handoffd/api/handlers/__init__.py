@@ -1,0 +1,1 @@
+"""One file a method, named as the client's command."""

@@ -1,0 +1,39 @@
+"""pause: from now on nothing is learned, of one project or of everything."""
+
+from typing import Any
+
+from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.resolve import named_project
+from handoffd.api.text import Style
+from handoffd.parts import Parts
+from handoffd.store.core import EVERYTHING
+
+
+async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
+    project = named_project(parts, params) if params.project else None
+    scope = project.id if project else EVERYTHING
+    await parts.lookout.rescan()
+    already = scope in parts.gate.paused_scopes()
+    if not already:
+        sizes = parts.intake.sizes(project.id if project else None)
+        parts.gate.pause(scope, sizes)
+    return Reply({"paused": project.root.path if project else "*", "already": already})
+
+
+def render(data: dict[str, Any], _style: Style) -> str:
+    what = "Everything" if data["paused"] == "*" else data["paused"]
+    end = "handoff unpause" if data["paused"] == "*" else "handoff unpause ."
+    return (
+        f"{what} is paused{' already' if data['already'] else ''}: what is written now will never "
+        f"be read.\nGo on with: {end}\n"
+    )
+
+
+METHOD = Method(
+    "pause",
+    InProject,
+    handle,
+    render,
+    "Learn nothing from now on, of `project` or, when none is named, of everything.",
+    {"paused": "`*`, or the project's root", "already": "whether it was paused before"},
+)

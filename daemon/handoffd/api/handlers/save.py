@@ -1,0 +1,45 @@
+"""save: a person's own words, kept until a session states others."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.resolve import named_project
+from handoffd.api.text import Style
+from handoffd.parts import Parts
+
+
+class SaveParams(InProject):
+    message: str | None = Field(default=None, description="sets now, and goal when there is none")
+    goal: str | None = None
+    now: str | None = None
+    hypothesis: str | None = None
+    outcome: str | None = None
+    status: Literal["in_progress", "completed", "blocked"] | None = None
+    tags: list[str] = Field(default=[], description="kept under `tags`", max_length=50)
+
+
+async def handle(parts: Parts, params: SaveParams, _send: Send) -> Reply:
+    project = named_project(parts, params)
+    given = params.model_dump(include={"message", "goal", "now", "hypothesis", "outcome", "status"})
+    path, document, masked = await parts.board.save(project, given, params.tags)
+    return Reply({"path": path, "document": document, "redacted": masked})
+
+
+def render(data: dict[str, Any], style: Style) -> str:
+    lines = [f"Saved {data['path']}"]
+    if data["redacted"]:
+        lines.append(f"{data['redacted']} secrets were masked.")
+    lines.append(style.dim(f"now: {data['document']['now']}"))
+    return "\n".join(lines) + "\n"
+
+
+METHOD = Method(
+    "save",
+    SaveParams,
+    handle,
+    render,
+    "Set values of the checkpoint and write it at once; what is not given stays.",
+    {"path": "the file", "document": "what it says now", "redacted": "how many secrets were masked"},
+)

@@ -1,0 +1,67 @@
+"""sessions: what is known, most recent first."""
+
+from typing import Any
+
+from pydantic import Field
+
+from handoff import paths
+from handoffd import clock
+from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.resolve import named_project
+from handoffd.api.text import Style, age, shorten_path, table
+from handoffd.parts import Parts
+from handoffd.session.state import load
+
+
+class SessionsParams(InProject):
+    limit: int = Field(default=20, ge=1, le=1000)
+
+
+async def handle(parts: Parts, params: SessionsParams, _send: Send) -> Reply:
+    project = named_project(parts, params) if params.project else None
+    now = clock.wall()
+    found = []
+    for stored in parts.state.sessions(project.id if project else None, params.limit):
+        state = load(stored.fold)
+        found.append(
+            {
+                "session_id": state.session_id,
+                "project": state.root or state.cwd,
+                "idle_seconds": round(max(now - stored.last_seconds, 0.0), 1),
+                "headless": state.headless,
+                "records": state.records,
+                "agent_records": state.agent_records,
+                "prompts": state.prompts,
+                "goal": state.goal.text if state.goal else None,
+                "now": state.now.text if state.now else None,
+            }
+        )
+    return Reply({"sessions": found, "total": parts.state.count_sessions()})
+
+
+def render(data: dict[str, Any], style: Style) -> str:
+    if not data["sessions"]:
+        return "No session is known yet.\n"
+    home = paths.home()
+    rows = [
+        (
+            item["session_id"][:8],
+            age(item["idle_seconds"]),
+            shorten_path(item["project"], home)[-30:],
+            item["goal"] or item["now"] or "-",
+        )
+        for item in data["sessions"]
+    ]
+    lines = table([("SESSION", "IDLE", "PROJECT", "GOAL"), *rows], style.columns)
+    left = data["total"] - len(rows)
+    return "\n".join([*lines, *([f"({left} more)"] if left > 0 else [])]) + "\n"
+
+
+METHOD = Method(
+    "sessions",
+    SessionsParams,
+    handle,
+    render,
+    "The sessions of a project, or of all projects when none is named.",
+    {"sessions": "the most recent first", "total": "how many are known"},
+)

@@ -1,0 +1,155 @@
+"""status: progress, not only life."""
+
+import os
+from typing import Any
+
+from handoff import __version__, paths
+from handoffd import clock
+from handoffd.api.method import Method, Params, Reply, Send
+from handoffd.api.text import Style, age, shorten_path, size, table
+from handoffd.parts import Parts
+
+_LISTED = 10
+# A growing transcript is read in milliseconds; one that lags for longer is not fresh.
+FRESH_SECONDS = 10.0
+
+
+async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
+    intake, lookout = parts.intake, parts.lookout
+    waiting, waiting_bytes = intake.backlog
+    now = clock.wall()
+    counters = intake.counters
+    data = {
+        "pid": os.getpid(),
+        "version": __version__,
+        "uptime_seconds": round(now - parts.started_at, 1),
+        "socket": parts.socket_path,
+        "config": parts.config_path,
+        "log": parts.log_path,
+        "roots": [{"path": root, "exists": os.path.isdir(root)} for root in lookout.roots],
+        "first_scan_done": lookout.first_scan_done,
+        "transcripts": len(intake.entries),
+        "sessions": parts.state.count_sessions(),
+        "waiting_transcripts": waiting,
+        "waiting_bytes": waiting_bytes,
+        "lag": _lag(parts, now),
+        "records": counters.records,
+        "last_record_at": clock.iso(counters.last_record_at) if counters.last_record_at else None,
+        "skipped": {
+            "damaged_lines": counters.damaged,
+            "oversized_lines": counters.oversized,
+            "repeated_records": counters.repeated,
+            "silenced": counters.silenced,
+            "transcripts": counters.quarantined,
+        },
+        "redacted": counters.redacted,
+        "replaced": counters.replaced,
+        "writes": parts.board.writes,
+        "watched": lookout.observer.watched,
+        "rescans": lookout.rescans,
+        "rescan_seconds": round(lookout.rescan_seconds, 1),
+        "overflows": lookout.overflows,
+        "refused_peers": parts.refused_peers,
+        "paused": paused(parts),
+        "active_projects": _active(parts, now),
+    }
+    return Reply(data)
+
+
+def paused(parts: Parts) -> list[str]:
+    """Return what is paused: `*` for everything, else the projects' roots."""
+    return [
+        scope if scope == "*" else parts.core.project_root(scope) or scope
+        for scope in parts.gate.paused_scopes()
+    ]
+
+
+def _lag(parts: Parts, now: float) -> list[dict[str, Any]]:
+    behind = [entry for entry in parts.intake.entries.values() if entry.lag_bytes]
+    behind.sort(key=lambda entry: entry.mtime_ns, reverse=True)
+    return [
+        {
+            "transcript": entry.cursor.path,
+            "bytes": entry.lag_bytes,
+            "seconds": round(max(now - entry.mtime_ns / 1e9, 0.0), 1),
+        }
+        for entry in behind[:_LISTED]
+    ]
+
+
+def _active(parts: Parts, now: float) -> list[dict[str, Any]]:
+    cards = sorted(parts.board.cards.values(), key=lambda card: card.touched, reverse=True)
+    return [
+        {
+            "project": card.project.root.path,
+            "changed_seconds": round(now - card.touched, 1),
+            "not_written": parts.board.refusal_to_write(card) or None,
+        }
+        for card in cards[:_LISTED]
+        if card.touched
+    ]
+
+
+def render(data: dict[str, Any], style: Style) -> str:
+    home = paths.home()
+    waiting = data["waiting_transcripts"]
+    progress = f"{data['transcripts']} transcripts, {data['sessions']} sessions"
+    if waiting:
+        progress += f", {waiting} to read ({size(data['waiting_bytes'])})"
+    elif not data["first_scan_done"]:
+        progress += ", looking"
+    rows = [
+        ("daemon", f"running, version {data['version']}, process {data['pid']}, "
+         f"for {age(data['uptime_seconds'])}"),
+        ("progress", progress + ("" if waiting else ", all read")),
+        ("last record", data["last_record_at"] or "none in this run"),
+        ("watching", f"{data['watched']} directories; rescan every {data['rescan_seconds']:g} s"),
+        ("skipped", _skipped(data)),
+        ("redacted", f"{data['redacted']} secrets"),
+    ]  # fmt: skip
+    if data["paused"]:
+        rows.append(("PAUSED", ", ".join("everything" if p == "*" else p for p in data["paused"])))
+    lines = table(rows, style.columns)
+    for item in data["lag"]:
+        path = shorten_path(item["transcript"], home)
+        lines += table([("behind", f"{size(item['bytes'])} of {path}")], style.columns)
+    missing = [root["path"] for root in data["roots"] if not root["exists"]]
+    for root in missing:
+        lines += ["", f"Waiting for {shorten_path(root, home)} to appear:"]
+        lines += ["  start Claude Code in a project, and its sessions will show up here."]
+    if data["active_projects"]:
+        lines += ["", style.bold("Active projects")]
+        lines += table([_project_row(item, home) for item in data["active_projects"]], style.columns)
+        lines += ["", style.dim("See one with: handoff show [PROJECT]")]
+    return "\n".join(lines) + "\n"
+
+
+def _skipped(data: dict[str, Any]) -> str:
+    found = [f"{count} {name.replace('_', ' ')}" for name, count in data["skipped"].items() if count]
+    return ", ".join(found) or "nothing"
+
+
+def _project_row(item: dict[str, Any], home: str) -> tuple[str, str, str]:
+    note = f"not written: {item['not_written']}" if item["not_written"] else "written"
+    return (
+        f"  {age(item['changed_seconds'])} ago",
+        shorten_path(item["project"], home),
+        note,
+    )
+
+
+METHOD = Method(
+    "status",
+    Params,
+    handle,
+    render,
+    "What the daemon is doing: progress, lag of each transcript in bytes, what was skipped.",
+    {
+        "transcripts": "how many are known",
+        "waiting_transcripts": "how many are still to be read, and waiting_bytes of them",
+        "lag": "transcripts that are behind: path, bytes, seconds",
+        "last_record_at": "when the last record was consumed",
+        "skipped": "counters of what was not used",
+        "paused": "`*` for everything, or project roots",
+    },
+)

@@ -1,0 +1,47 @@
+"""What a handler is: a model of its parameters, a function, and a way to show its result."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from handoffd.api.text import Style
+from handoffd.parts import Parts
+
+Send = Callable[[dict[str, Any]], None]
+
+
+class Params(BaseModel):
+    """The parameters of a method; what it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1 << 20)
+
+
+class InProject(Params):
+    """A method about one project: that of `cwd`, or `project`, which may be relative to it."""
+
+    cwd: str = Field(default="/", description="the caller's directory", pattern=r"^/[^\x00]*$")
+    project: str | None = Field(
+        default=None, description="a directory of the project", pattern=r"^[^\x00]+$"
+    )
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a handler found; `exit` is what a command line program should return."""
+
+    data: Any
+    exit: int = 0
+    silent: bool = False
+    after: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    name: str
+    params: type[Params]
+    handle: Callable[[Parts, Any, Send], Awaitable[Reply]]
+    render: Callable[[Any, Style], str]
+    summary: str
+    results: dict[str, str] = field(default_factory=dict)

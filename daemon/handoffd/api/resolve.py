@@ -1,0 +1,49 @@
+"""Which project a caller means."""
+
+import json
+import os
+from typing import Any
+
+from handoffd.api.method import InProject
+from handoffd.parts import Parts
+from handoffd.projects import Project
+
+
+def named_project(parts: Parts, params: InProject) -> Project:
+    if params.project is None:
+        return parts.projects.at(params.cwd)
+    return parts.projects.at(os.path.join(params.cwd, os.path.expanduser(params.project)))
+
+
+def hook_fields(text: str) -> dict[str, str]:
+    """Read the JSON that Claude Code gives a hook; anything else is nothing."""
+    try:
+        data: Any = json.loads(text) if text.strip() else {}
+    except ValueError:
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    return {key: value for key, value in data.items() if isinstance(value, str)}
+
+
+def hook_project(parts: Parts, cwd: str, hook: dict[str, str], environment: dict[str, str]) -> Project:
+    """Return a hook's project: by session id, then CLAUDE_PROJECT_DIR, then cwd."""
+    session_id = hook.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID") or ""
+    stored = parts.state.session(session_id) if session_id else None
+    if stored is not None and stored.project_id:
+        known = parts.projects.by_id(stored.project_id)
+        if known is not None:
+            return known
+    directory = environment.get("CLAUDE_PROJECT_DIR") or hook.get("cwd") or cwd
+    return parts.projects.at(directory if directory.startswith("/") else cwd)
+
+
+def learn_root(parts: Parts, transcript_path: str) -> None:
+    """Follow a Claude config directory that a hook named and we did not know."""
+    directory = os.path.dirname(os.path.dirname(transcript_path))
+    if not transcript_path.endswith(".jsonl") or os.path.basename(directory) != "projects":
+        return
+    root = os.path.realpath(directory)
+    if os.path.isdir(root) and os.stat(root).st_uid == os.getuid() and root not in parts.lookout.roots:
+        parts.core.learn_transcript_root(root)
+        parts.lookout.add_root(root)

@@ -1,0 +1,296 @@
+"""The socket: one JSON object a line, one connection a client, nobody but us."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from handoff import __version__, paths, wire
+from handoff.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
+from handoffd import log
+from handoffd.api.method import Reply, Send
+from handoffd.api.peer import is_allowed
+from handoffd.api.registry import METHODS
+from handoffd.api.text import Style
+from handoffd.parts import Parts
+from handoffd.paths import make_private
+
+CONNECTIONS_MAX = 128
+FIRST_FRAME_SECONDS = 10.0
+SEND_BUFFER_MAX_BYTES = 4 << 20
+BACKLOG = 128
+
+
+@dataclass(slots=True)
+class Server:
+    """Listens where the client looks; answers each request in its turn."""
+
+    parts: Parts
+    _server: asyncio.Server | None = None
+    _own: tuple[str, int] | None = None
+    _connections: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def start(self, handed: socket.socket | None) -> None:
+        listener = handed or self._bind()
+        self._server = await asyncio.start_unix_server(
+            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=BACKLOG
+        )
+        if handed is not None:
+            self.parts.socket_path = str(handed.getsockname())
+
+    def _bind(self) -> socket.socket:
+        path = usable_path()
+        # The lock is ours, so whatever lies here was left by a daemon that is gone.
+        if os.path.lexists(path):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode) or _is_served(path):
+                raise HandoffError(
+                    f"{path} is in use by something else.",
+                    "Remove it, or set HANDOFFD_SOCKET to another path.",
+                )
+            os.unlink(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        previous = os.umask(0o177)
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(previous)
+        self._own = (path, os.lstat(path).st_ino)
+        self.parts.socket_path = path
+        return listener
+
+    async def keep_bound(self) -> None:
+        """Bind again where the socket was deleted, and keep cleaners of old files away from it."""
+        if self._own is None:
+            return
+        path, inode = self._own
+        try:
+            if os.lstat(path).st_ino == inode:
+                os.utime(path)
+                return
+        except FileNotFoundError:
+            pass
+        log.get().warning("socket_lost", path=path)
+        await self.stop_listening()
+        await self.start(None)
+
+    async def stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def stop(self) -> None:
+        await self.stop_listening()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._own is not None:
+            self._unlink_own(*self._own)
+
+    def _unlink_own(self, path: str, inode: int) -> None:
+        """Remove our socket, and not that of a successor."""
+        try:
+            if os.lstat(path).st_ino == inode:
+                os.unlink(path)
+        except FileNotFoundError:
+            return
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            return
+        self._connections.add(task)
+        try:
+            if not is_allowed(writer.get_extra_info("socket")):
+                self.parts.refused_peers += 1
+            elif len(self._connections) <= CONNECTIONS_MAX:
+                await Connection(self.parts, reader, writer).serve()
+        except (ConnectionError, TimeoutError, asyncio.CancelledError):
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+
+@dataclass(slots=True)
+class Connection:
+    parts: Parts
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    _watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
+
+    async def serve(self) -> None:
+        try:
+            async with asyncio.timeout(FIRST_FRAME_SECONDS):
+                line = await self._line()
+            while line:
+                await self._answer(line)
+                line = await self._line()
+        finally:
+            for watcher in self._watchers:
+                self.parts.watchers.remove(watcher)
+
+    async def _line(self) -> bytes:
+        try:
+            return await self.reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError:
+            return b""
+        except asyncio.LimitOverrunError:
+            text = f"A request may have {wire.REQUEST_MAX_BYTES} bytes at most"
+            self._send(error_frame(None, wire.INVALID_REQUEST, text))
+            await self.writer.drain()
+            return b""
+
+    async def _answer(self, line: bytes) -> None:
+        known = len(self.parts.watchers)
+        frame = await answer(self.parts, line, self._send)
+        if frame is not None:
+            self._send(frame[0])
+            await self.writer.drain()
+            if frame[1] is not None:
+                frame[1]()
+        self._watchers += self.parts.watchers[known:]
+
+    def _send(self, frame: dict[str, Any]) -> None:
+        transport = self.writer.transport
+        if transport.get_write_buffer_size() > SEND_BUFFER_MAX_BYTES:
+            transport.abort()  # a watcher that does not read must not fill our memory
+            return
+        self.writer.write(encode(frame))
+
+
+def encode(frame: dict[str, Any]) -> bytes:
+    text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+Answer = tuple[dict[str, Any], Callable[[], None] | None]
+
+
+async def answer(parts: Parts, line: bytes, send: Send) -> Answer | None:
+    """Answer one line; None for a notification."""
+    try:
+        request: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return error_frame(None, wire.PARSE_ERROR, "That is not JSON"), None
+    if not isinstance(request, dict) or not isinstance(request.get("method"), str):
+        return error_frame(None, wire.INVALID_REQUEST, "That is not a JSON-RPC request"), None
+    request_id = request.get("id")
+    if not isinstance(request_id, (str, int, type(None))):
+        return error_frame(None, wire.INVALID_REQUEST, "The id must be a text or a number"), None
+    try:
+        frame = await dispatch(parts, request, send)
+    except HandoffError as problem:
+        data = {"hint": problem.hint, "exit": problem.exit_code}
+        frame = error_frame(request_id, wire.COMMAND_FAILED, problem.title, data), None
+    except Exception as problem:  # noqa: BLE001  one bad request must not end the daemon
+        log.get().error("request_failed", method=request["method"], error=_where(problem))
+        text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
+        frame = error_frame(request_id, wire.INTERNAL_ERROR, text), None
+    return frame if "id" in request else None
+
+
+def _where(problem: Exception) -> str:
+    """Name the place of a failure without the values, which may be a transcript's."""
+    last = traceback.extract_tb(sys.exc_info()[2])[-1]
+    return f"{type(problem).__name__} at {os.path.basename(last.filename)}:{last.lineno}"
+
+
+async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
+    request_id = request.get("id")
+    method = METHODS.get(request["method"])
+    if method is None:
+        text = f"There is no method {request['method'][:80]!r}; methods: {', '.join(METHODS)}"
+        return error_frame(request_id, wire.METHOD_NOT_FOUND, text), None
+    given = request.get("params", {})
+    if not isinstance(given, dict):
+        return error_frame(request_id, wire.INVALID_PARAMS, "params must be an object"), None
+    given = dict(given)
+    protocol = given.pop("protocol", wire.PROTOCOL)
+    if protocol != wire.PROTOCOL:
+        return error_frame(request_id, wire.INVALID_REQUEST, *_versions_differ(protocol)), None
+    try:
+        style = Style.model_validate(given.pop("render")) if "render" in given else None
+        params = method.params.model_validate(_known_to(method.params, given))
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        text = f"{method.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
+    reply = await method.handle(parts, params, send)
+    warnings = [asdict(warning) for warning in parts.warnings()]
+    result = {"protocol": wire.PROTOCOL, "version": __version__, "data": reply.data}
+    result |= {"warnings": warnings, "exit": reply.exit}
+    if style is not None:
+        result["text"] = rendered(reply, style, method.render, warnings)
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply.after
+
+
+def _known_to(model: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Every caller may say where it is; a method that does not care ignores it."""
+    return given if "cwd" in model.model_fields else {k: v for k, v in given.items() if k != "cwd"}
+
+
+def rendered(
+    reply: Reply, style: Style, render: Callable[[Any, Style], str], warnings: list[dict[str, str]]
+) -> str:
+    if style.as_json:
+        data = {**reply.data, "warnings": warnings} if isinstance(reply.data, dict) else reply.data
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    text = render(reply.data, style)
+    if not reply.silent:
+        text += "".join(f"warning: {item['text']} [{item['anchor']}]\n" for item in warnings)
+    return text
+
+
+def _versions_differ(protocol: Any) -> tuple[str, dict[str, Any]]:
+    text = (
+        f"the client speaks protocol {str(protocol)[:20]}, this daemon is {__version__} and speaks "
+        f"{wire.PROTOCOL}: run `handoff restart`"
+    )
+    return text, {"exit": EXIT_VERSIONS_DIFFER}
+
+
+def error_frame(
+    request_id: Any, code: int, message: str, data: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    details = {"protocol": wire.PROTOCOL, "version": __version__, "exit": EXIT_FAILED}
+    error = {"code": code, "message": message, "data": {**details, **(data or {})}}
+    return {"jsonrpc": "2.0", "id": request_id, "error": error}
+
+
+def usable_path() -> str:
+    """Return the first place for the socket that is ours and short enough."""
+    reasons = []
+    for path in paths.socket_candidates():
+        if len(os.fsencode(path)) > paths.SOCKET_PATH_MAX:
+            reasons.append(f"{path} is longer than {paths.SOCKET_PATH_MAX} bytes")
+            continue
+        try:
+            make_private(os.path.dirname(path))
+        except (OSError, HandoffError) as problem:
+            reasons.append(str(problem).splitlines()[0])
+            continue
+        return path
+    raise HandoffError(
+        "There is no place for the socket: " + "; ".join(reasons),
+        "Set HANDOFFD_SOCKET to a short path in a directory of yours.",
+    )
+
+
+def _is_served(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.settimeout(1.0)
+            probe.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+        return True

@@ -1,0 +1,166 @@
+"""The composition root: builds the parts, runs them, stops them in reverse. Nothing else wires."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+from handoff import __version__, paths
+from handoff.errors import HandoffError
+from handoffd import clock, config, log, service
+from handoffd.api.server import Server
+from handoffd.board import Board
+from handoffd.gate import Gate
+from handoffd.intake import Intake
+from handoffd.lock import InstanceLock
+from handoffd.lookout import ACTIVE_SECONDS, Lookout
+from handoffd.parts import Parts
+from handoffd.paths import claude_dirs, make_state_dir
+from handoffd.projects import Projects
+from handoffd.store.core import CoreStore
+from handoffd.store.state import open_state
+
+HOUSEKEEPING_SECONDS = 60.0
+STOP_SECONDS = 1.5
+
+
+def run(config_path: str, log_file: str | None) -> None:
+    """Hold the lock and run until told to stop."""
+    os.umask(0o077)
+    directory = make_state_dir()
+    settings = config.load(config_path)
+    lock = InstanceLock(f"{directory}/handoffd.lock")
+    log.configure(settings.log.level, log_file)
+    try:
+        asyncio.run(_main(directory, config_path, settings, log_file))
+    finally:
+        lock.release()
+
+
+async def _main(
+    directory: str, config_path: str, settings: config.Config, log_file: str | None
+) -> None:
+    parts = build(directory, config_path, settings, log_file)
+    server = Server(parts)
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        await server.start(service.activated_socket())
+        parts.lookout.start()
+        _handle_signals(parts)
+        loops = (parts.intake.run(), parts.lookout.run(), parts.board.run(), _keep_house(server))
+        tasks = [_guarded(loop, parts) for loop in loops]
+        service.notify("READY=1")
+        log.get().info("started", version=__version__, socket=parts.socket_path)
+        await parts.stop.wait()
+    finally:
+        service.notify("STOPPING=1")
+        await _shut(parts, server, tasks)
+        log.get().info("stopped")
+
+
+def build(
+    directory: str, config_path: str, settings: config.Config, log_file: str | None
+) -> Parts:
+    """Make every part and tie them together."""
+    core = CoreStore(f"{directory}/core.db")
+    aside = f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"
+    state, rebuilt = open_state(f"{directory}/state.db", aside)
+    gate = Gate(core, settings)
+    projects = Projects(core)
+    parts: Parts
+
+    def changed(project_id: str, last_seconds: float) -> None:
+        # Old sessions are read, and answered about, but nothing is written for them.
+        if clock.wall() - last_seconds < ACTIVE_SECONDS:
+            parts.board.touch(project_id)
+
+    def published(change: dict[str, Any]) -> None:
+        for watcher in list(parts.watchers):
+            watcher(change)
+
+    intake = Intake(state, gate, projects, changed)
+    board = Board(core, state, gate, projects, published)
+    lookout = Lookout(transcript_roots(settings, core), intake, board)
+    parts = Parts(
+        config_path, settings, core, state, gate, projects, intake, board, lookout, log_file,
+        asyncio.Event(),
+    )  # fmt: skip
+    if rebuilt:
+        parts.state_rebuilt = f"state.db was damaged; it is at {aside} and is being rebuilt."
+    intake.open()
+    for project_id, last_seconds in state.recent_projects(64):
+        changed(project_id, last_seconds)
+    return parts
+
+
+def transcript_roots(settings: config.Config, core: CoreStore) -> list[str]:
+    """Return every `projects` directory to listen to, by its real path."""
+    found = [os.path.realpath(f"{d}/projects") for d in claude_dirs(settings.claude.config_dirs)]
+    found += core.transcript_roots()
+    return list(dict.fromkeys(found))
+
+
+def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None]:
+    """Run a loop that must not end; if it does, so do we, and the service manager starts anew."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            log.get().error("loop_failed", error=repr(task.exception())[:200])
+            parts.failed = True
+            parts.stop.set()
+
+    task = asyncio.ensure_future(loop)
+    task.add_done_callback(ended)
+    return task
+
+
+def _handle_signals(parts: Parts) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, parts.stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: reload(parts))
+
+
+def reload(parts: Parts) -> None:
+    """Read the configuration again; a broken one changes nothing and is said."""
+    try:
+        settings = config.load(parts.config_path)
+    except HandoffError as problem:
+        parts.config_problem = f"{problem.title} The old configuration stays."
+        log.get().warning("config_invalid", why=problem.title)
+        return
+    parts.config_problem = ""
+    parts.config = parts.gate.config = settings
+    log.configure(settings.log.level, parts.log_path)
+    for root in transcript_roots(settings, parts.core):
+        parts.lookout.add_root(root)
+    parts.intake.requeue_all()
+    parts.lookout.want_rescan()
+    log.get().info("config_reloaded")
+
+
+async def _keep_house(server: Server) -> None:
+    """Say that we live, and see that our socket is still ours."""
+    ping = service.watchdog_seconds()
+    interval = min(ping or HOUSEKEEPING_SECONDS, HOUSEKEEPING_SECONDS)
+    while True:
+        if ping:
+            service.notify("WATCHDOG=1")
+        await server.keep_bound()
+        await asyncio.sleep(interval)
+
+
+async def _shut(parts: Parts, server: Server, tasks: list[asyncio.Task[None]]) -> None:
+    """Stop in reverse order; what is unwritten is written, what is read is committed already."""
+    await server.stop()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STOP_SECONDS):
+            await parts.board.finish()
+    parts.lookout.stop()
+    parts.state.close()
+    parts.core.close()

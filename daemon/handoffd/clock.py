@@ -1,0 +1,37 @@
+"""The one place that reads the time."""
+
+import time
+from datetime import UTC, datetime
+
+
+def wall() -> float:
+    return time.time()
+
+
+def monotonic() -> float:
+    return time.monotonic()
+
+
+def thread_cpu() -> float:
+    return time.thread_time()
+
+
+def iso(seconds: float | None = None) -> str:
+    """Return a time as ISO 8601 in UTC, to the second, with Z as the seed writes it."""
+    moment = datetime.fromtimestamp(wall() if seconds is None else seconds, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def iso_milliseconds(seconds: float | None = None) -> str:
+    """Return a time as transcripts write it, so that the two compare as text."""
+    moment = datetime.fromtimestamp(wall() if seconds is None else seconds, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def parse(text: str) -> float:
+    """Return the seconds of an ISO time, or 0 for what is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,73 @@
+"""The configuration: one TOML file, every key with a default, every error with a remedy."""
+
+import tomllib
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from handoffd.errors import ConfigError
+
+_Text = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Claude(_Section):
+    """Where Claude Code keeps its transcripts."""
+
+    config_dirs: list[_Text] = []
+
+
+class Projects(_Section):
+    """Which projects are followed, by globs on their root directory."""
+
+    include: list[_Text] = ["*"]
+    exclude: list[_Text] = []
+
+
+class Checkpoint(_Section):
+    """Where handoff.yaml is written without being asked."""
+
+    write: Literal["marked", "none"] = "marked"
+    write_tracked: bool = False
+
+
+class Log(_Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(_Section):
+    claude: Claude = Claude()
+    projects: Projects = Projects()
+    checkpoint: Checkpoint = Checkpoint()
+    log: Log = Log()
+
+
+def load(path: str) -> Config:
+    """Read the configuration; a missing file is the defaults."""
+    try:
+        with open(path, "rb") as stream:
+            data = tomllib.load(stream)
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{path} cannot be read: {problem}.", "Check the file.") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigError(f"{path} is not valid TOML: {problem}.", "Mend that line.") from None
+    try:
+        return Config.model_validate(data)
+    except ValidationError as problem:
+        raise ConfigError(*_explain(path, problem)) from None
+
+
+def _explain(path: str, problem: ValidationError) -> tuple[str, str]:
+    first = problem.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return (
+            f"{path}: there is no setting `{key}`.",
+            "Remove it; config.example.toml lists every setting.",
+        )
+    return f"{path}: `{key}`: {first['msg']}.", "config.example.toml shows what is allowed."

@@ -1,0 +1,11 @@
+"""The daemon's own errors; those the client must know are in handoff.errors."""
+
+from handoff.errors import HandoffError
+
+
+class ConfigError(HandoffError):
+    """The configuration cannot be used; the message names file, key and remedy."""
+
+
+class StoreError(HandoffError):
+    """A database cannot be used, and we will not guess."""

@@ -1,0 +1,186 @@
+"""handoff.yaml on disk: the seed's five functions, and the one way to change the file.
+
+Every change takes the lock, reads, and writes only if the file is still the one it read. So
+neither another writer of ours nor an editor ever loses an update.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from handoff import paths
+from handoff.errors import HandoffError
+from handoffd import clock, files, log
+from handoffd.handoffs import checkpoint
+from handoffd.session.text import redact_values
+
+DIRECTORY = ".flow-guardian"
+NAME = "handoff.yaml"
+LOCK_NAME = ".handoff.lock"
+WAIT_SECONDS = 5.0
+_TRIES = 50
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The file as it was read: data is None for an absent, empty or unreadable one."""
+
+    data: Data | None
+    text: str | None = None
+    status: os.stat_result | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    data: Data
+    status: os.stat_result
+    found: Stored
+
+
+def find_project_root(cwd: str | Path | None = None) -> Path:
+    """Return the nearest directory with .flow-guardian/, .git or pyproject.toml, else the given one."""
+    return Path(paths.project_root(str(Path(cwd or Path.cwd()).resolve())))
+
+
+def get_handoff_path(project_root: Path | None = None) -> Path:
+    """Return `<project root>/.flow-guardian/handoff.yaml`."""
+    return _root(project_root) / DIRECTORY / NAME
+
+
+def load_handoff(project_root: Path | None = None) -> Data | None:
+    """Return the checkpoint, or None if there is none or it cannot be read as one."""
+    stored = load(str(_root(project_root)))
+    if stored.problem:
+        log.get().warning("checkpoint_unreadable", project=str(_root(project_root)), why=stored.problem)
+    return stored.data
+
+
+def save_handoff(data: Mapping[str, Any], project_root: Path | None = None) -> Path:
+    """Write a checkpoint, with a timestamp if it has none, and return its path."""
+    root = _root(project_root)
+    new = dict(data)
+    new["timestamp"] = _iso(new.get("timestamp")) or clock.iso()
+    checkpoint.validate(new)
+    change(str(root), lambda _: new)
+    return root / DIRECTORY / NAME
+
+
+def update_handoff(updates: Mapping[str, Any], project_root: Path | None = None) -> Data:
+    """Merge updates into the checkpoint, or begin one; the timestamp is always new."""
+    return change(str(_root(project_root)), lambda found: merged(found, updates)).data
+
+
+def merged(found: Data | None, updates: Mapping[str, Any]) -> Data:
+    new = {**(found or _beginning(updates)), **updates}
+    for field in ("goal", "now"):
+        # A file with some nulls in it (the origin's setup wrote such) must not stop an update.
+        new[field] = checkpoint.DEFAULT_NOW if new.get(field) is None else new[field]
+    new["status"] = new.get("status") or "in_progress"
+    new["timestamp"] = clock.iso()
+    return new
+
+
+def _beginning(updates: Mapping[str, Any]) -> Data:
+    return {
+        "goal": checkpoint.DEFAULT_NOW,
+        "status": "in_progress",
+        "now": updates.get("goal") or checkpoint.DEFAULT_NOW,
+    }
+
+
+def load(root: str) -> Stored:
+    """Read a project's checkpoint; creates nothing, and raises only where we may not read."""
+    try:
+        with files.directory(root, DIRECTORY) as handle:
+            return _read(handle)
+    except FileNotFoundError:
+        return Stored(None)
+    except PermissionError as problem:
+        raise _forbidden(root, "read", problem) from None
+
+
+def _read(handle: int) -> Stored:
+    try:
+        found = files.read(handle, NAME, checkpoint.SIZE_MAX_BYTES)
+    except HandoffError as problem:
+        return Stored(None, problem=problem.title)
+    if found is None:
+        return Stored(None)
+    text = found[0].decode("utf-8", "replace")
+    try:
+        data = checkpoint.parse(text)
+    except checkpoint.CheckpointError as problem:
+        return Stored(None, text, found[1], str(problem))
+    return Stored(data, text, found[1])
+
+
+def change(
+    root: str, compute: Callable[[Data | None], Data | None], wait_seconds: float = WAIT_SECONDS
+) -> Written:
+    """Replace the checkpoint by what `compute` makes of it; None leaves it as it is."""
+    try:
+        with (
+            files.directory(root, DIRECTORY, create=True) as handle,
+            files.locked(handle, LOCK_NAME, wait_seconds),
+        ):
+            files.create_once(handle, ".gitignore", b"*\n")
+            files.sweep(handle)
+            for _ in range(_TRIES):
+                done = _try_change(handle, compute)
+                if done is not None:
+                    return done
+    except (PermissionError, FileNotFoundError) as problem:
+        raise _forbidden(root, "write", problem) from None
+    raise HandoffError(f"{root}/{DIRECTORY}/{NAME} keeps changing under us.", "Try again.")
+
+
+def _try_change(handle: int, compute: Callable[[Data | None], Data | None]) -> Written | None:
+    found = _read(handle)
+    if found.problem:
+        _refuse_or_set_aside(handle, found)
+    new = compute(found.data)
+    if new is None and found.status is not None:
+        return Written(found.data or {}, found.status, found)
+    if new is None:
+        raise HandoffError("There is nothing to write.")
+    new = redact_values(new)
+    checkpoint.validate(new)
+    text = checkpoint.render(new, found.text if found.data is not None else None).encode()
+    if len(text) > checkpoint.SIZE_MAX_BYTES:
+        raise HandoffError(f"{NAME} would have {len(text)} bytes; the limit is 64 KiB.")
+    status = files.write(handle, NAME, text, unless_changed_from=found.status, compare=True)
+    return None if status is None else Written(new, status, found)
+
+
+def _refuse_or_set_aside(handle: int, found: Stored) -> None:
+    """Keep what a person wrote and we cannot read: beside the new file, never overwritten."""
+    if found.text is None:
+        raise HandoffError(found.problem, "Move it aside and try again.")
+    aside = f"{NAME}.unreadable-{clock.iso().replace(':', '')}"
+    files.create_once(handle, aside, found.text.encode("utf-8", "replace"))
+
+
+def _forbidden(root: str, verb: str, problem: OSError) -> HandoffError:
+    error = HandoffPermissionError if isinstance(problem, PermissionError) else HandoffError
+    return error(
+        f"Cannot {verb} {root}/{DIRECTORY}/{NAME}: {problem.strerror}.",
+        "Check that the project exists and that you own it.",
+    )
+
+
+class HandoffPermissionError(HandoffError, PermissionError):
+    """We may not read or write there."""
+
+
+def _root(project_root: Path | None) -> Path:
+    return Path(project_root).resolve() if project_root is not None else find_project_root()
+
+
+def _iso(value: Any) -> Any:
+    """Return a datetime as ISO text; anything else as it is, for validation to judge."""
+    return value.isoformat() if hasattr(value, "isoformat") else value

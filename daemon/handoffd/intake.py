@@ -1,0 +1,347 @@
+"""From changed transcripts to session states: read, parse, fold, commit.
+
+One task does it, a slice at a time, the freshest first; between two slices the socket is
+answered. A cursor and its fold are committed together.
+"""
+
+import asyncio
+import heapq
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from handoffd import clock, log
+from handoffd.gate import Gate
+from handoffd.projects import Projects
+from handoffd.session.fold import fold, is_repeated
+from handoffd.session.state import FOLD_VERSION, SessionState, dump, load
+from handoffd.sources.tailer import LINE_MAX_BYTES, Replaced, Slice, Tail
+from handoffd.sources.transcripts import Transcript
+from handoffd.store.core import Skip
+from handoffd.store.state import Cursor, StateStore, StoredSession
+from handoffd.transcript.events import events
+from handoffd.transcript.records import Record, parse_line
+
+LIVE, RECENT, BACKLOG = 0, 1, 2
+RECENT_SECONDS = 24 * 3600.0
+TAILS_MAX = 64
+SESSIONS_MAX = 64
+_QUARANTINE_TRIES = 3
+
+
+@dataclass(slots=True)
+class Entry:
+    """A transcript we know: how far it was read, and how long it was when last looked at."""
+
+    cursor: Cursor
+    size: int = 0
+    mtime_ns: int = 0
+    failures: int = 0
+    refusal: str = ""
+
+    @property
+    def lag_bytes(self) -> int:
+        return 0 if self.refusal else max(self.size - self.cursor.offset, 0)
+
+
+@dataclass(slots=True)
+class Counters:
+    records: int = 0
+    damaged: int = 0
+    oversized: int = 0
+    repeated: int = 0
+    replaced: int = 0
+    redacted: int = 0
+    silenced: int = 0
+    quarantined: int = 0
+    last_record_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Intake:
+    """Reads transcripts into session states."""
+
+    state: StateStore
+    gate: Gate
+    projects: Projects
+    changed: Callable[[str, float], None]
+    entries: dict[str, Entry] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    started_at: float = field(default_factory=clock.wall)
+    _queue: list[tuple[int, int, str]] = field(default_factory=list)
+    _queued: dict[str, int] = field(default_factory=dict)
+    _tails: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def open(self) -> None:
+        """Take up the cursors of the last run; folds of another version are made anew."""
+        for session_id in self.state.outdated_sessions(FOLD_VERSION):
+            self.state.forget_session(session_id)
+        for cursor in self.state.cursors():
+            self.entries[cursor.transcript] = Entry(cursor)
+
+    def found(self, transcript: Transcript, *, first: bool = False) -> None:
+        """Take note of a transcript on disk, and queue it if it is not fully read."""
+        entry = self.entries.get(transcript.name)
+        if entry is None:
+            cursor = Cursor(transcript.name, transcript.session_id, transcript.path)
+            entry = self.entries[transcript.name] = Entry(cursor)
+        elif entry.cursor.path != transcript.path and not self._moved(entry, transcript):
+            return
+        if (entry.size, entry.mtime_ns) == (transcript.size, transcript.mtime_ns):
+            return
+        entry.size, entry.mtime_ns = transcript.size, transcript.mtime_ns
+        entry.failures = 0
+        unread = transcript.size != entry.cursor.offset
+        if unread or not first:
+            self._enqueue(transcript.name, entry, self._priority(entry, first=first))
+
+    def _moved(self, entry: Entry, transcript: Transcript) -> bool:
+        """Follow a session whose file moved; a second, older copy of it is left alone."""
+        if os.path.exists(entry.cursor.path) and not (
+            transcript.mtime_ns > entry.mtime_ns and transcript.size > entry.cursor.offset
+        ):
+            return False
+        entry.cursor.path = transcript.path
+        self._tails.pop(transcript.name, None)
+        return True
+
+    def _priority(self, entry: Entry, *, first: bool) -> int:
+        if not first:
+            return LIVE
+        recent = self.started_at - entry.mtime_ns / 1e9 < RECENT_SECONDS
+        return RECENT if recent else BACKLOG
+
+    def _enqueue(self, name: str, entry: Entry, priority: int) -> None:
+        if self._queued.get(name, BACKLOG + 1) <= priority:
+            return
+        self._queued[name] = priority
+        heapq.heappush(self._queue, (priority, -entry.mtime_ns, name))
+        self._wake.set()
+
+    @property
+    def backlog(self) -> tuple[int, int]:
+        """Return how many transcripts and bytes are still to be read."""
+        waiting = [self.entries[name] for name in self._queued if name in self.entries]
+        return len(waiting), sum(entry.lag_bytes for entry in waiting)
+
+    async def run(self) -> None:
+        while True:
+            if not self._queue:
+                self._wake.clear()
+                await self._wake.wait()
+            self.step()
+            await asyncio.sleep(0)
+
+    def step(self) -> None:
+        """Read one slice of the transcript that matters most."""
+        priority, _, name = heapq.heappop(self._queue)
+        if self._queued.get(name) != priority:
+            return  # it was queued again with a higher priority
+        del self._queued[name]
+        entry = self.entries[name]
+        try:
+            more = self._advance(name, entry)
+        except Replaced:
+            more = self._start_over(name, entry)
+        except FileNotFoundError:
+            self._tails.pop(name, None)
+            return
+        except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
+            more = self._failed(name, entry, problem)
+        if more:
+            self._enqueue(name, entry, priority)
+
+    def _failed(self, name: str, entry: Entry, problem: Exception) -> bool:
+        """Try again a few times, then leave the transcript alone until it changes."""
+        self._tails.pop(name, None)
+        self._sessions.pop(entry.cursor.session_id, None)
+        entry.failures += 1
+        log.get().error("transcript_failed", transcript=name, error=type(problem).__name__)
+        if entry.failures < _QUARANTINE_TRIES:
+            return True
+        self.counters.quarantined += 1
+        return False
+
+    def _advance(self, name: str, entry: Entry) -> bool:
+        session = self._session(entry.cursor.session_id)
+        tail = self._tail(name, entry)
+        if not self._admit(name, entry, session):
+            return False
+        silent = self.gate.next_skip(name, entry.cursor.offset)
+        taken = tail.read(ceiling=silent.start if silent else None)
+        if silent and not taken.lines and not taken.more:
+            return self._skip(entry, tail, silent)
+        if not taken.lines and not taken.oversized:
+            return taken.more
+        if not self._fold(name, entry, session, taken):
+            return False
+        return taken.more or silent is not None
+
+    def _admit(self, name: str, entry: Entry, session: SessionState) -> bool:
+        """Ask the gate; a transcript found during a pause is silent from where it was read to."""
+        project = self.projects.of(session) if session.cwd else None
+        entry.refusal = self.gate.refusal(
+            project.id if project else None, project.root.path if project else None
+        )
+        if entry.refusal == "paused":
+            self.gate.silence(name, entry.cursor.offset, project.id if project else None)
+            # What was there when the pause began may still be read, up to the silent range.
+            silent = self.gate.next_skip(name, entry.cursor.offset)
+            return silent is not None and entry.cursor.offset < silent.start
+        return not entry.refusal
+
+    def _skip(self, entry: Entry, tail: Tail, silent: Skip) -> bool:
+        end = silent.end
+        if end is None or end > entry.size:
+            return False
+        tail.jump(end)
+        self.counters.silenced += 1
+        self.state.commit(entry.cursor, None)
+        return entry.size > end
+
+    def _fold(self, name: str, entry: Entry, session: SessionState, taken: Slice) -> bool:
+        """Fold a slice and commit it; False if its project turns out to be none of our business."""
+        records = self._parse(entry, taken)
+        if not session.cwd:
+            cwd = next((found for record in records if (found := record.text("cwd"))), "")
+            project = self.projects.at(cwd) if cwd else None
+            entry.refusal = self.gate.refusal(
+                project.id if project else None, project.root.path if project else None
+            )
+            if entry.refusal:
+                self._withdraw(name, entry, project.id if project else None)
+                return False
+        before = session.redacted
+        for record in records:
+            self._fold_record(name, session, record)
+        self.counters.redacted += session.redacted - before
+        self._commit(entry, session)
+        return True
+
+    def _withdraw(self, name: str, entry: Entry, project_id: str | None) -> None:
+        """Forget a slice that should not have been read."""
+        self._tails.pop(name, None)
+        self._sessions.pop(entry.cursor.session_id, None)
+        entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
+        if entry.refusal == "paused":
+            self.gate.silence(name, 0, project_id)
+
+    def _parse(self, entry: Entry, taken: Slice) -> list[Record]:
+        records: list[Record] = []
+        for offset, line in taken.lines:
+            parsed = parse_line(offset, line)
+            records += parsed.records
+            entry.cursor.damaged += parsed.damaged
+            self.counters.damaged += parsed.damaged
+        self.counters.oversized += taken.oversized
+        return records
+
+    def _fold_record(self, name: str, session: SessionState, record: Record) -> None:
+        if self._is_silent(session, record):
+            self.counters.silenced += 1
+            return
+        if is_repeated(session, record):
+            self.counters.repeated += 1
+            return
+        for event in events(record):
+            fold(session, event, name)
+        self.counters.records += 1
+
+    def _is_silent(self, session: SessionState, record: Record) -> bool:
+        if not self.gate.has_pauses:
+            return False
+        project_id = self.projects.of(session).id if session.cwd else None
+        return self.gate.was_paused_at(project_id, record.text("timestamp"))
+
+    def _commit(self, entry: Entry, session: SessionState) -> None:
+        project = self.projects.of(session) if session.cwd else None
+        stored = StoredSession(
+            session.session_id,
+            project.id if project else None,
+            clock.parse(session.last_time),
+            session.headless,
+            FOLD_VERSION,
+            dump(session),
+        )
+        self.state.commit(entry.cursor, stored)
+        self.counters.last_record_at = clock.wall()
+        if project:
+            self.changed(project.id, stored.last_seconds)
+
+    def _start_over(self, name: str, entry: Entry) -> bool:
+        """Fold a session anew whose file was truncated, replaced or rewritten."""
+        self.counters.replaced += 1
+        self._tails.pop(name, None)
+        if self.gate.silence_all(name, entry.size):
+            entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
+            return True
+        session_id = entry.cursor.session_id
+        self.state.forget_session(session_id)
+        self._sessions.pop(session_id, None)
+        for other, known in self.entries.items():
+            if known.cursor.session_id == session_id:
+                known.cursor = Cursor(other, session_id, known.cursor.path)
+                self._tails.pop(other, None)
+                self._enqueue(other, known, LIVE)
+        return False
+
+    def _session(self, session_id: str) -> SessionState:
+        known = self._sessions.get(session_id)
+        if known is None:
+            stored = self.state.session(session_id)
+            known = load(stored.fold) if stored else SessionState(session_id)
+            self._sessions[session_id] = known
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
+        self._sessions.move_to_end(session_id)
+        return known
+
+    def _tail(self, name: str, entry: Entry) -> Tail:
+        known = self._tails.get(name)
+        if known is None or known.cursor is not entry.cursor:
+            known = self._tails[name] = Tail(entry.cursor)
+            self._trim_tails()
+        self._tails.move_to_end(name)
+        return known
+
+    def _trim_tails(self) -> None:
+        """Bound the memory of unfinished lines; a dropped one is read again from its start."""
+        held = sum(tail.pending_bytes for tail in self._tails.values())
+        while len(self._tails) > TAILS_MAX or held > 2 * LINE_MAX_BYTES and len(self._tails) > 1:
+            _, dropped = self._tails.popitem(last=False)
+            held -= dropped.pending_bytes
+
+    # Pauses
+
+    def sizes(self, project_id: str | None) -> dict[str, int]:
+        """Return the present sizes of the transcripts of a project, or of all."""
+        wanted = self.state.session_ids(project_id) if project_id else None
+        return {
+            name: _size(entry)
+            for name, entry in self.entries.items()
+            if wanted is None or entry.cursor.session_id in wanted
+        }
+
+    def ends_of_silence(self, scopes: list[str]) -> dict[str, int]:
+        """Return where transcripts may be heard again; one that is gone stays silent for good."""
+        return {
+            name: _size(self.entries[name]) if name in self.entries else 1 << 62
+            for name in self.gate.silent_transcripts(scopes)
+        }
+
+    def requeue_all(self) -> None:
+        """Look at every transcript again: what was refused may be allowed now."""
+        for name, entry in self.entries.items():
+            if entry.refusal or entry.lag_bytes:
+                entry.refusal = ""
+                self._enqueue(name, entry, RECENT)
+
+
+def _size(entry: Entry) -> int:
+    try:
+        return os.stat(entry.cursor.path, follow_symlinks=False).st_size
+    except OSError:
+        return entry.size

@@ -1,0 +1,60 @@
+"""Logging: JSON for a service manager, readable on a terminal. No transcript text at info level."""
+
+import logging
+import os
+import sys
+from typing import IO, Any
+
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+LOG_MAX_BYTES = 1 << 20
+
+
+class LogFile:
+    """A log file that is moved aside once at its limit, so a background daemon never fills a disk."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stream = self._open()
+
+    def _open(self) -> IO[str]:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.fdopen(os.open(self._path, flags, 0o600), "a", buffering=1, encoding="utf-8")
+
+    def write(self, text: str) -> int:
+        try:
+            if self._stream.tell() > LOG_MAX_BYTES:
+                self._stream.close()
+                os.replace(self._path, self._path + ".1")
+                self._stream = self._open()
+            return self._stream.write(text)
+        except OSError:
+            return 0  # a full disk must not take the daemon down with it
+
+    def flush(self) -> None:
+        return
+
+
+def configure(level: str, log_file: str | None) -> None:
+    stream: Any = LogFile(log_file) if log_file else sys.stderr
+    readable = log_file is None and sys.stderr.isatty()
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(stream=stream, level=logging.WARNING, force=True)
+
+
+def get() -> Any:
+    return structlog.get_logger()

@@ -1,0 +1,204 @@
+"""Notices changes: hints from watches, the truth from rescans.
+
+Watched are the projects roots, the directories of the most recently active transcripts, and
+in each active project what is worth watching: never a tree. A flood collapses into a rescan.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+
+from handoffd import clock, log
+from handoffd.board import Board
+from handoffd.intake import Intake
+from handoffd.sources import projects as directories
+from handoffd.sources import transcripts
+from handoffd.sources.observer import Observer
+
+WATCHED_PROJECTS_MAX = 64
+FLOOD = 512
+RESCAN_SECONDS = (5.0, 60.0)
+# The share of a core that rescans may take.
+RESCAN_SHARE = 0.002
+ACTIVE_SECONDS = 24 * 3600.0
+_PAUSE_EVERY = 100
+
+
+@dataclass(slots=True)
+class Lookout:
+    """Finds what is new on disk and tells the intake and the board."""
+
+    roots: list[str]
+    intake: Intake
+    board: Board
+    overflows: int = 0
+    rescans: int = 0
+    first_scan_done: bool = False
+    rescan_seconds: float = RESCAN_SECONDS[0]
+    observer: Observer = field(init=False)
+    _dirty: set[str] = field(default_factory=set)
+    _directories: dict[str, int] = field(default_factory=dict)
+    _watched_projects: dict[str, str] = field(default_factory=dict)
+    _rescan_wanted: bool = True
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def __post_init__(self) -> None:
+        self.observer = Observer(self._changed_in_thread, self._overflowed_in_thread)
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.observer.start()
+
+    def stop(self) -> None:
+        self.observer.stop()
+
+    @property
+    def missing_roots(self) -> list[str]:
+        return [root for root in self.roots if not os.path.isdir(root)]
+
+    def add_root(self, root: str) -> None:
+        if root not in self.roots:
+            self.roots.append(root)
+            self.want_rescan()
+
+    def want_rescan(self) -> None:
+        self._rescan_wanted = True
+        self._wake.set()
+
+    # From watchdog's threads
+
+    def _changed_in_thread(self, path: str) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._note, path)
+
+    def _overflowed_in_thread(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._note_overflow)
+
+    def _note(self, path: str) -> None:
+        if len(self._dirty) < FLOOD:
+            self._dirty.add(path)
+        else:
+            self._rescan_wanted = True
+        self._wake.set()
+
+    def _note_overflow(self) -> None:
+        self.overflows += 1
+        self.want_rescan()
+
+    # The loop
+
+    async def run(self) -> None:
+        next_rescan = 0.0
+        while True:
+            if self._rescan_wanted or clock.monotonic() >= next_rescan:
+                await self.rescan()
+                next_rescan = clock.monotonic() + self.rescan_seconds
+            await self._wait(next_rescan)
+            self.look_at_dirty()
+
+    async def _wait(self, until: float) -> None:
+        try:
+            async with asyncio.timeout(max(until - clock.monotonic(), 0.0)):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    def look_at_dirty(self) -> None:
+        dirty, self._dirty = self._dirty, set()
+        for path in dirty:
+            parent = path.rpartition("/")[0]
+            if parent in self._watched_projects:
+                self._look_at_project(self._watched_projects[parent], path)
+            elif path.endswith(".jsonl"):
+                self._look_at_directory_entry(parent, path)
+            elif parent in self.roots:
+                self._scan_directory(path, first=False)
+                self._choose_watches()
+
+    def _look_at_project(self, project_id: str, path: str) -> None:
+        project = self.board.projects.by_id(project_id)
+        if project is None:
+            return
+        self.board.refresh(project)
+        if path.endswith(("/HEAD", "/index")):
+            self.board.touch(project_id)
+
+    def _look_at_directory_entry(self, parent: str, path: str) -> None:
+        found = transcripts.at(path)
+        if found is None:
+            return
+        self.intake.found(found)
+        newest = self._directories.get(parent)
+        self._directories[parent] = max(found.mtime_ns, newest or 0)
+        for agent in transcripts.agents_of(found):
+            self.intake.found(agent)
+
+    # The rescan
+
+    async def rescan(self) -> None:
+        """Look at every transcript there is; the cost sets the time until the next."""
+        self._rescan_wanted = False
+        cost = 0.0
+        if self.observer.check():
+            log.get().warning("watch_lost")
+        first = not self.first_scan_done
+        count = 0
+        for root in self.roots:
+            for directory in transcripts.project_directories(root):
+                started = clock.thread_cpu()
+                count += self._scan_directory(directory, first=first)
+                cost += clock.thread_cpu() - started
+                if count >= _PAUSE_EVERY:
+                    count = 0
+                    await asyncio.sleep(0)
+        self._refresh_projects()
+        self._choose_watches()
+        self.first_scan_done = True
+        self.rescans += 1
+        least, most = RESCAN_SECONDS
+        self.rescan_seconds = min(max(cost / RESCAN_SHARE, least), most)
+
+    def _scan_directory(self, directory: str, *, first: bool) -> int:
+        newest = count = 0
+        for found in transcripts.in_directory(directory, clock.wall()):
+            self.intake.found(found, first=first)
+            newest = max(newest, found.mtime_ns)
+            count += 1
+        self._directories[directory] = newest
+        return count
+
+    def _refresh_projects(self) -> None:
+        self.board.projects.forget_cached()
+        self.board.retire(ACTIVE_SECONDS)
+        for card in list(self.board.cards.values()):
+            project = self.board.projects.by_id(card.project.id)
+            if project is not None:
+                self.board.refresh(project)
+
+    def _choose_watches(self) -> None:
+        recent = sorted(self._directories, key=self._directories.__getitem__, reverse=True)
+        wanted = {*self.roots, *recent[:WATCHED_PROJECTS_MAX]}
+        self._watched_projects = self._project_watches()
+        for directory in self.observer.want(wanted | set(self._watched_projects)):
+            # What came between the look and the watch is found by looking again.
+            if directory in self._watched_projects:
+                self.want_rescan()
+            elif directory not in self.roots:
+                self._scan_directory(directory, first=not self.first_scan_done)
+
+    def _project_watches(self) -> dict[str, str]:
+        """Return the directories worth watching in the active projects, and whose they are."""
+        cards = sorted(self.board.cards.values(), key=lambda card: card.touched, reverse=True)
+        found: dict[str, str] = {}
+        for card in cards[:WATCHED_PROJECTS_MAX]:
+            root = card.project.root
+            if not root.exists:
+                continue
+            git = directories.git_directory(root.path)
+            for path in (f"{root.path}/.flow-guardian", git):
+                if path and os.path.isdir(path):
+                    found[os.path.realpath(path)] = card.project.id
+        return found

@@ -1,0 +1,110 @@
+"""What works while the daemon is down: the client's one door in here is handoff.local."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from handoffd.handoffs.checkpoint_file import (
+    find_project_root,
+    get_handoff_path,
+    load_handoff,
+    save_handoff,
+    update_handoff,
+)
+
+__all__ = (
+    "find_project_root",
+    "get_handoff_path",
+    "inject_text",
+    "load_handoff",
+    "save",
+    "save_handoff",
+    "save_state",
+    "show_text",
+    "update_handoff",
+)
+
+
+def inject_text(start: str, level: str) -> str:
+    """Return the brief of a checkpoint on disk, or an empty text."""
+    from handoffd.handoffs import briefing
+
+    root = find_project_root(start)
+    document = load_handoff(root)
+    return briefing.render(document, str(root), level=level) if document else ""
+
+
+def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str | None:
+    """Return what is on disk of a project, or None if nothing is."""
+    root = find_project_root(start)
+    document = load_handoff(root)
+    if document is None:
+        return None
+    data = {"project": str(root), "document": document}
+    if as_json:
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    from handoffd.api.handlers import show
+    from handoffd.api.text import Style
+
+    return show.render(data, Style(columns=columns, colour=colour))
+
+
+def save(start: str, given: dict[str, str | None], tags: list[str]) -> dict[str, Any]:
+    """Do what the daemon's `save` does, from what is on disk."""
+    from handoffd import clock
+    from handoffd.handoffs import checkpoint, checkpoint_file
+    from handoffd.session.text import keep_values
+
+    root = str(find_project_root(start))
+    message = given.pop("message")
+    values, masked = keep_values({k: v for k, v in given.items() if v is not None})
+    if message is not None:
+        spoken, more = keep_values({"message": message})
+        values.setdefault("now", spoken["message"])
+        masked += more
+    observed = git_state(root)
+
+    def compute(found: dict[str, Any] | None) -> dict[str, Any]:
+        new = {**_blank(), **(found or {}), **observed, **values}
+        if message is not None and new["goal"] in (None, checkpoint.NOT_STATED):
+            new["goal"] = values["now"]
+        new["timestamp"] = clock.iso()
+        return checkpoint.with_tags(new, tags)
+
+    done = checkpoint_file.change(root, compute)
+    return {"path": str(get_handoff_path(Path(root))), "document": done.data, "redacted": masked}
+
+
+def _blank() -> dict[str, Any]:
+    from handoffd.handoffs import checkpoint
+
+    now = checkpoint.DEFAULT_NOW
+    return {"goal": checkpoint.NOT_STATED, "status": "in_progress", "now": now}
+
+
+def save_state(start: str) -> None:
+    """Keep the working state before a compaction: what git sees, and what was known."""
+    from handoffd.handoffs import checkpoint_file
+    from handoffd.sources.projects import find_root
+
+    root = find_root(start)
+    if not root.writable_unasked:
+        return
+    observed = git_state(root.path)
+    checkpoint_file.change(
+        root.path, lambda found: checkpoint_file.merged(found or _blank(), observed)
+    )
+
+
+def git_state(root: str) -> dict[str, Any]:
+    """Return branch and uncommitted files, as far as git answers."""
+    from handoffd.links import git
+    from handoffd.sources.projects import branch, git_directory
+
+    if git_directory(root) is None:
+        return {}
+    try:
+        uncommitted = git.uncommitted_files(root)
+    except git.GitError:
+        return {"branch": branch(root)}
+    return {"branch": branch(root), "files": uncommitted}

@@ -1,0 +1,68 @@
+"""The parts of a running daemon, as the handlers see them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from handoffd import clock
+from handoffd.board import Board
+from handoffd.config import Config
+from handoffd.gate import Gate
+from handoffd.intake import Intake
+from handoffd.lookout import Lookout
+from handoffd.projects import Projects
+from handoffd.store.core import CoreStore
+from handoffd.store.state import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Warning_:  # noqa: N801  the builtin has the name
+    """Something a user should know; `anchor` is a heading of docs/troubleshooting.md."""
+
+    code: str
+    text: str
+    anchor: str
+
+
+@dataclass(slots=True)
+class Parts:
+    config_path: str
+    config: Config
+    core: CoreStore
+    state: StateStore
+    gate: Gate
+    projects: Projects
+    intake: Intake
+    board: Board
+    lookout: Lookout
+    log_path: str | None
+    stop: asyncio.Event
+    started_at: float = field(default_factory=clock.wall)
+    watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
+    config_problem: str = ""
+    state_rebuilt: str = ""
+    socket_path: str = ""
+    refused_peers: int = 0
+    failed: bool = False
+
+    def warnings(self) -> list[Warning_]:
+        """Return every way in which we are less than we should be."""
+        found = []
+        if self.config_problem:
+            found.append(Warning_("config_invalid", self.config_problem, "config-invalid"))
+        if self.lookout.observer.problem:
+            found.append(Warning_("watch_degraded", self.lookout.observer.problem, "watch-degraded"))
+        if self.state_rebuilt:
+            found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
+        if self.intake.counters.quarantined:
+            text = f"{self.intake.counters.quarantined} transcripts could not be read."
+            found.append(Warning_("quarantined", text, "quarantined"))
+        for card in self.board.cards.values():
+            if card.problem:
+                text = f"{card.project.root.path}: {card.problem}"
+                found.append(Warning_("write_failed", text, "write-failed"))
+            elif card.tracked and not self.config.checkpoint.write_tracked:
+                text = f"{card.project.root.path}: git tracks handoff.yaml, so it is not written."
+                found.append(Warning_("tracked", text, "tracked"))
+        return found

@@ -1,0 +1,38 @@
+"""The daemon's own files and the directories it listens to."""
+
+import os
+
+from handoff import paths
+from handoffd.errors import HandoffError
+
+
+def make_state_dir() -> str:
+    """Create the state directory, 0700, and refuse one that others may write to."""
+    path = paths.state_dir()
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    make_private(path)
+    return path
+
+
+def make_private(path: str) -> None:
+    """See that a directory is ours alone; what is loose is tightened, what is foreign is refused."""
+    if not os.path.isdir(path):
+        os.makedirs(path, mode=0o700, exist_ok=True)
+    if not paths.is_own_directory(path):
+        raise HandoffError(
+            f"{path} is not a directory of this user.",
+            "Remove it, or choose another place with XDG_STATE_HOME or HANDOFFD_SOCKET.",
+        )
+    if os.lstat(path).st_mode & 0o077:
+        os.chmod(path, 0o700)
+
+
+def claude_dirs(configured: list[str]) -> list[str]:
+    """Return the Claude config directories: the default one, and those of the configuration."""
+    default = paths.variable("CLAUDE_CONFIG_DIR") or f"{paths.home()}/.claude"
+    found: list[str] = []
+    for path in (default, *configured):
+        expanded = os.path.abspath(os.path.expanduser(path))
+        if expanded not in found:
+            found.append(expanded)
+    return found

@@ -1,0 +1,65 @@
+"""The projects we know: their opaque ids and their roots."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from handoffd import clock
+from handoffd.session.state import SessionState
+from handoffd.sources.projects import Root, find_root, look_at
+from handoffd.store.core import CoreStore
+
+_CACHED_MAX = 4096
+_CACHE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    id: str
+    root: Root
+
+
+@dataclass(slots=True)
+class Projects:
+    """Finds the project of a directory; what the disk says is believed for half a minute."""
+
+    core: CoreStore
+    _found: dict[str, tuple[float, Project]] = field(default_factory=dict)
+    _ids: dict[str, str] = field(default_factory=dict)
+    _roots: dict[str, str] = field(default_factory=dict)
+
+    def at(self, directory: str) -> Project:
+        """Return the project that a directory belongs to."""
+        return self._cached(directory, find_root)
+
+    def of(self, session: SessionState) -> Project:
+        """Return the project of a session: that of its first cwd, or where it moved to."""
+        if not session.root:
+            session.root = self.at(session.cwd).root.path
+        return self._cached(session.root, look_at)
+
+    def by_id(self, project_id: str) -> Project | None:
+        root = self._roots.get(project_id) or self.core.project_root(project_id)
+        if root is None:
+            return None
+        self._roots[project_id] = root
+        return self._cached(root, look_at)
+
+    def forget_cached(self) -> None:
+        self._found.clear()
+
+    def _cached(self, path: str, find: Callable[[str], Root]) -> Project:
+        known = self._found.get(path)
+        now = clock.monotonic()
+        if known is not None and now - known[0] < _CACHE_SECONDS:
+            return known[1]
+        if len(self._found) > _CACHED_MAX:
+            self._found.clear()
+        root = find(path)
+        project = Project(self._id(root.path), root)
+        self._found[path] = (now, project)
+        return project
+
+    def _id(self, root: str) -> str:
+        if root not in self._ids:
+            self._ids[root] = self.core.project_id(root, clock.iso())
+        return self._ids[root]

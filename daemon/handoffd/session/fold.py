@@ -1,0 +1,135 @@
+"""Events to session state. Pure: no clock, no disk; the same events give the same state."""
+
+from handoffd.session.state import (
+    FILES_MAX,
+    RECENT_UUIDS_MAX,
+    UUID_KEPT,
+    Receipt,
+    SessionState,
+    Value,
+)
+from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, first_paragraph, first_sentence, keep
+from handoffd.transcript.events import (
+    Asked,
+    Edited,
+    Event,
+    Moved,
+    Origin,
+    Prompt,
+    Said,
+    Seen,
+    Stopped,
+)
+from handoffd.transcript.records import Record
+
+# A prompt shorter than this asks to go on; it states no goal. Scripts without spaces say
+# more in a character, so they are counted by character.
+GOAL_WORDS_MIN = 4
+GOAL_CHARACTERS_MIN = 8
+UNKNOWN_KINDS_MAX = 20
+
+
+def is_repeated(state: SessionState, record: Record) -> bool:
+    """Tell a record that was appended again (seen after sleep, and in copied histories)."""
+    uuid = record.text("uuid")[:UUID_KEPT]
+    if not uuid:
+        return False
+    if uuid in state.recent_uuids:
+        return True
+    state.recent_uuids.append(uuid)
+    if len(state.recent_uuids) > RECENT_UUIDS_MAX:
+        del state.recent_uuids[0]
+    return False
+
+
+def fold(state: SessionState, event: Event, transcript: str) -> None:
+    """Take one event into the state; `transcript` names the file for the receipt."""
+    match event:
+        case Seen():
+            _seen(state, event, transcript)
+        case Edited():
+            _edited(state, event, transcript)
+        case _ if event.origin.sidechain:
+            return
+        case Prompt():
+            _prompt(state, event, transcript)
+        case Said():
+            _say(state, event.origin, first_sentence(event.text), transcript)
+        case Asked():
+            state.status = Value("blocked", _receipt(event.origin, transcript, "observed"))
+        case Stopped():
+            _stopped(state, event, transcript)
+        case Moved():
+            state.cwd, state.root = event.cwd, ""
+
+
+def _receipt(origin: Origin, transcript: str, evidence: str) -> Receipt:
+    return Receipt(transcript, origin.uuid, origin.offset, origin.time, evidence)
+
+
+def _seen(state: SessionState, event: Seen, transcript: str) -> None:
+    origin = event.origin
+    if origin.sidechain:
+        state.agent_records += 1
+    else:
+        state.records += 1
+        _envelope(state, event, transcript)
+    if not event.known and (event.kind in state.unknown or len(state.unknown) < UNKNOWN_KINDS_MAX):
+        kind = event.kind[:40] or "(none)"
+        state.unknown[kind] = state.unknown.get(kind, 0) + 1
+    if event.conversation and origin.time > state.last_time:
+        state.last_time = origin.time
+
+
+def _envelope(state: SessionState, event: Seen, transcript: str) -> None:
+    # The first cwd fixes the project: a `cd` in a tool call moves nothing.
+    state.cwd = state.cwd or event.cwd
+    state.entrypoint = state.entrypoint or event.entrypoint
+    if event.conversation and not state.first_time:
+        state.first_time = event.origin.time
+    if event.branch and event.branch != "HEAD":
+        text, _ = keep(event.branch, PATH_MAX)
+        state.branch = Value(text, _receipt(event.origin, transcript, "observed"))
+
+
+def _prompt(state: SessionState, event: Prompt, transcript: str) -> None:
+    state.prompts += 1
+    receipt = _receipt(event.origin, transcript, "quoted")
+    text, masked = keep(first_paragraph(event.text), GOAL_MAX)
+    state.redacted += masked
+    if not text:
+        return
+    state.last_prompt = Value(text, receipt)
+    if state.goal is None and _is_substantial(text):
+        state.goal = state.last_prompt
+    state.now = Value(keep(first_sentence(event.text) or text, NOW_MAX)[0], receipt)
+    state.status = Value("in_progress", _receipt(event.origin, transcript, "observed"))
+
+
+def _is_substantial(text: str) -> bool:
+    if len(text.split()) >= GOAL_WORDS_MIN:
+        return True
+    return not text.isascii() and len(text) >= GOAL_CHARACTERS_MIN
+
+
+def _say(state: SessionState, origin: Origin, sentence: str, transcript: str) -> None:
+    text, masked = keep(sentence, NOW_MAX)
+    state.redacted += masked
+    if text:
+        state.now = Value(text, _receipt(origin, transcript, "quoted"))
+
+
+def _edited(state: SessionState, event: Edited, transcript: str) -> None:
+    path, masked = keep(event.path, PATH_MAX)
+    state.redacted += masked
+    state.files = [value for value in state.files if value.text != path]
+    state.files.insert(0, Value(path, _receipt(event.origin, transcript, "observed")))
+    del state.files[FILES_MAX:]
+    if not event.origin.sidechain:
+        state.status = Value("in_progress", _receipt(event.origin, transcript, "observed"))
+
+
+def _stopped(state: SessionState, event: Stopped, transcript: str) -> None:
+    if event.error:
+        state.status = Value("blocked", _receipt(event.origin, transcript, "observed"))
+        _say(state, event.origin, f"Stopped by an error: {event.error}", transcript)

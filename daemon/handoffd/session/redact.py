@@ -1,0 +1,65 @@
+"""The gate: every text that leaves session/ passes here, and secrets do not.
+
+One compiled alternation over what is kept, not over what is read.
+"""
+
+import re
+
+# kind -> pattern; each is anchored on what makes the kind recognisable by itself.
+_RULES: dict[str, str] = {
+    "private-key": r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    "aws-key": r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b",
+    "github-token": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})",
+    "gitlab-token": r"\bgl(?:pat|dt|rt|cbt|ptt|soat)-[A-Za-z0-9_-]{20,}",
+    "slack-token": r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}",
+    "slack-webhook": r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/_-]{20,}",
+    "stripe-key": r"\b[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}",
+    "anthropic-key": r"\bsk-ant-[A-Za-z0-9_-]{16,}",
+    "openai-key": r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}",
+    "google-key": r"\bAIza[A-Za-z0-9_-]{35}",
+    "npm-token": r"\bnpm_[A-Za-z0-9]{36}\b",
+    "pypi-token": r"\bpypi-[A-Za-z0-9_-]{50,}",
+    "jwt": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*",
+    "url-password": r"(?<=://)[^\s/:@]{1,64}:[^\s/@]{3,128}(?=@[A-Za-z0-9\[])",
+    "bearer-token": r"(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}",
+    "assignment": (
+        r"(?i)(?<![A-Za-z])(?:[A-Z0-9_.-]*(?:passw(?:or)?d|passwd|secret|api[_-]?key|access[_-]?key"
+        r"|auth[_-]?token|access[_-]?token|private[_-]?key|client[_-]?secret|credentials?))"
+        r"[\"']?\s{0,3}(?:=>|:=|=|:)\s{0,3}[\"']?(?P<value>[^\s\"',;(){}<>\[\]$]{8,200})"
+    ),
+}
+_LITERAL = {kind: pattern for kind, pattern in _RULES.items() if kind != "assignment"}
+_table = re.compile(
+    "|".join(f"(?P<r{number}>{pattern})" for number, pattern in enumerate(_LITERAL.values()))
+)
+_kinds = tuple(_LITERAL)
+_assignment = re.compile(_RULES["assignment"])
+_PLACEHOLDER = re.compile(
+    r"(?i)\[redacted|^(?:x{4,}|\*{4,}|\.{3,}|<.*>|your[_-].*|example.*|changeme|placeholder|true|false"
+    r"|none|null|undefined|os\.environ.*|process\.env.*|getenv.*|env\..*|string|required|optional)"
+)
+
+
+def redact(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text with secrets masked, and the kinds that were found."""
+    found: list[str] = []
+
+    def mask(match: re.Match[str]) -> str:
+        kind = _kinds[int(str(match.lastgroup)[1:])]
+        found.append(kind)
+        return f"[redacted:{kind}]"
+
+    def mask_value(match: re.Match[str]) -> str:
+        value = match["value"]
+        if _PLACEHOLDER.search(value) or not _looks_secret(value):
+            return match[0]
+        found.append("assignment")
+        return match[0][: -len(value)] + "[redacted:assignment]"
+
+    text = _table.sub(mask, text)
+    return _assignment.sub(mask_value, text), tuple(found)
+
+
+def _looks_secret(value: str) -> bool:
+    """Tell a value from a word: prose says "password: required", a leak has digits or length."""
+    return any(c.isdigit() for c in value) or not value.isalpha() or len(value) >= 20  # noqa: PLR2004

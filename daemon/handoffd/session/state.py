@@ -1,0 +1,76 @@
+"""The fold of a session's events, and every value with its receipt. Pure."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# Raise it when the meaning of a stored fold changes: older ones are folded anew.
+FOLD_VERSION = 1
+FILES_MAX = 40
+RECENT_UUIDS_MAX = 128
+UUID_KEPT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Where a claim comes from; its class is observed, quoted or inferred."""
+
+    transcript: str
+    uuid: str
+    offset: int
+    time: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Something we say about a session, and why."""
+
+    text: str
+    receipt: Receipt
+
+
+@dataclass(slots=True)
+class SessionState:
+    """What is known of one session. Bounded: it does not grow with the session's age."""
+
+    session_id: str
+    cwd: str = ""
+    # The root of its project: found on disk once, then kept, whatever happens to the directory.
+    root: str = ""
+    branch: Value | None = None
+    goal: Value | None = None
+    now: Value | None = None
+    status: Value | None = None
+    last_prompt: Value | None = None
+    files: list[Value] = field(default_factory=list)
+    entrypoint: str = ""
+    first_time: str = ""
+    last_time: str = ""
+    records: int = 0
+    agent_records: int = 0
+    prompts: int = 0
+    redacted: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+    recent_uuids: list[str] = field(default_factory=list)
+
+    @property
+    def headless(self) -> bool:
+        """Tell a program's run (`claude -p`, an SDK) from a person's session."""
+        return self.entrypoint.startswith("sdk")
+
+
+def dump(state: SessionState) -> str:
+    return json.dumps(asdict(state), ensure_ascii=False, separators=(",", ":"))
+
+
+def load(text: str) -> SessionState:
+    data: dict[str, Any] = json.loads(text)
+    for name in ("branch", "goal", "now", "status", "last_prompt"):
+        data[name] = _value(data[name]) if data[name] else None
+    data["files"] = [_value(item) for item in data["files"]]
+    return SessionState(**data)
+
+
+def _value(data: dict[str, Any]) -> Value:
+    return Value(data["text"], Receipt(**data["receipt"]))

@@ -1,0 +1,81 @@
+"""Text of a transcript made fit to be kept: one line, no control characters, no secrets, bounded."""
+
+import re
+from typing import Any
+
+from handoff.errors import HandoffValidationError
+from handoffd.session.redact import redact
+
+GOAL_MAX = 300
+NOW_MAX = 240
+PATH_MAX = 400
+SAVED_MAX = 2000
+# More than any kept text, so that a secret is never cut in half before it is recognised.
+_SCANNED_MAX = 8192
+
+# C0 and C1 controls, the bidirectional overrides and isolates, lone surrogates, and the
+# Unicode tags that hide text from a person's eyes.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+_SPACE = re.compile(r"\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s|\n")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s+|[-*>]\s+|\*\*(?=\S))")
+
+
+def clean(text: str) -> str:
+    """Drop what has no business in a document: escapes, controls, invisible characters."""
+    return _UNSEEN.sub("", _ESCAPES.sub("", text))
+
+
+def keep(text: str, limit: int) -> tuple[str, int]:
+    """Return the text as one safe line of at most `limit` characters, and the secrets masked."""
+    masked, kinds = redact(clean(text[:_SCANNED_MAX]))
+    line = _SPACE.sub(" ", masked).strip()
+    return shorten(line, limit), len(kinds)
+
+
+def shorten(line: str, limit: int) -> str:
+    if len(line) <= limit:
+        return line
+    cut = line[: limit - 1]
+    space = cut.rfind(" ")
+    return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"
+
+
+def first_paragraph(text: str) -> str:
+    """Return the first paragraph that says something."""
+    return next((part for part in text.strip().split("\n\n") if part.strip()), "")
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence, without the marks of a heading or a list."""
+    for part in _SENTENCE_END.split(first_paragraph(text)):
+        sentence = _HEADING.sub("", part).strip().removesuffix("**").strip()
+        if sentence and not sentence.startswith(("```", "|", "<")):
+            return sentence
+    return ""
+
+
+def keep_values(values: dict[str, str]) -> tuple[dict[str, str], int]:
+    """Make a person's own words fit to be kept; they may be longer than what we extract."""
+    kept, masked = {}, 0
+    for name, value in values.items():
+        kept[name], count = keep(value, SAVED_MAX)
+        masked += count
+        if not kept[name]:
+            raise HandoffValidationError(f"Missing or empty required field: {name}")
+    return kept, masked
+
+
+def redact_values(value: Any) -> Any:
+    """Mask the secrets in every text of a document, whatever its shape."""
+    if isinstance(value, str):
+        return redact(_UNSEEN.sub("", value))[0]
+    if isinstance(value, dict):
+        return {key: redact_values(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [redact_values(item) for item in value]
+    return value

@@ -1,0 +1,79 @@
+"""Project directories: where a project's root is, whose it is, and which branch is checked out."""
+
+import os
+from dataclasses import dataclass
+
+from handoff import paths
+
+_HEAD_MAX_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A project's root and what it allows."""
+
+    path: str
+    exists: bool
+    marked: bool
+    own: bool
+
+    @property
+    def writable_unasked(self) -> bool:
+        """Tell where the daemon may write without being asked."""
+        home = os.path.realpath(paths.home())
+        return self.exists and self.marked and self.own and self.path not in ("/", home)
+
+
+def find_root(cwd: str) -> Root:
+    """Return the project root of a directory; one that is gone is its own root."""
+    directory = os.path.realpath(cwd)
+    if not os.path.isdir(directory):
+        return Root(directory, exists=False, marked=False, own=False)
+    return look_at(paths.project_root(directory))
+
+
+def look_at(path: str) -> Root:
+    """Return what a known root is like now."""
+    try:
+        own = os.stat(path).st_uid == os.getuid()
+    except OSError:
+        return Root(path, exists=False, marked=False, own=False)
+    return Root(path, exists=True, marked=paths.has_marker(path), own=own)
+
+
+def git_directory(root: str) -> str | None:
+    """Return where HEAD lies: `.git` of the nearest ancestor, or where a worktree's file points."""
+    own_home = paths.home()
+    directory = root
+    while directory not in ("/", own_home, ""):
+        path = f"{directory}/.git"
+        if os.path.isdir(path):
+            return path
+        text = _read_small(path)
+        if text.startswith("gitdir:"):
+            return os.path.normpath(os.path.join(directory, text.removeprefix("gitdir:").strip()))
+        directory = directory.rpartition("/")[0]
+    return None
+
+
+def branch(root: str) -> str | None:
+    """Return the checked-out branch, a short commit for a detached HEAD, None outside git."""
+    directory = git_directory(root)
+    head = _read_small(f"{directory}/HEAD").strip() if directory else ""
+    if head.startswith("ref:"):
+        return head.removeprefix("ref:").strip().removeprefix("refs/heads/") or None
+    return f"(detached at {head[:10]})" if head else None
+
+
+def _read_small(path: str) -> str:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags)
+    except (OSError, ValueError):
+        return ""
+    try:
+        return os.read(handle, _HEAD_MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)

@@ -1,0 +1,149 @@
+"""New lines of a file that grows: a new record costs what it weighs.
+
+A tail holds the unfinished line in memory; the cursor stays at the start of that line, so a
+restart loses nothing. Nothing here knows what a line means.
+"""
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field
+
+from handoffd.store.state import Cursor
+
+LINE_MAX_BYTES = 8 << 20
+SLICE_BYTES = 256 << 10
+_HEAD_BYTES = 1024
+_TAIL_BYTES = 64
+
+
+class Replaced(Exception):  # noqa: N818  an observation, not a failure
+    """The file is no longer the one the cursor was made for."""
+
+
+@dataclass(slots=True)
+class Slice:
+    """Some whole lines with their offsets, and the cursor's next place."""
+
+    lines: list[tuple[int, bytes]] = field(default_factory=list)
+    end: int = 0
+    oversized: int = 0
+    more: bool = False
+
+
+@dataclass(slots=True)
+class Tail:
+    """Reads one transcript onwards from its cursor."""
+
+    cursor: Cursor
+    _partial: bytearray = field(default_factory=bytearray)
+    _position: int = -1
+    _discarding: bool = False
+    _oversized: bool = False
+
+    @property
+    def pending_bytes(self) -> int:
+        return len(self._partial)
+
+    def read(self, ceiling: int | None = None) -> Slice:
+        """Return the next slice; `ceiling` is the byte beyond which nothing may be read."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(self.cursor.path, flags)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError(self.cursor.path)
+            self._verify(handle, status.st_size)
+            self._settle(handle)
+            size = status.st_size if ceiling is None else min(status.st_size, ceiling)
+            wanted = min(SLICE_BYTES, size - self._position)
+            data = os.pread(handle, wanted, self._position) if wanted > 0 else b""
+            taken = self._take(data)
+            taken.more = self._position < size and bool(data)
+            self._remember(handle, taken)
+        finally:
+            os.close(handle)
+        return taken
+
+    def jump(self, offset: int) -> None:
+        """Go on at a later byte without looking at what lies between."""
+        self._partial.clear()
+        self._position, self._discarding, self._oversized = -1, False, False
+        self.cursor.offset = offset
+        handle = os.open(self.cursor.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            start = max(offset - _TAIL_BYTES, 0)
+            self._set_tail(os.pread(handle, offset - start, start))
+            self._remember(handle, Slice(end=offset))
+        finally:
+            os.close(handle)
+
+    def _verify(self, handle: int, size: int) -> None:
+        cursor = self.cursor
+        if size < max(cursor.offset, self._position):
+            raise Replaced
+        if _digest(os.pread(handle, cursor.head_bytes, 0)) != (cursor.head or _digest(b"")):
+            raise Replaced
+        before = os.pread(handle, cursor.tail_bytes, cursor.offset - cursor.tail_bytes)
+        if _digest(before) != (cursor.tail or _digest(b"")):
+            raise Replaced
+
+    def _settle(self, handle: int) -> None:
+        """Find the place to read from when there is nothing in memory."""
+        if self._position >= 0:
+            return
+        self._position = self.cursor.offset
+        if self._position and os.pread(handle, 1, self._position - 1) != b"\n":
+            self._discarding = True  # in the middle of a line whose start may not be read
+
+    def _take(self, data: bytes) -> Slice:
+        self._position += len(data)
+        last = data.rfind(b"\n") + 1
+        if not last:
+            self._hold(data)
+            return Slice(end=self.cursor.offset)
+        block = bytes(self._partial) + data[:last]
+        start = self._position - len(data) + last - len(block)
+        taken = Slice(end=start + len(block))
+        if self._discarding:
+            first = block.index(b"\n") + 1
+            block, start = block[first:], start + first
+            taken.oversized = int(self._oversized)
+        self._discarding = self._oversized = False
+        self._partial = bytearray(data[last:])
+        self._split(block, start, taken)
+        self._set_tail((block or data[:last])[-_TAIL_BYTES:])
+        return taken
+
+    def _hold(self, data: bytes) -> None:
+        if self._discarding:
+            return
+        self._partial += data
+        if len(self._partial) > LINE_MAX_BYTES:
+            self._partial = bytearray()
+            self._discarding = self._oversized = True
+
+    def _split(self, block: bytes, start: int, taken: Slice) -> None:
+        for line in block.split(b"\n")[:-1]:
+            if len(line) > LINE_MAX_BYTES:
+                taken.oversized += 1
+            else:
+                taken.lines.append((start, line))
+            start += len(line) + 1
+
+    def _set_tail(self, data: bytes) -> None:
+        self.cursor.tail = _digest(data)
+        self.cursor.tail_bytes = len(data)
+
+    def _remember(self, handle: int, taken: Slice) -> None:
+        """Advance the cursor, and complete the fingerprint of a file that was short."""
+        cursor = self.cursor
+        cursor.offset = taken.end
+        cursor.oversized += taken.oversized
+        if cursor.head_bytes < min(_HEAD_BYTES, taken.end):
+            head = os.pread(handle, min(_HEAD_BYTES, taken.end), 0)
+            cursor.head, cursor.head_bytes = _digest(head), len(head)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=8).digest()

@@ -1,0 +1,125 @@
+"""Which transcripts there are, and which have changed. The rescan is the truth, a watch a hint."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from handoffd.transcript.records import parse_line
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
+_FIRST_LINE_MAX_BYTES = 64 << 10
+# How long after its last write a session may still get new sub-agents.
+COMPANION_SECONDS = 24 * 3600.0
+
+
+@dataclass(slots=True)
+class Transcript:
+    """A file that was found; the name identifies it wherever it moves."""
+
+    name: str
+    session_id: str
+    path: str
+    size: int
+    mtime_ns: int
+
+
+def project_directories(root: str) -> Iterator[str]:
+    """Yield the directories below `<config>/projects`."""
+    try:
+        with os.scandir(root) as entries:
+            yield from [entry.path for entry in entries if entry.is_dir()]
+    except OSError:
+        return
+
+
+def in_directory(directory: str, now: float) -> Iterator[Transcript]:
+    """Yield the transcripts of one project directory, sub-agents' included."""
+    companions = []
+    newest: dict[str, float] = {}
+    for entry in _entries(directory):
+        if entry.name.endswith(".jsonl"):
+            found = _main_or_old_agent(entry)
+            if found is not None:
+                newest[found.session_id] = found.mtime_ns / 1e9
+                yield found
+        elif _NAME.match(entry.name):
+            companions.append(entry.name)
+    for session_id in companions:
+        # A session whose own file is old gets no new sub-agents: one stat less a rescan each.
+        if now - newest.get(session_id, 0.0) < COMPANION_SECONDS or session_id not in newest:
+            yield from _agents(f"{directory}/{session_id}", session_id)
+
+
+def at(path: str) -> Transcript | None:
+    """Return the transcript at a path that a watch named."""
+    stem = os.path.basename(path).removesuffix(".jsonl")
+    if not _NAME.match(stem) or stem.startswith("agent-"):
+        return None
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return Transcript(stem, stem, path, status.st_size, status.st_mtime_ns)
+
+
+def agents_of(transcript: Transcript) -> Iterator[Transcript]:
+    """Yield the sub-agents of a session that has just grown."""
+    if transcript.name == transcript.session_id:
+        yield from _agents(transcript.path.removesuffix(".jsonl"), transcript.session_id)
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _main_or_old_agent(entry: os.DirEntry[str]) -> Transcript | None:
+    stem = entry.name.removesuffix(".jsonl")
+    if not _NAME.match(stem):
+        return None
+    if not stem.startswith("agent-"):
+        return _transcript(entry, stem, stem)
+    owner = _owner(entry.path)
+    return _transcript(entry, f"{owner}/{stem}", owner) if owner else None
+
+
+def _agents(companion: str, session_id: str) -> Iterator[Transcript]:
+    """Yield the sub-agents' transcripts of a session, workflows' included."""
+    below = [f"{companion}/subagents"]
+    below += [entry.path for entry in _entries(f"{companion}/subagents/workflows")]
+    for directory in below:
+        for entry in _entries(directory):
+            stem = entry.name.removesuffix(".jsonl")
+            if stem.startswith("agent-") and entry.name != stem and _NAME.match(stem):
+                found = _transcript(entry, f"{session_id}/{stem}", session_id)
+                if found is not None:
+                    yield found
+
+
+def _transcript(entry: os.DirEntry[str], name: str, session_id: str) -> Transcript | None:
+    try:
+        if not entry.is_file(follow_symlinks=False):
+            return None
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return Transcript(name, session_id, entry.path, status.st_size, status.st_mtime_ns)
+
+
+def _owner(path: str) -> str:
+    """Return the session of a sub-agent's file at its old place: its first record names it."""
+    try:
+        with open(path, "rb") as stream:
+            line = stream.readline(_FIRST_LINE_MAX_BYTES)
+    except OSError:
+        return ""
+    records = parse_line(0, line).records
+    session_id = records[0].text("sessionId") if records else ""
+    return session_id if _NAME.match(session_id) else ""

@@ -1,0 +1,230 @@
+"""core.db: what nobody can rebuild. No SQL about it stands anywhere else."""
+
+import json
+import secrets
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from handoffd.store.database import open_database, run_script, transaction
+
+EVERYTHING = "*"
+
+_THREADS = run_script(
+    """CREATE TABLE IF NOT EXISTS handoffs (
+        id TEXT PRIMARY KEY,
+        title TEXT NOT NULL,
+        project TEXT,
+        chat_last_seen INTEGER DEFAULT 0,
+        code_last_seen INTEGER DEFAULT 0,
+        status TEXT DEFAULT 'active',
+        created_at TEXT,
+        updated_at TEXT
+    )""",
+    """CREATE TABLE IF NOT EXISTS handoff_entries (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        handoff_id TEXT NOT NULL REFERENCES handoffs(id),
+        from_client TEXT NOT NULL,
+        type TEXT NOT NULL,
+        content TEXT NOT NULL,
+        created_at TEXT
+    )""",
+)
+_PROJECTS = run_script(
+    "CREATE TABLE projects (id TEXT PRIMARY KEY, root TEXT NOT NULL UNIQUE, created_at TEXT)",
+    # The values a person set, each until a session states another.
+    """CREATE TABLE settings (
+        project_id TEXT NOT NULL REFERENCES projects(id),
+        field TEXT NOT NULL,
+        value TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        set_at TEXT NOT NULL,
+        PRIMARY KEY (project_id, field)
+    )""",
+    # What we wrote last into a project's handoff.yaml, and what we were about to write: any
+    # other value found there is a person's.
+    """CREATE TABLE checkpoints (
+        project_id TEXT PRIMARY KEY REFERENCES projects(id),
+        written TEXT NOT NULL,
+        intended TEXT NOT NULL
+    )""",
+    "CREATE TABLE transcript_roots (path TEXT PRIMARY KEY)",
+)
+_TRIGGERS = run_script(
+    """CREATE TABLE triggers (
+        cause TEXT PRIMARY KEY,
+        trigger TEXT NOT NULL,
+        project_id TEXT NOT NULL,
+        session_id TEXT,
+        fired_at TEXT NOT NULL
+    )""",
+)
+_PAUSES = run_script(
+    """CREATE TABLE pauses (
+        scope TEXT NOT NULL,
+        started_at REAL NOT NULL,
+        ended_at REAL
+    )""",
+    # Bytes of a transcript that were written while paused; last_byte is NULL while it lasts.
+    """CREATE TABLE skips (
+        transcript TEXT NOT NULL,
+        first_byte INTEGER NOT NULL,
+        last_byte INTEGER,
+        scope TEXT NOT NULL,
+        PRIMARY KEY (transcript, first_byte)
+    )""",
+)
+MIGRATIONS = (_THREADS, _PROJECTS, _TRIGGERS, _PAUSES)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value a person set, when, and in the presence of which session."""
+
+    value: Any
+    session_id: str
+    set_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time in which nothing may be learned, of one project or of everything."""
+
+    scope: str
+    started_at: float
+    ended_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Bytes of a transcript that stay unknown; `end` is None while the pause lasts."""
+
+    start: int
+    end: int | None
+    scope: str
+
+
+class CoreStore:
+    """Threads, triggers, pauses and the values a person set."""
+
+    def __init__(self, path: str) -> None:
+        self._db: sqlite3.Connection = open_database(path, durable=True, migrations=MIGRATIONS)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def project_id(self, root: str, now: str) -> str:
+        """Return the opaque id of a project, making one for a new root."""
+        row = self._db.execute("SELECT id FROM projects WHERE root = ?", (root,)).fetchone()
+        if row:
+            return str(row[0])
+        new = secrets.token_hex(8)
+        self._db.execute("INSERT INTO projects VALUES (?, ?, ?)", (new, root, now))
+        return new
+
+    def project_root(self, project_id: str) -> str | None:
+        row = self._db.execute("SELECT root FROM projects WHERE id = ?", (project_id,)).fetchone()
+        return str(row[0]) if row else None
+
+    def settings(self, project_id: str) -> dict[str, Setting]:
+        rows = self._db.execute(
+            "SELECT field, value, session_id, set_at FROM settings WHERE project_id = ?",
+            (project_id,),
+        )
+        return {row[0]: Setting(json.loads(row[1]), row[2], row[3]) for row in rows}
+
+    def set_values(self, project_id: str, values: dict[str, Setting]) -> None:
+        with transaction(self._db):
+            for field, setting in values.items():
+                self._db.execute(
+                    "INSERT OR REPLACE INTO settings VALUES (?, ?, ?, ?, ?)",
+                    (
+                        project_id,
+                        field,
+                        json.dumps(setting.value),
+                        setting.session_id,
+                        setting.set_at,
+                    ),
+                )
+
+    def drop_values(self, project_id: str, fields: list[str]) -> None:
+        with transaction(self._db):
+            for field in fields:
+                self._db.execute(
+                    "DELETE FROM settings WHERE project_id = ? AND field = ?", (project_id, field)
+                )
+
+    def checkpoint(self, project_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what was written last and what was intended last."""
+        row = self._db.execute(
+            "SELECT written, intended FROM checkpoints WHERE project_id = ?", (project_id,)
+        ).fetchone()
+        return (json.loads(row[0]), json.loads(row[1])) if row else ({}, {})
+
+    def set_checkpoint(
+        self, project_id: str, written: dict[str, Any], intended: dict[str, Any]
+    ) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)",
+            (project_id, json.dumps(written), json.dumps(intended)),
+        )
+
+    def transcript_roots(self) -> list[str]:
+        return [row[0] for row in self._db.execute("SELECT path FROM transcript_roots")]
+
+    def learn_transcript_root(self, path: str) -> None:
+        self._db.execute("INSERT OR IGNORE INTO transcript_roots VALUES (?)", (path,))
+
+    def record_trigger(
+        self, cause: str, trigger: str, project_id: str, session_id: str | None, fired_at: str
+    ) -> bool:
+        """Enter a trigger once; False if this cause has fired before."""
+        done = self._db.execute(
+            "INSERT OR IGNORE INTO triggers VALUES (?, ?, ?, ?, ?)",
+            (cause, trigger, project_id, session_id, fired_at),
+        )
+        return done.rowcount == 1
+
+    def pauses(self) -> list[Pause]:
+        return [Pause(*row) for row in self._db.execute("SELECT * FROM pauses ORDER BY started_at")]
+
+    def start_pause(self, scope: str, at: float, starts: dict[str, int]) -> None:
+        """Begin a pause together with the byte at which each transcript goes silent."""
+        with transaction(self._db):
+            self._db.execute("INSERT INTO pauses VALUES (?, ?, NULL)", (scope, at))
+            for transcript, start in starts.items():
+                self.begin_skip(transcript, start, scope)
+
+    def begin_skip(self, transcript: str, start: int, scope: str) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO skips VALUES (?, ?, NULL, ?)", (transcript, start, scope)
+        )
+
+    def end_pauses(self, scopes: list[str], at: float, ends: dict[str, int]) -> None:
+        """End pauses together with the byte at which each transcript may be heard again."""
+        with transaction(self._db):
+            for scope in scopes:
+                self._db.execute(
+                    "UPDATE pauses SET ended_at = ? WHERE scope = ? AND ended_at IS NULL",
+                    (at, scope),
+                )
+            self._db.executemany(
+                "UPDATE skips SET last_byte = ? WHERE transcript = ? AND last_byte IS NULL",
+                [(end, transcript) for transcript, end in ends.items()],
+            )
+            self._db.execute("DELETE FROM skips WHERE last_byte <= first_byte")
+
+    def skips(self) -> dict[str, list[Skip]]:
+        """Return the silent ranges of every transcript, in order."""
+        found: dict[str, list[Skip]] = {}
+        for row in self._db.execute("SELECT * FROM skips ORDER BY transcript, first_byte"):
+            found.setdefault(row[0], []).append(Skip(*row[1:]))
+        return found
+
+    def replace_skips(self, transcript: str, skip: Skip) -> None:
+        with transaction(self._db):
+            self._db.execute("DELETE FROM skips WHERE transcript = ?", (transcript,))
+            self._db.execute(
+                "INSERT INTO skips VALUES (?, ?, ?, ?)",
+                (transcript, skip.start, skip.end, skip.scope),
+            )

@@ -1,0 +1,61 @@
+"""Opening a database and bringing it up to date by numbered migrations."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from handoffd.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Migration = Callable[[sqlite3.Connection], None]
+BUSY_SECONDS = 5.0
+
+
+def open_database(path: str, *, durable: bool, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA cache_size = -1024")
+    migrate(connection, path, migrations)
+    return connection
+
+
+def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
+    """Apply what is missing, each migration in a transaction of its own."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(migrations):
+        raise StoreError(
+            f"{path} was written by a newer handoffd (schema {version}, this one knows "
+            f"{len(migrations)}).",
+            "Install the newer version again, or move the file aside.",
+        )
+    for number in range(version + 1, len(migrations) + 1):
+        with transaction(connection):
+            migrations[number - 1](connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> "Iterator[None]":
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def run_script(*statements: str) -> Migration:
+    def apply(connection: sqlite3.Connection) -> None:
+        for statement in statements:
+            connection.execute(statement)
+
+    return apply

@@ -1,0 +1,175 @@
+"""state.db: what the transcripts can rebuild. No SQL about it stands anywhere else."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from handoffd.store.database import open_database, run_script, transaction
+
+_CURSORS = run_script(
+    """CREATE TABLE cursors (
+        transcript TEXT PRIMARY KEY,
+        session_id TEXT NOT NULL,
+        path TEXT NOT NULL,
+        offset INTEGER NOT NULL,
+        head BLOB NOT NULL,
+        head_bytes INTEGER NOT NULL,
+        tail BLOB NOT NULL,
+        tail_bytes INTEGER NOT NULL,
+        oversized INTEGER NOT NULL,
+        damaged INTEGER NOT NULL
+    )""",
+    """CREATE TABLE sessions (
+        session_id TEXT PRIMARY KEY,
+        project_id TEXT,
+        last_seconds REAL NOT NULL,
+        headless INTEGER NOT NULL,
+        fold_version INTEGER NOT NULL,
+        fold TEXT NOT NULL
+    )""",
+    "CREATE INDEX sessions_by_project ON sessions (project_id, last_seconds)",
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+)
+MIGRATIONS = (_CURSORS,)
+
+
+@dataclass(slots=True)
+class Cursor:
+    """How far a transcript was read, and how to recognise it.
+
+    Not by device and inode: ext4 gives a new file the inode of the one just deleted.
+    """
+
+    transcript: str
+    session_id: str
+    path: str
+    offset: int = 0
+    head: bytes = b""
+    head_bytes: int = 0
+    tail: bytes = b""
+    tail_bytes: int = 0
+    oversized: int = 0
+    damaged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    session_id: str
+    project_id: str | None
+    last_seconds: float
+    headless: bool
+    fold_version: int
+    fold: str
+
+
+class StateStore:
+    """Cursors and folds; a cursor and its fold are always committed together."""
+
+    def __init__(self, path: str) -> None:
+        self._db: sqlite3.Connection = open_database(path, durable=False, migrations=MIGRATIONS)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def cursors(self) -> Iterator[Cursor]:
+        for row in self._db.execute("SELECT * FROM cursors"):
+            yield Cursor(*row)
+
+    def commit(self, cursor: Cursor, session: StoredSession | None) -> None:
+        with transaction(self._db):
+            self._put_cursor(cursor)
+            if session is not None:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+                    (
+                        session.session_id,
+                        session.project_id,
+                        session.last_seconds,
+                        session.headless,
+                        session.fold_version,
+                        session.fold,
+                    ),
+                )
+
+    def _put_cursor(self, cursor: Cursor) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                cursor.transcript,
+                cursor.session_id,
+                cursor.path,
+                cursor.offset,
+                cursor.head,
+                cursor.head_bytes,
+                cursor.tail,
+                cursor.tail_bytes,
+                cursor.oversized,
+                cursor.damaged,
+            ),
+        )
+
+    def forget_session(self, session_id: str) -> None:
+        """Drop a fold and its cursors, to fold the session anew."""
+        with transaction(self._db):
+            self._db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+            self._db.execute("DELETE FROM cursors WHERE session_id = ?", (session_id,))
+
+    def session(self, session_id: str) -> StoredSession | None:
+        row = self._db.execute(
+            "SELECT * FROM sessions WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        return StoredSession(*row) if row else None
+
+    def sessions(self, project_id: str | None, limit: int) -> list[StoredSession]:
+        """Return sessions, of one project or of all, most recently active first."""
+        where = "WHERE project_id = ?" if project_id else ""
+        rows = self._db.execute(
+            f"SELECT * FROM sessions {where} ORDER BY last_seconds DESC LIMIT ?",  # noqa: S608
+            (project_id, limit) if project_id else (limit,),
+        )
+        return [StoredSession(*row) for row in rows]
+
+    def session_ids(self, project_id: str) -> set[str]:
+        rows = self._db.execute(
+            "SELECT session_id FROM sessions WHERE project_id = ?", (project_id,)
+        )
+        return {row[0] for row in rows}
+
+    def outdated_sessions(self, fold_version: int) -> list[str]:
+        rows = self._db.execute(
+            "SELECT session_id FROM sessions WHERE fold_version <> ?", (fold_version,)
+        )
+        return [row[0] for row in rows]
+
+    def recent_projects(self, limit: int) -> list[tuple[str, float]]:
+        """Return project ids and the time of their last activity, the newest first."""
+        rows = self._db.execute(
+            "SELECT project_id, MAX(last_seconds) AS latest FROM sessions"
+            " WHERE project_id IS NOT NULL GROUP BY project_id ORDER BY latest DESC LIMIT ?",
+            (limit,),
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    def count_sessions(self) -> int:
+        return int(self._db.execute("SELECT COUNT(*) FROM sessions").fetchone()[0])
+
+    def fact(self, name: str) -> str | None:
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else None
+
+    def set_fact(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+
+def open_state(path: str, moved_aside: str) -> tuple[StateStore, bool]:
+    """Open state.db; a damaged one is moved aside, since the transcripts hold the truth."""
+    try:
+        store = StateStore(path)
+        store.count_sessions()
+    except sqlite3.DatabaseError:
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(path + suffix):
+                os.rename(path + suffix, moved_aside + suffix)
+        return StateStore(path), True
+    return store, False

@@ -1,0 +1,230 @@
+"""What a record means to us. Pure, tolerant: an unknown record is no event, and is counted."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from handoffd.transcript.records import Record
+
+CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
+# Metadata records that we know and need not look into.
+METADATA = frozenset(
+    {
+        "summary", "ai-title", "custom-title", "agent-name", "agent-color", "agent-setting", "tag",
+        "last-prompt", "mode", "permission-mode", "atis-latch", "queue-operation",
+        "file-history-snapshot", "file-history-delta", "pr-link", "frame-link", "bridge-session",
+        "relocated", "worktree-state", "cost-state", "continued-in", "history-suppression",
+        "content-replacement", "fork-context-ref", "api-request-shape", "api-request-blob",
+        "api-request", "tools-used",
+    }
+)  # fmt: skip
+
+# Everything we print into a session is marked; what carries the mark is never evidence again.
+MARKER = "<handoffd-context"
+_MARKED = re.compile(r"<handoffd-context\b.*?(?:</handoffd-context>|\Z)", re.DOTALL)
+
+# User records that no person typed, by how they begin.
+_NOT_TYPED = re.compile(
+    r"\s*(?:<(?:local-command-(?:stdout|stderr|caveat)|command-(?:name|message)|bash-(?:input|stdout)"
+    r"|task-notification|system-reminder|teammate-message|user-memory-input|session-start-hook"
+    r"|tick|goal)\b|\[Request interrupted by user|Caveat: The messages below"
+    r"|This session is being continued)"
+)
+_IDE_CONTEXT = re.compile(r"<ide_(?:opened_file|selection)>.*?</ide_(?:opened_file|selection)>", re.DOTALL)
+_EDIT_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+_ASKING_TOOLS = frozenset({"AskUserQuestion", "ExitPlanMode"})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an event comes from: enough to write a receipt."""
+
+    offset: int
+    uuid: str
+    time: str
+    sidechain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record was read: the facts of its envelope."""
+
+    origin: Origin
+    kind: str
+    known: bool
+    cwd: str
+    branch: str
+    entrypoint: str
+    conversation: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A person typed this."""
+
+    origin: Origin
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The assistant said this."""
+
+    origin: Origin
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A file was written or edited by a tool."""
+
+    origin: Origin
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The session waits for a person."""
+
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The work was stopped by the person or by an error of the service."""
+
+    origin: Origin
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The session itself now lives in another directory."""
+
+    origin: Origin
+    cwd: str
+
+
+Event = Seen | Prompt | Said | Edited | Asked | Stopped | Moved
+
+
+def events(record: Record) -> Iterator[Event]:
+    """Yield what a record means, its envelope first."""
+    kind = record.text("type")
+    origin = Origin(
+        record.offset, record.text("uuid"), record.text("timestamp"), record.flag("isSidechain")
+    )
+    yield Seen(
+        origin,
+        kind,
+        kind in CONVERSATION or kind in METADATA,
+        record.text("cwd"),
+        record.text("gitBranch"),
+        record.text("entrypoint"),
+        kind in CONVERSATION,
+    )
+    reader = _READERS.get(kind)
+    if reader is not None:
+        yield from reader(record, origin)
+
+
+def _user(record: Record, origin: Origin) -> Iterator[Event]:
+    content = record.mapping("message").get("content")
+    text = "\n".join(_texts(content))
+    if text.lstrip().startswith("[Request interrupted by user"):
+        yield Stopped(origin, "")
+        return
+    typed = typed_text(record, text, content)
+    if typed:
+        yield Prompt(origin, typed)
+
+
+def typed_text(record: Record, text: str, content: Any) -> str:
+    """Return what a person typed in a user record, or an empty string."""
+    if any(record.flag(key) for key in ("isMeta", "isCompactSummary", "isSidechain")):
+        return ""
+    if record.data.get("teamName") or record.mapping("origin").get("kind", "human") != "human":
+        return ""
+    if isinstance(content, list) and any(_kind(block) == "tool_result" for block in content):
+        return ""
+    text = without_marked(_IDE_CONTEXT.sub("", text)).strip()
+    return "" if _NOT_TYPED.match(text) else text
+
+
+def without_marked(text: str) -> str:
+    """Take out what we injected ourselves."""
+    return _MARKED.sub("", text) if MARKER in text else text
+
+
+def _assistant(record: Record, origin: Origin) -> Iterator[Event]:
+    message = record.mapping("message")
+    if record.flag("isApiErrorMessage"):
+        yield Stopped(origin, "\n".join(_texts(message.get("content"))) or "API error")
+        return
+    content = message.get("content")
+    for block in content if isinstance(content, list) else []:
+        kind = _kind(block)
+        if kind == "text" and isinstance(block.get("text"), str):
+            # A quotation of our own words proves nothing about the session.
+            if MARKER not in block["text"] and block["text"].strip():
+                yield Said(origin, block["text"])
+        elif kind == "tool_use":
+            yield from _tool_use(block, origin)
+
+
+def _tool_use(block: dict[str, Any], origin: Origin) -> Iterator[Event]:
+    name, given = block.get("name"), block.get("input")
+    if name in _ASKING_TOOLS:
+        yield Asked(origin)
+    if name in _EDIT_TOOLS and isinstance(given, dict):
+        path = given.get("file_path") or given.get("notebook_path")
+        if isinstance(path, str) and path:
+            yield Edited(origin, path)
+
+
+def _attachment(record: Record, origin: Origin) -> Iterator[Event]:
+    attachment = record.mapping("attachment")
+    if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
+        prompt = attachment.get("prompt")
+        text = "\n".join(_texts(prompt)) if not isinstance(prompt, str) else prompt
+        text = without_marked(text).strip()
+        if text and not origin.sidechain and not _NOT_TYPED.match(text):
+            yield Prompt(origin, text)
+
+
+def _relocated(record: Record, origin: Origin) -> Iterator[Event]:
+    if record.text("relocatedCwd"):
+        yield Moved(origin, record.text("relocatedCwd"))
+
+
+def _worktree(record: Record, origin: Origin) -> Iterator[Event]:
+    path = record.mapping("worktreeSession").get("worktreePath")
+    if isinstance(path, str) and path:
+        yield Moved(origin, path)
+
+
+_READERS = {
+    "user": _user,
+    "assistant": _assistant,
+    "attachment": _attachment,
+    "relocated": _relocated,
+    "worktree-state": _worktree,
+}
+
+
+def _kind(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list):
+        return []
+    return [
+        block["text"]
+        for block in content
+        if _kind(block) == "text" and isinstance(block.get("text"), str)
+    ]
