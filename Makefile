@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint demo bench wheel clean
+.PHONY: help run stop test lint demo bench clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -17,18 +17,41 @@ $(VENV)/installed: pyproject.toml $(shell find client daemon -name '*.py' -o -pa
 		{ echo "handoffd needs Python 3.11 or newer; try: make PYTHON=python3.12 run"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..."
+	@test ! -x $(BIN)/handoff || $(BIN)/handoff down >/dev/null 2>&1 || true
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --force-reinstall --no-deps .
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check .
 	@ln -sf handoff $(BIN)/flow
 	@touch $@
 
 run: $(VENV)/installed
-	@$(BIN)/handoff restart
+	@$(BIN)/handoff up
 	@echo
 	@$(BIN)/handoff status
 
 stop:
 	@$(BIN)/handoff down || test $$? -eq 3
 
-wheel: $(VENV)/tools
-	@rm -rf dist && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+# The tests run against the built wheel, never against the checkout.
+TEST := .venv-test
+PIP := $(TEST)/bin/python -m pip --disable-pip-version-check --quiet
+
+$(TEST)/installed: $(shell find client daemon -type f -not -name '*.pyc') pyproject.toml Makefile
+	@test -x $(TEST)/bin/python || $(PYTHON) -m venv $(TEST)
+	@echo "Building the wheel and installing it into $(TEST) ..."
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --group test --group lint
+	@rm -rf dist && $(PIP) wheel --no-deps --wheel-dir dist .
+	@$(PIP) install dist/*.whl
+	@$(PIP) install --force-reinstall --no-deps dist/*.whl
+	@touch $@
+
+lint: $(TEST)/installed
+	$(TEST)/bin/ruff check .
+	$(TEST)/bin/ruff format --check .
+	$(TEST)/bin/mypy
+
+test: lint
+	$(TEST)/bin/pytest -n 2
+
+clean:
+	rm -rf $(VENV) $(TEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

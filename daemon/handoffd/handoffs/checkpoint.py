@@ -148,6 +148,7 @@ def _render_over(data: dict[str, Any], previous: str) -> str:
     editor = YAML()
     editor.preserve_quotes = True
     editor.width = 1000
+    editor.representer.add_representer(type(None), _represent_null)
     try:
         document = editor.load(previous)
         known = parse(previous) or {}
@@ -163,3 +164,7 @@ def _render_over(data: dict[str, Any], previous: str) -> str:
     stream = io.StringIO()
     editor.dump(document, stream)
     return stream.getvalue()
+
+
+def _represent_null(representer: Any, _value: None) -> Any:
+    return representer.represent_scalar("tag:yaml.org,2002:null", "null")

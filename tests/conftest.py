@@ -1,0 +1,232 @@
+"""A real daemon in a temporary HOME, and sessions that grow as Claude Code's do."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+REPOSITORY = Path(__file__).parent.parent
+
+
+def wait_for(condition: Callable, seconds: float = 15.0, what: str = ""):
+    """Wait until a condition gives something true, and return it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what or condition}")
+        time.sleep(0.02)
+
+
+def timestamp(ago_seconds: float = 0.0) -> str:
+    moment = datetime.fromtimestamp(time.time() - ago_seconds, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+class Session:
+    """Writes a transcript line by line."""
+
+    def __init__(self, directory: Path, cwd: str, session_id: str | None = None, **envelope):
+        self.id = session_id or str(uuid.uuid4())
+        self.cwd = cwd
+        self.envelope = envelope
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory / f"{self.id}.jsonl"
+
+    def line(self, kind: str, **fields) -> bytes:
+        record = {
+            "parentUuid": None,
+            "isSidechain": False,
+            "type": kind,
+            "uuid": str(uuid.uuid4()),
+            "timestamp": timestamp(),
+            "sessionId": self.id,
+            "cwd": self.cwd,
+            "version": "2.1.325",
+            "gitBranch": "main",
+            "entrypoint": "cli",
+            **self.envelope,
+            **fields,
+        }
+        return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+    def raw(self, data: bytes) -> None:
+        with self.path.open("ab") as stream:
+            stream.write(data)
+
+    def prompt(self, text: str, **fields) -> None:
+        self.raw(self.line("user", message={"role": "user", "content": text}, **fields))
+
+    def say(self, text: str, **fields) -> None:
+        self.raw(self.line("assistant", message=_message({"type": "text", "text": text}), **fields))
+
+    def edit(self, path: str, **fields) -> None:
+        block = {"type": "tool_use", "id": "t", "name": "Edit", "input": {"file_path": path}}
+        self.raw(self.line("assistant", message=_message(block), **fields))
+
+
+def _message(block: dict) -> dict:
+    return {"role": "assistant", "id": "msg_1", "content": [block]}
+
+
+class House:
+    """A HOME with a daemon in it."""
+
+    def __init__(self, directory: Path, runtime: Path):
+        self.home = directory / "home"
+        self.home.mkdir()
+        self.runtime = runtime
+        self.environment = {
+            "HOME": str(self.home),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid",
+            "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
+        }  # fmt: skip
+        self.process: subprocess.Popen | None = None
+        self.log = directory / "daemon.log"
+
+    @property
+    def socket_path(self) -> str:
+        return self.environment.get("HANDOFFD_SOCKET") or f"{self.runtime}/handoffd/handoffd.sock"
+
+    @property
+    def state(self) -> Path:
+        return self.home / ".local/state/handoffd"
+
+    @property
+    def transcripts(self) -> Path:
+        return self.home / ".claude/projects"
+
+    # The daemon
+
+    def spawn(self, **popen) -> subprocess.Popen:
+        with self.log.open("ab") as stream:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "handoffd", "run"],
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+                cwd="/", **popen,
+            )  # fmt: skip
+
+    def start(self) -> "House":
+        self.process = self.spawn()
+        wait_for(lambda: self.alive() and self.answers(), what="the daemon answers")
+        return self
+
+    def alive(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()
+        return True
+
+    def answers(self) -> bool:
+        try:
+            return "result" in self.request("status")
+        except OSError:
+            return False
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(number)
+        return process.wait(10)
+
+    def kill(self) -> None:
+        self.stop(signal.SIGKILL)
+
+    def restart(self) -> "House":
+        self.stop()
+        return self.start()
+
+    # Talking to it
+
+    def request(self, method: str, timeout: float = 10.0, **params) -> dict:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(timeout)
+            connection.connect(self.socket_path)
+            frame = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            connection.sendall(json.dumps(frame).encode() + b"\n")
+            with connection.makefile("rb") as stream:
+                return json.loads(stream.readline())
+
+    def call(self, method: str, **params) -> dict:
+        reply = self.request(method, **params)
+        assert "result" in reply, reply
+        return reply["result"]["data"]
+
+    def show(self, project) -> dict:
+        return self.call("show", cwd=str(project))
+
+    def document(self, project) -> dict:
+        return self.show(project)["document"]
+
+    def settled(self) -> bool:
+        status = self.call("status")
+        return status["first_scan_done"] and not status["waiting_transcripts"]
+
+    def handoff(self, *words: str, cwd=None, program: str = "handoff", env=None, **run):
+        return subprocess.run(
+            [str(BIN / program), *words],
+            env={**self.environment, **(env or {})}, cwd=cwd or self.home,
+            capture_output=True, text=True, timeout=30, check=False,
+            **{"stdin": subprocess.DEVNULL, **run} if "input" not in run else run,
+        )  # fmt: skip
+
+    # Its world
+
+    def project(self, name: str = "shop", *, git: bool = True) -> Path:
+        path = self.home / "code" / name
+        path.mkdir(parents=True)
+        if git:
+            self.git(path, "init", "-q", "-b", "main")
+        return path
+
+    def git(self, path: Path, *words: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(path), *words],
+            env=self.environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout
+
+    def session(self, project: Path, session_id: str | None = None, **envelope) -> Session:
+        slug = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(project))
+        return Session(self.transcripts / slug, str(project), session_id, **envelope)
+
+    def yaml(self, project: Path) -> str:
+        path = project / ".flow-guardian/handoff.yaml"
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A temporary HOME; the test starts the daemon."""
+    # A Unix socket's path must be short, and pytest's directories are not.
+    runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
+    found = House(tmp_path, runtime)
+    yield found
+    found.kill()
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+@pytest.fixture
+def live(house: House) -> House:
+    """A temporary HOME with a running daemon."""
+    house.transcripts.mkdir(parents=True)
+    return house.start()
