@@ -6,23 +6,24 @@ nothing, because every hook of the editor does it.
 
 __version__ = "0.1.0"
 
-_CHECKPOINT = (
+__all__ = [
+    "Client",
+    "__version__",
     "find_project_root",
     "get_handoff_path",
     "load_handoff",
     "save_handoff",
     "update_handoff",
-)
-__all__ = ("Client", "__version__", *_CHECKPOINT)
+]
 
 
-def __getattr__(name):  # type: ignore[no-untyped-def]
-    if name in _CHECKPOINT:
-        from handoff import local
-
-        return getattr(local.daemon_code(), name)
+def __getattr__(name: str) -> object:
     if name == "Client":
         from handoff.client import Client
 
         return Client
+    if name in __all__:
+        from handoff import local
+
+        return getattr(local.daemon_code(), name)
     raise AttributeError(f"module 'handoff' has no attribute {name!r}")

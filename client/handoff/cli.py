@@ -3,8 +3,9 @@
 import argparse
 import importlib
 import sys
+from typing import Any
 
-from handoff import __version__, fast
+from handoff import __version__, fast, wire
 from handoff.errors import EXIT_FAILED, EXIT_USAGE, HandoffError
 
 COMMANDS = (
@@ -31,7 +32,7 @@ EXIT_CODES = (
 def main(name: str, argv: list[str]) -> int:
     """Run one command and return its exit code; a person never sees a traceback."""
     try:
-        arguments = _parser(name, argv).parse_args(argv)
+        arguments = _parser(name).parse_args(argv)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
     try:
@@ -48,7 +49,7 @@ def main(name: str, argv: list[str]) -> int:
         return EXIT_FAILED
 
 
-def _parser(name: str, argv: list[str]) -> argparse.ArgumentParser:
+def _parser(name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=name,
         description="The client of handoffd, which keeps the handoff of every project current.",
@@ -71,7 +72,7 @@ def _parser(name: str, argv: list[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def show_offline(params: dict) -> tuple:  # type: ignore[type-arg]
+def show_offline(params: dict[str, Any]) -> tuple[int, str, str]:
     """Show what is on disk, saying that it may be old."""
     import os
 
@@ -90,14 +91,17 @@ def show_offline(params: dict) -> tuple:  # type: ignore[type-arg]
 
 def hot(command: str, arguments: argparse.Namespace) -> int:
     """Run a command whose answer the daemon renders."""
+    given = vars(arguments).items()
     params = {
-        "protocol": fast.wire.PROTOCOL,
+        "protocol": wire.PROTOCOL,
         "cwd": fast.working_directory(),
-        "render": fast.rendering(getattr(arguments, "json", False)),
+        "render": fast.rendering(arguments.json),
+        **{
+            name: value
+            for name, value in given
+            if name not in ("json", "run") and value is not None
+        },
     }
-    for name, value in vars(arguments).items():
-        if name not in ("json", "run") and value is not None:
-            params[name] = value
     code, out, err = fast.run(command, params)
     sys.stdout.write(out)
     sys.stderr.write(err)

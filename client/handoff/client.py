@@ -1,7 +1,7 @@
 """A connection to the daemon, for Python programs.
 
-    from handoff import Client
-    Client().call("show", cwd="/home/me/project")["data"]
+from handoff import Client
+Client().call("show", cwd="/home/me/project")["data"]
 """
 
 import json

@@ -4,12 +4,22 @@ It imports neither os nor json, and nothing of the directory it runs in: a hook 
 the editor pays one interpreter start. Whatever it does not know goes to cli.py.
 """
 
+from __future__ import annotations
+
 import posix
 import sys
 import time
 
 from handoff import paths, wire
 from handoff.errors import EXIT_FAILED, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+    from typing import Any
+
+    Params = dict[str, Any]
+    Outcome = tuple[int, str, str]
 
 # command -> the most positional arguments it takes
 HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0}
@@ -39,11 +49,11 @@ def main(name: str, argv: list[str]) -> None:
     _leave(*run(command, params))
 
 
-def parse(command: str, arguments: list[str]) -> dict | None:  # type: ignore[type-arg]
+def parse(command: str, arguments: list[str]) -> Params | None:
     """Return the parameters of a hot command, or None for what argparse should see."""
     if command not in HOT_COMMANDS:
         return None
-    params: dict = {"protocol": wire.PROTOCOL}  # type: ignore[type-arg]
+    params: Params = {"protocol": wire.PROTOCOL}
     as_json = False
     positional = []
     rest = iter(arguments)
@@ -74,7 +84,7 @@ def working_directory() -> str:
         return "/"  # the directory was deleted under us
 
 
-def rendering(as_json: bool) -> dict:  # type: ignore[type-arg]
+def rendering(as_json: bool) -> Params:
     """Tell the daemon what this terminal can show."""
     columns, colour = 80, False
     if posix.isatty(1):
@@ -86,7 +96,7 @@ def rendering(as_json: bool) -> dict:  # type: ignore[type-arg]
     return {"columns": columns, "colour": colour, "json": as_json}
 
 
-def run(command: str, params: dict) -> tuple:  # type: ignore[type-arg]
+def run(command: str, params: Params) -> Outcome:
     """Ask the daemon; return exit code, standard output and standard error."""
     try:
         reply = call(command, params, REPLY_SECONDS)
@@ -94,12 +104,12 @@ def run(command: str, params: dict) -> tuple:  # type: ignore[type-arg]
         if command == "show":
             from handoff.cli import show_offline
 
-            return show_offline(params)  # type: ignore[no-any-return]
+            return show_offline(params)
         return EXIT_NOT_RUNNING, "", f"{reason}\nStart it with: handoff up\n"
     return outcome(reply)
 
 
-def outcome(reply: dict) -> tuple:  # type: ignore[type-arg]
+def outcome(reply: Params) -> Outcome:
     error = reply.get("error")
     if error:
         data = error.get("data") or {}
@@ -112,7 +122,7 @@ def outcome(reply: dict) -> tuple:  # type: ignore[type-arg]
     return result.get("exit", 0), result.get("text", ""), ""
 
 
-def versions_differ(result: dict) -> str:  # type: ignore[type-arg]
+def versions_differ(result: Params) -> str:
     from handoff import __version__
 
     return (
@@ -121,7 +131,7 @@ def versions_differ(result: dict) -> str:  # type: ignore[type-arg]
     )
 
 
-def call(method: str, params: dict, seconds: float) -> dict:  # type: ignore[type-arg]
+def call(method: str, params: Params, seconds: float) -> Params:
     """Send one request and wait for its reply, no longer than the budget."""
     deadline = time.monotonic() + seconds
     connection = connect(deadline)
@@ -135,14 +145,15 @@ def call(method: str, params: dict, seconds: float) -> dict:  # type: ignore[typ
                 raise Unreachable("handoffd closed the connection.")
             parts.append(part)
             if part.endswith(b"\n"):
-                return wire.decode(b"".join(parts))  # type: ignore[no-any-return]
+                reply: Params = wire.decode(b"".join(parts))
+                return reply
     except OSError as problem:
         raise Unreachable(f"handoffd does not answer ({problem}).") from None
     finally:
         connection.close()
 
 
-def connect(deadline: float):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def connect(deadline: float) -> _socket.socket:
     """Connect to the first socket that answers."""
     import _socket
 
@@ -166,7 +177,7 @@ def connect(deadline: float):  # type: ignore[no-untyped-def]  # noqa: ANN201
     raise Unreachable("handoffd is not running.")
 
 
-def _inject(params: dict) -> tuple:  # type: ignore[type-arg]
+def _inject(params: Params) -> tuple[str, str]:
     """Answer a hook: within the budget or from disk, and never as a failure."""
     try:
         hook = hook_input()
@@ -182,7 +193,7 @@ def _inject(params: dict) -> tuple:  # type: ignore[type-arg]
         return "", f"handoff inject: {problem}\n"
 
 
-def _inject_from_disk(params: dict, hook: str) -> tuple:  # type: ignore[type-arg]
+def _inject_from_disk(params: Params, hook: str) -> tuple[str, str]:
     start = paths.variable("CLAUDE_PROJECT_DIR") or hook_directory(hook) or params["cwd"]
     if not params.get("save_state") and params.get("level", "L1") == "L1":
         brief = read_brief(paths.project_root(start))

@@ -35,7 +35,9 @@ def has_systemd_unit() -> bool:
 
 
 def has_launchd_agent() -> bool:
-    return sys.platform == "darwin" and _succeeds("launchctl", "print", f"gui/{os.getuid()}/{LABEL}")
+    return sys.platform == "darwin" and _succeeds(
+        "launchctl", "print", f"gui/{os.getuid()}/{LABEL}"
+    )
 
 
 def _succeeds(program: str, *arguments: str) -> bool:

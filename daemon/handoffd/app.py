@@ -7,7 +7,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
-from handoff import __version__, paths
+from handoff import __version__
 from handoff.errors import HandoffError
 from handoffd import clock, config, log, service
 from handoffd.api.server import Server
@@ -60,9 +60,7 @@ async def _main(
         log.get().info("stopped")
 
 
-def build(
-    directory: str, config_path: str, settings: config.Config, log_file: str | None
-) -> Parts:
+def build(directory: str, config_path: str, settings: config.Config, log_file: str | None) -> Parts:
     """Make every part and tie them together."""
     core = CoreStore(f"{directory}/core.db")
     aside = f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"

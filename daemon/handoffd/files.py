@@ -134,22 +134,9 @@ def write(
     one that was read (`unless_changed_from`; None: there was no file).
     """
     temporary = f".{name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
-    handle = os.open(
-        temporary,
-        os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
-        0o600,
-        dir_fd=directory_handle,
-    )
     try:
-        try:
-            _write_all(handle, data)
-            os.fsync(handle)
-            written = os.fstat(handle)
-        finally:
-            os.close(handle)
-        current = _status(directory_handle, name)
-        if current is not None and not stat.S_ISREG(current.st_mode):
-            raise _unsafe(name)
+        written = _write_temporary(directory_handle, temporary, data)
+        current = _regular(directory_handle, name)
         if compare and not same_file(current, unless_changed_from):
             os.unlink(temporary, dir_fd=directory_handle)
             return None
@@ -159,6 +146,27 @@ def write(
         raise
     os.fsync(directory_handle)
     return written
+
+
+def _write_temporary(directory_handle: int, name: str, data: bytes) -> os.stat_result:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(name, flags, 0o600, dir_fd=directory_handle)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(handle, view) :]
+        os.fsync(handle)
+        return os.fstat(handle)
+    finally:
+        os.close(handle)
+
+
+def _regular(directory_handle: int, name: str) -> os.stat_result | None:
+    """Return the status of a target, which must be a regular file if it is there."""
+    current = _status(directory_handle, name)
+    if current is not None and not stat.S_ISREG(current.st_mode):
+        raise _unsafe(name)
+    return current
 
 
 def same_file(one: os.stat_result | None, other: os.stat_result | None) -> bool:
@@ -176,12 +184,6 @@ def _status(directory_handle: int, name: str) -> os.stat_result | None:
         return os.stat(name, dir_fd=directory_handle, follow_symlinks=False)
     except FileNotFoundError:
         return None
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
 
 
 def _unlink_quietly(directory_handle: int, name: str) -> None:

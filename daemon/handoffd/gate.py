@@ -84,7 +84,7 @@ class Gate:
             self._skips.setdefault(transcript, []).append(Skip(start, None, scope or EVERYTHING))
 
     def silence_all(self, transcript: str, size: int) -> bool:
-        """Give up a rewritten transcript that has silent ranges: its old places mean nothing now."""
+        """Give up a rewritten transcript with silent ranges: its old places mean nothing now."""
         if transcript not in self._skips:
             return False
         running = self._open(transcript)

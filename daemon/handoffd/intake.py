@@ -310,7 +310,7 @@ class Intake:
     def _trim_tails(self) -> None:
         """Bound the memory of unfinished lines; a dropped one is read again from its start."""
         held = sum(tail.pending_bytes for tail in self._tails.values())
-        while len(self._tails) > TAILS_MAX or held > 2 * LINE_MAX_BYTES and len(self._tails) > 1:
+        while len(self._tails) > TAILS_MAX or (held > 2 * LINE_MAX_BYTES and len(self._tails) > 1):
             _, dropped = self._tails.popitem(last=False)
             held -= dropped.pending_bytes
 

@@ -12,7 +12,7 @@ LOG_MAX_BYTES = 1 << 20
 
 
 class LogFile:
-    """A log file that is moved aside once at its limit, so a background daemon never fills a disk."""
+    """A log file that is moved aside at its limit: a background daemon never fills a disk."""
 
     def __init__(self, path: str) -> None:
         self._path = path

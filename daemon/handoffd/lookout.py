@@ -7,6 +7,7 @@ in each active project what is worth watching: never a tree. A flood collapses i
 import asyncio
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 from handoffd import clock, log
 from handoffd.board import Board
@@ -53,9 +54,8 @@ class Lookout:
     def stop(self) -> None:
         self.observer.stop()
 
-    @property
-    def missing_roots(self) -> list[str]:
-        return [root for root in self.roots if not os.path.isdir(root)]
+    def describe_roots(self) -> list[dict[str, Any]]:
+        return [{"path": root, "exists": os.path.isdir(root)} for root in self.roots]
 
     def add_root(self, root: str) -> None:
         if root not in self.roots:

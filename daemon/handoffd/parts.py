@@ -52,7 +52,9 @@ class Parts:
         if self.config_problem:
             found.append(Warning_("config_invalid", self.config_problem, "config-invalid"))
         if self.lookout.observer.problem:
-            found.append(Warning_("watch_degraded", self.lookout.observer.problem, "watch-degraded"))
+            found.append(
+                Warning_("watch_degraded", self.lookout.observer.problem, "watch-degraded")
+            )
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
         if self.intake.counters.quarantined:

@@ -3,7 +3,7 @@
 import os
 
 from handoff import paths
-from handoffd.errors import HandoffError
+from handoff.errors import HandoffError
 
 
 def make_state_dir() -> str:
@@ -15,7 +15,7 @@ def make_state_dir() -> str:
 
 
 def make_private(path: str) -> None:
-    """See that a directory is ours alone; what is loose is tightened, what is foreign is refused."""
+    """See that a directory is ours alone: what is loose is tightened, what is foreign refused."""
     if not os.path.isdir(path):
         os.makedirs(path, mode=0o700, exist_ok=True)
     if not paths.is_own_directory(path):

@@ -13,7 +13,9 @@ def notify(message: str) -> None:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         try:
-            sender.sendto(message.encode(), address.replace("@", "\0", 1) if address[0] == "@" else address)
+            sender.sendto(
+                message.encode(), address.replace("@", "\0", 1) if address[0] == "@" else address
+            )
         except OSError:
             return
 

@@ -14,9 +14,9 @@ def test_transcript_becomes_checkpoint(live):
     wait_for(lambda: "src/checkout.py" in live.yaml(project))
     document = live.document(project)
 
-    assert "Add a discount code field to the checkout page" == document["goal"]
-    assert "I look at the form first." == document["now"]
-    assert ["src/checkout.py"] == document["files"]
-    assert "main" == document["branch"]
+    assert document["goal"] == "Add a discount code field to the checkout page"
+    assert document["now"] == "I look at the form first."
+    assert document["files"] == ["src/checkout.py"]
+    assert document["branch"] == "main"
     assert session.id == document["session_id"]
     assert "goal: Add a discount code field" in live.yaml(project)

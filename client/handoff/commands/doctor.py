@@ -2,6 +2,7 @@ import argparse
 import json
 import os
 import shutil
+from typing import Any
 
 from handoff import __version__, paths, service
 from handoff.cli import add_json
@@ -42,7 +43,7 @@ def _check_daemon(findings: list[dict[str, str]]) -> int:
         result = Client().call("status")
     except HandoffError as problem:
         _add(findings, "bad", problem.title, problem.hint)
-        return problem.exit_code if problem.exit_code else EXIT_NOT_RUNNING
+        return problem.exit_code or EXIT_NOT_RUNNING
     data = result["data"]
     _add(findings, "ok", f"daemon {data['version']} answers at {data['socket']}")
     if data["version"] != __version__:
@@ -54,7 +55,7 @@ def _check_daemon(findings: list[dict[str, str]]) -> int:
     return code
 
 
-def _check_freshness(findings: list[dict[str, str]], data: dict) -> int:  # type: ignore[type-arg]
+def _check_freshness(findings: list[dict[str, str]], data: dict[str, Any]) -> int:
     stale = [item for item in data["lag"] if item["seconds"] > FRESH_SECONDS]
     for root in data["roots"]:
         if not root["exists"]:
@@ -83,7 +84,8 @@ def _check_surroundings(findings: list[dict[str, str]]) -> None:
 
 def _check_flow(findings: list[dict[str, str]]) -> None:
     """Say when two programs are called `flow`, and which one wins."""
-    ours, others = [], []
+    ours: list[str] = []
+    others: list[str] = []
     for directory in dict.fromkeys(os.environ.get("PATH", "").split(":")):
         path = f"{directory}/flow"
         if directory and os.access(path, os.X_OK) and os.path.isfile(path):

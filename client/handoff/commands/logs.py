@@ -26,6 +26,7 @@ def run(given: argparse.Namespace) -> int:
             sys.stdout.writelines(deque(stream, maxlen=max(given.lines, 1)))
     except FileNotFoundError:
         raise HandoffError(
-            f"There is no log at {service.log_file()}.", "A daemon that `handoff up` starts makes it."
+            f"There is no log at {service.log_file()}.",
+            "A daemon that `handoff up` starts makes it.",
         ) from None
     return 0

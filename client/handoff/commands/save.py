@@ -13,13 +13,17 @@ STATUSES = ("in_progress", "completed", "blocked")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-m", "--message", metavar="TEXT", help="sets now, and goal if there is none")
+    parser.add_argument(
+        "-m", "--message", metavar="TEXT", help="sets now, and goal if there is none"
+    )
     parser.add_argument("--goal", metavar="TEXT", help="what you want to reach")
     parser.add_argument("--now", metavar="TEXT", help="what you are doing")
     parser.add_argument("--hypothesis", metavar="TEXT", help="your working theory")
     parser.add_argument("--outcome", metavar="TEXT", help="what became of it")
     parser.add_argument("--status", choices=STATUSES)
-    parser.add_argument("-t", "--tag", action="append", default=[], metavar="TAG", help="repeatable")
+    parser.add_argument(
+        "-t", "--tag", action="append", default=[], metavar="TAG", help="repeatable"
+    )
     add_json(parser)
 
 

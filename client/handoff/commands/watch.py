@@ -22,11 +22,16 @@ def run(given: argparse.Namespace) -> int:
     changes = Client().watch(**params)
     watching = next(changes)["data"]["watching"]
     if not given.json:
-        print(f"Watching {'every project' if watching == '*' else watching}. Ctrl-C ends it.", flush=True)
+        print(
+            f"Watching {'every project' if watching == '*' else watching}. Ctrl-C ends it.",
+            flush=True,
+        )
     for change in changes:
         if given.json:
             print(json.dumps(change, ensure_ascii=False), flush=True)
         else:
             document = change["document"]
-            print(f"{time.strftime('%H:%M:%S')}  {change['project']}  {document['now']}", flush=True)
+            print(
+                f"{time.strftime('%H:%M:%S')}  {change['project']}  {document['now']}", flush=True
+            )
     return 0

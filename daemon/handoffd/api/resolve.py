@@ -26,7 +26,9 @@ def hook_fields(text: str) -> dict[str, str]:
     return {key: value for key, value in data.items() if isinstance(value, str)}
 
 
-def hook_project(parts: Parts, cwd: str, hook: dict[str, str], environment: dict[str, str]) -> Project:
+def hook_project(
+    parts: Parts, cwd: str, hook: dict[str, str], environment: dict[str, str]
+) -> Project:
     """Return a hook's project: by session id, then CLAUDE_PROJECT_DIR, then cwd."""
     session_id = hook.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID") or ""
     stored = parts.state.session(session_id) if session_id else None
@@ -44,6 +46,10 @@ def learn_root(parts: Parts, transcript_path: str) -> None:
     if not transcript_path.endswith(".jsonl") or os.path.basename(directory) != "projects":
         return
     root = os.path.realpath(directory)
-    if os.path.isdir(root) and os.stat(root).st_uid == os.getuid() and root not in parts.lookout.roots:
+    if (
+        os.path.isdir(root)
+        and os.stat(root).st_uid == os.getuid()
+        and root not in parts.lookout.roots
+    ):
         parts.core.learn_transcript_root(root)
         parts.lookout.add_root(root)

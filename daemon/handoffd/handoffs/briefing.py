@@ -77,7 +77,4 @@ def _fit(head: list[str], lines: list[str]) -> str:
         text = "\n".join([*head, *lines, "</handoffd-context>", ""])
         if len(text.encode()) <= BRIEF_MAX_BYTES or not lines:
             return text
-        if len(lines) == 1:
-            lines = [shorten(lines[0], len(lines[0]) // 2)]
-        else:
-            lines = lines[:-1]
+        lines = lines[:-1] or [shorten(lines[0], len(lines[0]) // 2)]

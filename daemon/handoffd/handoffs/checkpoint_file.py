@@ -43,7 +43,7 @@ class Written:
 
 
 def find_project_root(cwd: str | Path | None = None) -> Path:
-    """Return the nearest directory with .flow-guardian/, .git or pyproject.toml, else the given one."""
+    """Return the nearest directory with .flow-guardian/, .git or pyproject.toml, else `cwd`."""
     return Path(paths.project_root(str(Path(cwd or Path.cwd()).resolve())))
 
 
@@ -56,7 +56,9 @@ def load_handoff(project_root: Path | None = None) -> Data | None:
     """Return the checkpoint, or None if there is none or it cannot be read as one."""
     stored = load(str(_root(project_root)))
     if stored.problem:
-        log.get().warning("checkpoint_unreadable", project=str(_root(project_root)), why=stored.problem)
+        log.get().warning(
+            "checkpoint_unreadable", project=str(_root(project_root)), why=stored.problem
+        )
     return stored.data
 
 

@@ -74,7 +74,9 @@ def compose(
         "status": main.state.status if main else None,
         "now": main.state.now if main else None,
     }
-    document: dict[str, Any] = {name: value.text if value else None for name, value in values.items()}
+    document: dict[str, Any] = {
+        name: value.text if value else None for name, value in values.items()
+    }
     document["status"] = document["status"] or "in_progress"
     document |= {"hypothesis": None, "outcome": None}
     edited = _files(root, main)
@@ -100,9 +102,7 @@ def _goal(main: Lane | None, lanes: Sequence[Lane]) -> Value | None:
             receipt = goal.receipt
             return Value(
                 goal.text,
-                Receipt(
-                    receipt.transcript, receipt.uuid, receipt.offset, receipt.time, "inferred"
-                ),
+                Receipt(receipt.transcript, receipt.uuid, receipt.offset, receipt.time, "inferred"),
             )
     return None
 

@@ -1,4 +1,4 @@
-"""Text of a transcript made fit to be kept: one line, no control characters, no secrets, bounded."""
+"""Text of a transcript made fit to be kept: one line, no controls, no secrets, bounded."""
 
 import re
 from typing import Any

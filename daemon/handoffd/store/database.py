@@ -15,7 +15,9 @@ Migration = Callable[[sqlite3.Connection], None]
 BUSY_SECONDS = 5.0
 
 
-def open_database(path: str, *, durable: bool, migrations: Sequence[Migration]) -> sqlite3.Connection:
+def open_database(
+    path: str, *, durable: bool, migrations: Sequence[Migration]
+) -> sqlite3.Connection:
     """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)

@@ -31,7 +31,9 @@ _NOT_TYPED = re.compile(
     r"|tick|goal)\b|\[Request interrupted by user|Caveat: The messages below"
     r"|This session is being continued)"
 )
-_IDE_CONTEXT = re.compile(r"<ide_(?:opened_file|selection)>.*?</ide_(?:opened_file|selection)>", re.DOTALL)
+_IDE_CONTEXT = re.compile(
+    r"<ide_(?:opened_file|selection)>.*?</ide_(?:opened_file|selection)>", re.DOTALL
+)
 _EDIT_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _ASKING_TOOLS = frozenset({"AskUserQuestion", "ExitPlanMode"})
 

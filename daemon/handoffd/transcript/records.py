@@ -49,7 +49,9 @@ def parse_line(offset: int, line: bytes) -> Parsed:
             return Parsed(tuple(records), damaged=True)
         if not isinstance(value, dict):
             return Parsed(tuple(records), damaged=True)
-        start = offset + len(text[:position].encode("utf-8", "surrogatepass")) if position else offset
+        start = (
+            offset + len(text[:position].encode("utf-8", "surrogatepass")) if position else offset
+        )
         records.append(Record(start, value))
         position = end
         while position < len(text) and text[position] in "\x00 \t\r":

@@ -12,7 +12,8 @@ from handoffd.parts import Parts
 
 class InjectParams(InProject):
     level: Literal["L0", "L1", "L2", "L3"] = Field(
-        default="L1", description="L0 one line, L1 five files, L2 all files and lists, L3 everything"
+        default="L1",
+        description="L0 one line, L1 five files, L2 all files and lists, L3 everything",
     )
     save_state: bool = Field(default=False, description="write the checkpoint, say nothing")
     hook: str = Field(default="", description="the JSON that Claude Code gave the hook")

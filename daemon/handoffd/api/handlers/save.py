@@ -41,5 +41,9 @@ METHOD = Method(
     handle,
     render,
     "Set values of the checkpoint and write it at once; what is not given stays.",
-    {"path": "the file", "document": "what it says now", "redacted": "how many secrets were masked"},
+    {
+        "path": "the file",
+        "document": "what it says now",
+        "redacted": "how many secrets were masked",
+    },
 )

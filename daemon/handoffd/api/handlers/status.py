@@ -10,8 +10,6 @@ from handoffd.api.text import Style, age, shorten_path, size, table
 from handoffd.parts import Parts
 
 _LISTED = 10
-# A growing transcript is read in milliseconds; one that lags for longer is not fresh.
-FRESH_SECONDS = 10.0
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
@@ -26,7 +24,7 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
         "socket": parts.socket_path,
         "config": parts.config_path,
         "log": parts.log_path,
-        "roots": [{"path": root, "exists": os.path.isdir(root)} for root in lookout.roots],
+        "roots": lookout.describe_roots(),
         "first_scan_done": lookout.first_scan_done,
         "transcripts": len(intake.entries),
         "sessions": parts.state.count_sessions(),
@@ -99,8 +97,7 @@ def render(data: dict[str, Any], style: Style) -> str:
     elif not data["first_scan_done"]:
         progress += ", looking"
     rows = [
-        ("daemon", f"running, version {data['version']}, process {data['pid']}, "
-         f"for {age(data['uptime_seconds'])}"),
+        ("daemon", _daemon(data)),
         ("progress", progress + ("" if waiting else ", all read")),
         ("last record", data["last_record_at"] or "none in this run"),
         ("watching", f"{data['watched']} directories; rescan every {data['rescan_seconds']:g} s"),
@@ -119,13 +116,22 @@ def render(data: dict[str, Any], style: Style) -> str:
         lines += ["  start Claude Code in a project, and its sessions will show up here."]
     if data["active_projects"]:
         lines += ["", style.bold("Active projects")]
-        lines += table([_project_row(item, home) for item in data["active_projects"]], style.columns)
+        lines += table(
+            [_project_row(item, home) for item in data["active_projects"]], style.columns
+        )
         lines += ["", style.dim("See one with: handoff show [PROJECT]")]
     return "\n".join(lines) + "\n"
 
 
+def _daemon(data: dict[str, Any]) -> str:
+    life = age(data["uptime_seconds"])
+    return f"running, version {data['version']}, process {data['pid']}, for {life}"
+
+
 def _skipped(data: dict[str, Any]) -> str:
-    found = [f"{count} {name.replace('_', ' ')}" for name, count in data["skipped"].items() if count]
+    found = [
+        f"{count} {name.replace('_', ' ')}" for name, count in data["skipped"].items() if count
+    ]
     return ", ".join(found) or "nothing"
 
 

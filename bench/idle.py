@@ -1,0 +1,74 @@
+"""What a daemon costs that has read everything and waits."""
+
+import subprocess
+import time
+
+from measure import Row, Table
+from world import PYTHON, World, cpu_seconds, memory_bytes, switches, threads
+
+PROJECTS, SESSIONS_EACH, RECENT = 200, 5, 10
+RESIDENT_MOST_MB = 45.0
+WAKE_UPS_MOST = 1.0
+WINDOW_SECONDS = 20.0
+_HOUR = 3600.0
+_IMPORTS = "import handoffd.app, sys; print('ready', flush=True); sys.stdin.read()"
+
+
+def measure(table: Table) -> None:
+    with World() as world:
+        for number in range(PROJECTS):
+            recent = number < RECENT
+            project = world.project(f"project{number}", git=recent)
+            for index in range(SESSIONS_EACH):
+                ago = (1 + index) * _HOUR if recent else (30 + number + index) * 24 * _HOUR / 8
+                seed = number * SESSIONS_EACH + index
+                world.session(project, 12_000, seed=seed, ago_seconds=ago)
+        floor_mb = _imports_resident_mb(world)
+        world.start().settle(0.5)
+        _wait_until_quiet(world.pid)
+        _report(table, world.pid, floor_mb)
+
+
+def _imports_resident_mb(world: World) -> float:
+    """Return what the daemon's imports weigh without a daemon."""
+    with subprocess.Popen(
+        [PYTHON, "-P", "-c", _IMPORTS],
+        env=world.environment, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        process.stdout.readline()
+        resident, _ = memory_bytes(process.pid)
+        process.stdin.close()
+    return resident / 1e6
+
+
+def _wait_until_quiet(pid: int) -> None:
+    """Wait for three seconds with next to no work, at most a minute."""
+    quiet = 0
+    for _ in range(60):
+        before = cpu_seconds(pid)
+        time.sleep(1)
+        quiet = quiet + 1 if cpu_seconds(pid) - before < 0.005 else 0
+        if quiet == 3:
+            return
+
+
+def _report(table: Table, pid: int, floor_mb: float) -> None:
+    before, busy = switches(pid), cpu_seconds(pid)
+    time.sleep(WINDOW_SECONDS)
+    after, busy = switches(pid), cpu_seconds(pid) - busy
+    woken = sum(count - before.get(task, 0) for task, count in after.items())
+    resident, proportional = memory_bytes(pid)
+    table.add(
+        Row(
+            f"idle after {PROJECTS * SESSIONS_EACH} sessions: RSS",
+            f"{resident / 1e6:.1f} MB",
+            f"{floor_mb:.1f} MB (imports alone)",
+            resident / 1e6 / floor_mb,
+            f"<= {RESIDENT_MOST_MB:g} MB",
+            resident / 1e6 <= RESIDENT_MOST_MB,
+        )
+    )
+    table.add(Row("idle: PSS", f"{proportional / 1e6:.1f} MB"))
+    table.add(Row("idle: threads", str(threads(pid))))
+    table.at_most("idle: wake-ups", woken / WINDOW_SECONDS, WAKE_UPS_MOST, "/s")
+    table.add(Row("idle: processor", f"{busy / WINDOW_SECONDS:.3%}"))

@@ -1,0 +1,80 @@
+"""Figures, ratios and the table they are printed in."""
+
+import statistics
+import sys
+from dataclasses import dataclass, field
+
+_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+
+
+def quantile(values: list[float], share: float) -> float:
+    """Return the smallest value that at least this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(-int(-len(ordered) * share // 1), 1) - 1]
+
+
+def seconds(value: float) -> str:
+    for unit, factor in _UNITS:
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return f"{value * 1e6:.2g} µs"
+
+
+def spread(values: list[float]) -> str:
+    return f"{seconds(statistics.median(values))} (p95 {seconds(quantile(values, 0.95))})"
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    figure: str
+    floor: str = ""
+    ratio: float | None = None
+    bar: str = ""
+    passed: bool | None = None
+
+    def cells(self) -> tuple[str, ...]:
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}x"
+        verdict = {None: "", True: "pass", False: "MISS"}[self.passed]
+        return self.what, self.figure, self.floor, ratio, self.bar, verdict
+
+
+@dataclass
+class Table:
+    """Rows in the order they were measured; each is told on stderr at once."""
+
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        print("  ", "  ".join(filter(None, row.cells())), file=sys.stderr, flush=True)
+
+    def times(
+        self, what: str, ours: list[float], floor: list[float], most: float | None = None
+    ) -> None:
+        """Add the medians of two interleaved series, and their ratio against its bar."""
+        ratio = statistics.median(ours) / statistics.median(floor)
+        self.add(ratio_row(what, spread(ours), spread(floor), ratio, most))
+
+    def at_most(self, what: str, value: float, most: float, unit: str, floor: str = "") -> None:
+        """Add a figure that has a bar of its own."""
+        bar = f"<= {most:g} {unit}"
+        self.add(Row(what, f"{value:.3g} {unit}", floor, None, bar, value <= most))
+
+    def print(self) -> None:
+        heads = ("what", "figure", "floor", "ratio", "bar", "")
+        lines = [heads, *(row.cells() for row in self.rows)]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+        for line in lines:
+            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            print("  ".join(cells).rstrip())
+
+    @property
+    def missed(self) -> int:
+        return sum(row.passed is False for row in self.rows)
+
+
+def ratio_row(what: str, figure: str, floor: str, ratio: float, most: float | None = None) -> Row:
+    if most is None:
+        return Row(what, figure, floor, ratio)
+    return Row(what, figure, floor, ratio, f"<= {most:g}x", ratio <= most)

@@ -1,0 +1,432 @@
+"""Shows a scripted session becoming a handoff: the real daemon and client, in a temporary HOME.
+
+python docs/demo.py [--colour]
+"""
+
+import argparse
+import contextlib
+import difflib
+import json
+import os
+import re
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+COLUMNS = 80
+PAUSE_SECONDS = 0.3  # between two steps, for the reader
+# The daemon writes within 2 s; where a watch is not set yet, its rescan comes within 5 s more.
+STEP_SECONDS = 9.0
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+LOG_LINES = 15
+
+BOLD, DIM, RED, GREEN, CYAN = 1, 2, 31, 32, 36
+
+GOAL = "Keep people logged in for a day, not an hour"
+FOUND = "The cookie is fine, session.py ends too early."
+THEORY = "refresh keeps the expiry"
+BRANCH = "fix/token-expiry"
+# Put together here, so that no scanner takes this file for a leak; for the same reason only
+# its ends are shown, since what is shown is kept as a picture.
+TOKEN = "ghp_" + string.digits + string.ascii_lowercase
+TOKEN_SHOWN = f"{TOKEN[:8]}...{TOKEN[-4:]}"
+FAILED = "With {} staging still says 401"
+MASKED = FAILED.format("[redacted:github-token]")
+
+# What would only make noise in a diff: the time, and fields that say nothing.
+NOISE = re.compile(r"[-+](?:timestamp: .*|\w+: (?:null|\[\]))")
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the message says why."""
+
+
+# The terminal
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Prints the story, in colour where that is wanted."""
+
+    colour: bool
+    home: str
+
+    def paint(self, text: str, *codes: int) -> str:
+        return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if self.colour else text
+
+    def introduce(self) -> None:
+        print(
+            self.paint("A scripted session in ~/shop, the real daemon, the real client.", BOLD),
+            self.paint(
+                f"~ is {self.home}, removed at the end. Under each step: the lines of\n"
+                "handoff.yaml that changed (but for the time), and how long that took.",
+                DIM,
+            ),
+            sep="\n",
+        )
+
+    def begin(self, who: str, what: str) -> None:
+        """Show a step before it is taken; the rest of its line comes when it had its effect."""
+        print(f"\n{self.paint(who, BOLD, CYAN)} {what}", end="", flush=True)
+
+    def end(self, used: int, seconds: float) -> None:
+        print(self.paint(f"  {seconds:.2f} s".rjust(COLUMNS - used), DIM))
+
+    def change(self, line: str) -> None:
+        colour = GREEN if line.startswith("+") else RED
+        print(self.paint(f"  {line[0]} {line[1:]}", colour))
+
+    def note(self, text: str) -> None:
+        print(self.paint(f"  {text}", DIM))
+
+    def command(self, words: str, why: str) -> None:
+        print(f"\n{self.paint(f'~/shop $ {words}', BOLD)}  {self.paint(f'# {why}', DIM)}")
+
+    def output(self, text: str) -> None:
+        """Print what a program said; long lines are folded at a space, not by the terminal."""
+        for line in text.replace(self.home, "~").splitlines():
+            folded = textwrap.wrap(line, COLUMNS, break_long_words=False, break_on_hyphens=False)
+            print("\n".join(folded))
+
+
+def wants_colour(asked: bool) -> bool:
+    return asked or (
+        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
+
+
+def changes(before: str, after: str) -> Iterator[str]:
+    """Yield the lines that differ, each with its sign."""
+    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    for line in list(found)[2:]:
+        if not line.startswith("@@") and not NOISE.fullmatch(line):
+            yield line
+
+
+# The world
+
+
+@dataclass
+class World:
+    """A HOME with a project and an environment that leads nowhere else."""
+
+    base: Path
+    environment: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        (self.base / "run").mkdir(mode=0o700)
+        self.transcripts.mkdir(parents=True)
+        # Made from nothing: no variable of the caller may lead the daemon to the real HOME.
+        self.environment = {
+            "HOME": str(self.home),
+            "XDG_RUNTIME_DIR": str(self.base / "run"),
+            "HANDOFFD_SOCKET": str(self.base / "run/handoffd.sock"),
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+
+    @property
+    def home(self) -> Path:
+        return self.base / "home"
+
+    @property
+    def project(self) -> Path:
+        return self.home / "shop"
+
+    @property
+    def transcripts(self) -> Path:
+        """Where Claude Code keeps a project's transcripts: the path, with dashes."""
+        return self.home / ".claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(self.project))
+
+    @property
+    def log(self) -> Path:
+        return self.base / "daemon.log"
+
+    def checkpoint(self) -> str:
+        try:
+            return (self.project / ".flow-guardian/handoff.yaml").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
+    def run(self, *words: str) -> str:
+        done = subprocess.run(
+            words, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=START_SECONDS, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise DemoError(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def handoff(self, *words: str) -> str:
+        return self.run(str(Path(sys.executable).parent / "handoff"), *words)
+
+    def git(self, *words: str) -> str:
+        return self.run("git", "-c", "user.name=A", "-c", "user.email=a@example.invalid", *words)
+
+    def holders(self, text: str) -> list[Path]:
+        """Return the files in which a text stands, the daemon's state and log included."""
+        found = []
+        for path in self.base.rglob("*"):
+            # The daemon replaces its files while we look.
+            with contextlib.suppress(OSError):
+                if path.is_file() and text.encode() in path.read_bytes():
+                    found.append(path)
+        return found
+
+
+def make_project(world: World) -> None:
+    for name in ("session.py", "test_session.py"):
+        path = world.project / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("# one hour\n", encoding="utf-8")
+    world.git("init", "-q", "-b", "main")
+    world.git("add", ".")
+    world.git("commit", "-q", "-m", "Sessions")
+
+
+# The processes
+
+
+@contextlib.contextmanager
+def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """End a process, by its handle, when the block is left in whatever way."""
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def start_daemon(world: World) -> subprocess.Popen[bytes]:
+    with world.log.open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "handoffd", "run"],
+            cwd="/", env=world.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+
+
+def await_daemon(world: World, daemon: subprocess.Popen[bytes]) -> None:
+    """Wait until the daemon answers and has looked around once."""
+
+    def is_ready() -> bool:
+        if daemon.poll() is not None:
+            raise DemoError(f"The daemon ended with exit code {daemon.returncode}.")
+        # Before there is a socket, asking would only start clients in vain.
+        if not Path(world.environment["HANDOFFD_SOCKET"]).exists():
+            return False
+        try:
+            return bool(json.loads(world.handoff("status", "--json"))["first_scan_done"])
+        except DemoError:
+            return False  # between bind and listen nobody answers yet
+
+    wait_for(is_ready, START_SECONDS, "the daemon's answer")
+
+
+def last_words(world: World) -> str:
+    try:
+        lines = world.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        lines = []
+    return "\n".join(["The last lines of its log:", *(lines[-LOG_LINES:] or ["(none)"])])
+
+
+def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise DemoError(f"Waited {seconds:.0f} s in vain for {what}.")
+        time.sleep(0.02)
+
+
+# The session
+
+
+@dataclass
+class Session:
+    """Stands in for Claude Code: a process that appends to a transcript, and can be killed."""
+
+    world: World
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.process = subprocess.Popen(
+            ["tee", "-a", str(self.path)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+
+    @property
+    def path(self) -> Path:
+        return self.world.transcripts / f"{self.id}.jsonl"
+
+    def write(self, data: bytes) -> None:
+        pipe = self.process.stdin
+        if pipe is not None:
+            pipe.write(data)
+            pipe.flush()
+
+    def record(self, role: str, content: str | list[dict[str, object]]) -> bytes:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        record = {
+            "parentUuid": None,
+            "isSidechain": False,
+            "type": role,
+            "uuid": str(uuid.uuid4()),
+            "timestamp": now.replace("+00:00", "Z"),
+            "sessionId": self.id,
+            "cwd": str(self.world.project),
+            "version": "2.1.0",
+            "gitBranch": "main",
+            "entrypoint": "cli",
+            "message": {"role": role, "content": content},
+        }
+        return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+    def prompt(self, text: str) -> None:
+        self.write(self.record("user", text))
+
+    def say(self, text: str) -> None:
+        self.write(self.record("assistant", [{"type": "text", "text": text}]))
+
+    def edit(self, *names: str) -> None:
+        lines = b""
+        for name in names:
+            path = self.world.project / name
+            path.write_text("# one day\n", encoding="utf-8")
+            use = {"type": "tool_use", "id": "t", "name": "Edit", "input": {"file_path": str(path)}}
+            lines += self.record("assistant", [use])
+        self.write(lines)
+
+    def die(self, text: str) -> None:
+        """Be killed half way through a line."""
+        line = self.record("assistant", [{"type": "text", "text": text}])
+        size = self.path.stat().st_size + len(line) // 2
+        self.write(line[: len(line) // 2])
+        wait_for(lambda: self.path.stat().st_size == size, STEP_SECONDS, "half a line")
+        self.process.kill()
+        self.process.wait()
+
+
+# The story
+
+
+@dataclass
+class Stage:
+    """Takes steps, and shows what each did to handoff.yaml."""
+
+    world: World
+    screen: Screen
+
+    def step(self, who: str, what: str, act: Callable[[], object], *until: str) -> None:
+        """Act, wait until handoff.yaml says all of this, and show its changed lines."""
+        before = self.world.checkpoint()
+        self.screen.begin(who, what)
+        started = time.monotonic()
+        act()
+        wait_for(
+            lambda: all(text in self.world.checkpoint() for text in until),
+            STEP_SECONDS,
+            f"{until} in handoff.yaml",
+        )
+        self.screen.end(len(f"{who} {what}"), time.monotonic() - started)
+        for line in changes(before, self.world.checkpoint()):
+            self.screen.change(line)
+        time.sleep(PAUSE_SECONDS)
+
+    def ask(self, command: str, why: str) -> None:
+        self.screen.command(f"handoff {command}", why)
+        self.screen.output(self.world.handoff(command))
+
+
+def play(stage: Stage, session: Session) -> None:
+    world = stage.world
+    stage.step("The person types:", GOAL, lambda: session.prompt(GOAL), f"goal: {GOAL}")
+    stage.step("The assistant says:", FOUND, lambda: session.say(FOUND), f"now: {FOUND}")
+    names = ("test_session.py", "session.py")
+    stage.step("The assistant edits:", " ".join(names), lambda: session.edit(*names), *names)
+    switch = ("switch", "-c", BRANCH)
+    stage.step(
+        "The person runs:", f"git {' '.join(switch)}", lambda: world.git("switch", "-qc", BRANCH),
+        f"branch: {BRANCH}",
+    )  # fmt: skip
+    stage.step(
+        "The person runs:", f"handoff save --hypothesis '{THEORY}'",
+        lambda: world.handoff("save", "--hypothesis", THEORY), f"hypothesis: {THEORY}",
+    )  # fmt: skip
+    stage.step(
+        "The assistant says:", FAILED.format(TOKEN_SHOWN),
+        lambda: session.say(FAILED.format(TOKEN)), f"now: {MASKED}",
+    )  # fmt: skip
+    tell_where_the_token_is(stage, session)
+    stage.screen.begin("The session is killed", "half way through a line: no goodbye.\n")
+    session.die("I look at refresh() now.")
+
+
+def tell_where_the_token_is(stage: Stage, session: Session) -> None:
+    others = [path for path in stage.world.holders(TOKEN) if path != session.path]
+    if others:
+        raise DemoError(f"The token was written to {', '.join(map(str, others))}.")
+    stage.screen.note("Nothing the daemon wrote, its own state and log included, has the token.")
+
+
+def run(base: Path, colour: bool) -> None:
+    world = World(base)
+    screen = Screen(colour, str(world.home))
+    screen.introduce()
+    make_project(world)
+    with contextlib.ExitStack() as processes:
+        daemon = processes.enter_context(running(start_daemon(world)))
+        try:
+            await_daemon(world, daemon)
+            session = Session(world)
+            processes.enter_context(running(session.process))
+            stage = Stage(world, screen)
+            play(stage, session)
+            stage.ask("show", "what the daemon knows")
+            stage.ask("inject", "what the next session is told")
+        except DemoError as problem:
+            raise DemoError(f"{problem}\n{last_words(world)}") from None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--colour", action="store_true", help="also where no terminal is")
+    given = parser.parse_args()
+    # Neither a polite end nor a closed terminal may leave a daemon behind.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        # Below /tmp, since a Unix socket's path must be short; the real path, since macOS
+        # has a link there and the daemon names projects by their real paths.
+        with tempfile.TemporaryDirectory(prefix="demo-", dir=os.path.realpath("/tmp")) as base:
+            run(Path(base), wants_colour(given.colour))
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader has gone (`| head`); what is still unprinted goes nowhere, without a word.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except (DemoError, OSError, subprocess.SubprocessError) as problem:
+        sys.stdout.flush()
+        print(f"\n\nThe demo failed. {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,304 @@
+"""handoff.yaml of a real project: who may write what, and what survives."""
+
+import os
+import time
+
+import yaml
+from conftest import timestamp, wait_for
+
+
+def begin(house, name="shop", goal="Add a discount code field"):
+    """Make a project with a session that has stated a goal, and wait for its file."""
+    project = house.project(name)
+    session = house.session(project)
+    session.prompt(goal)
+    wait_for(lambda: goal in house.yaml(project))
+    return project, session
+
+
+def test_git_switch_shows_without_a_transcript_line(live):
+    """A `git switch` shows in `handoff show` within a second, and in the file soon after."""
+    project, _ = begin(live)
+    live.git(project, "switch", "-q", "-c", "feature/codes")
+
+    wait_for(lambda: live.document(project)["branch"] == "feature/codes", 1)
+    wait_for(lambda: "branch: feature/codes" in live.yaml(project), 6)
+
+
+def test_worktree_branch(live):
+    """A worktree is a project of its own, with its own branch."""
+    project, _ = begin(live)
+    (project / "a").write_text("a")
+    live.git(project, "add", "a")
+    live.git(project, "commit", "-qm", "a")
+    tree = live.home / "code/tree"
+    live.git(project, "worktree", "add", "-q", "-b", "side", str(tree))
+    live.session(tree).prompt("Work on the side branch here")
+
+    wait_for(lambda: "branch: side" in live.yaml(tree))
+    assert "branch: main" in live.yaml(project)
+
+
+def test_uncommitted_files_show(live):
+    """Files that git sees as changed are answered, and listed after the session's own."""
+    project, session = begin(live)
+    (project / "notes with space.txt").write_text("x")
+    session.edit(f"{project}/src/a.py")
+
+    wait_for(lambda: live.show(project)["uncommitted"] == ["notes with space.txt"], 20)
+    assert ["src/a.py", "notes with space.txt"] == live.document(project)["files"]
+
+
+def test_persons_edit_stands(live):
+    """A goal edited in the file shows within a second and survives the session's next words."""
+    project, session = begin(live)
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text(path.read_text().replace("Add a discount code field", "Ship version two"))
+
+    wait_for(lambda: live.document(project)["goal"] == "Ship version two", 1)
+    session.prompt("Now rename the field to voucher")
+    wait_for(lambda: "now: Now rename the field" in live.yaml(project))
+
+    assert "goal: Ship version two" in live.yaml(project)
+
+
+def test_comments_and_unknown_keys_survive(live):
+    """A person's comments and keys we do not know are in the file after our next write."""
+    project, session = begin(live)
+    path = project / ".flow-guardian/handoff.yaml"
+    text = path.read_text().replace("status: in_progress", "status: in_progress  # or so I hope")
+    path.write_text(f"# mine\n{text}reviewer: Zoë\nnumbers: [1, 2.5, 010, no]\n")
+    session.say("Going on with the form.")
+
+    wait_for(lambda: "Going on with the form." in live.yaml(project))
+    written = live.yaml(project)
+
+    assert written.startswith("# mine\n")
+    assert "# or so I hope" in written
+    assert "reviewer: Zoë" in written
+    assert "numbers: [1, 2.5, 010, no]" in written
+
+
+def test_new_session_states_a_new_goal(live):
+    """What a person set yields to what a new session states, and is kept as previous."""
+    project, _ = begin(live)
+    live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
+    wait_for(lambda: "The goal I set by hand" in live.yaml(project))
+    live.session(project).prompt("Write the documentation instead", timestamp=timestamp(-1))
+
+    wait_for(lambda: "goal: Write the documentation instead" in live.yaml(project))
+    assert "previous_goal: The goal I set by hand" in live.yaml(project)
+
+
+def test_save_outlives_a_rebuild(live):
+    """A saved goal is in core.db: it stands after state.db is lost."""
+    project, _ = begin(live)
+    live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
+    live.stop()
+    for path in live.state.glob("state.db*"):
+        path.unlink()
+    live.start()
+    wait_for(lambda: live.call("status")["records"] == 1)
+
+    assert "The goal I set by hand" == live.document(project)["goal"]
+
+
+def test_edit_made_while_the_daemon_was_down(live):
+    """An edit made while nobody watched is found at the next start."""
+    project, _ = begin(live)
+    live.stop()
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text(path.read_text().replace("Add a discount code field", "Edited in the dark"))
+    live.start()
+
+    wait_for(lambda: live.document(project)["goal"] == "Edited in the dark")
+
+
+def test_own_values_are_not_taken_for_a_persons(live):
+    """After a restart what we wrote ourselves is ours: the session's next words replace it."""
+    project, session = begin(live)
+    live.restart()
+    session.say("Something else now.")
+
+    wait_for(lambda: "now: Something else now." in live.yaml(project))
+
+
+def test_old_file_yields_to_a_running_session(house):
+    """A handoff.yaml from before our time does not override the session of today."""
+    project = house.project()
+    (project / ".flow-guardian").mkdir()
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text("goal: Last month's work\nstatus: in_progress\nnow: nothing\ntimestamp: 2026-01-17T10:30:00Z\n")
+    os.utime(path, (time.time() - 86400 * 30,) * 2)
+    house.session(project).prompt("Today we do something else")
+    house.start()
+
+    wait_for(lambda: "goal: Today we do something else" in house.yaml(project))
+    assert "previous_goal: Last month's work" in house.yaml(project)
+
+
+def test_not_written_in_unmarked_places(live):
+    """Without a marker nothing is written, but the state is answered; `save` still works."""
+    project = live.project(git=False)
+    live.session(project).prompt("Work in a plain directory")
+    wait_for(lambda: live.document(project)["goal"] == "Work in a plain directory")
+    time.sleep(0.5)
+    before = os.listdir(project)
+    saved = live.handoff("save", "-m", "by hand", cwd=project)
+
+    assert [] == before
+    assert 0 == saved.returncode
+    assert "now: by hand" in live.yaml(project)
+
+
+def test_marker_in_home_captures_nothing(live):
+    """A .git in HOME is no project's root, and HOME itself is never written to."""
+    live.git(live.home, "init", "-q")
+    live.session(live.home).prompt("Tidy the dot files of mine")
+    below = live.project(git=False)
+    live.session(below).prompt("Work below a marked home")
+    wait_for(lambda: live.call("status")["sessions"] == 2)
+    time.sleep(0.5)
+
+    assert str(below) == live.show(below)["project"]
+    assert not (live.home / ".flow-guardian").exists()
+    assert not (below / ".flow-guardian").exists()
+
+
+def test_not_written_where_git_tracks_it(live):
+    """A project that tracks handoff.yaml is left alone, with a warning."""
+    project = live.project()
+    (project / ".flow-guardian").mkdir()
+    (project / ".flow-guardian/handoff.yaml").write_text("goal: Tracked\nstatus: blocked\nnow: x\n")
+    live.git(project, "add", "-f", ".flow-guardian/handoff.yaml")
+    live.git(project, "commit", "-qm", "x")
+    live.session(project).prompt("Please work on this project")
+    wait_for(lambda: "tracked" in str(live.request("status")["result"]["warnings"]))
+    time.sleep(2.5)
+
+    assert "goal: Tracked" in live.yaml(project)
+    assert "git tracks" in live.show(project)["not_written"]
+
+
+def test_deleted_project_is_not_made_again(live):
+    """A project directory that was deleted stays deleted."""
+    import shutil
+
+    project, session = begin(live)
+    shutil.rmtree(project)
+    session.say("Talking to nobody.")
+    wait_for(lambda: live.document(project)["now"] == "Talking to nobody.")
+    time.sleep(2.5)
+
+    assert not project.exists()
+
+
+def test_write_none(house):
+    """With `write = "none"` nothing is written, and everything is answered."""
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[checkpoint]\nwrite = "none"\n')
+    house.start()
+    project = house.project()
+    house.session(project).prompt("Nothing of this is written")
+    wait_for(lambda: house.document(project)["goal"] == "Nothing of this is written")
+    time.sleep(0.5)
+
+    assert "" == house.yaml(project)
+
+
+def test_symlinked_directory_is_refused(live):
+    """A .flow-guardian that is a symlink is never written through; the error is shown."""
+    project = live.project()
+    victim = live.home / "victim"
+    victim.mkdir()
+    (project / ".flow-guardian").symlink_to(victim)
+    live.session(project).prompt("Write through the link, will you")
+    wait_for(lambda: "write_failed" in str(live.request("status")["result"]["warnings"]))
+    saved = live.handoff("save", "-m", "x", cwd=project)
+
+    assert 1 == saved.returncode
+    assert "symlink" in saved.stderr
+    assert [] == os.listdir(victim)
+
+
+def test_old_work_is_not_written_at_the_first_start(house):
+    """The first start writes for sessions of the last day only."""
+    project = house.project()
+    session = house.session(project)
+    session.prompt("Work of the week before last", timestamp=timestamp(10 * 86400))
+    os.utime(session.path, (time.time() - 10 * 86400,) * 2)
+    house.start()
+    wait_for(lambda: house.document(project)["goal"] == "Work of the week before last")
+    time.sleep(0.5)
+
+    assert "" == house.yaml(project)
+    session.prompt("And today it goes on here")
+    wait_for(lambda: "now: And today it goes on here" in house.yaml(project))
+
+
+def test_files_are_private_and_ignored(live):
+    """The directory is 0700, its files 0600, and git never sees them."""
+    project, _ = begin(live)
+    directory = project / ".flow-guardian"
+    modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+
+    assert 0o700 == directory.stat().st_mode & 0o777
+    assert {0o600} == set(modes.values())
+    assert "*\n" == (directory / ".gitignore").read_text()
+    assert "" == live.git(project, "status", "--porcelain")
+
+
+def test_never_more_than_two_seconds_stale(live):
+    """While records keep coming, the file is written at most every two seconds and no less."""
+    project, session = begin(live)
+    before = live.call("status")["writes"]
+    started = time.monotonic()
+    number = 0
+    while time.monotonic() - started < 5:
+        number += 1
+        session.say(f"Step {number} is done.")
+        time.sleep(0.05)
+    wait_for(lambda: f"Step {number} is done." in live.yaml(project), 4)
+
+    assert 2 <= live.call("status")["writes"] - before <= 5
+
+
+def test_secrets_never_reach_the_file(live):
+    """A token in a prompt and in a saved message is masked in every output."""
+    token = "ghp_" + "a1B2" * 9
+    project = live.project()
+    session = live.session(project)
+    session.prompt(f"Use the token {token} for the upload")
+    session.edit(f"{project}/{token}.py")
+    wait_for(lambda: "redacted:github-token" in live.yaml(project))
+    live.handoff("save", "-m", f"with {token}", cwd=project)
+
+    outputs = [live.yaml(project), str(live.show(project)), live.handoff("inject", cwd=project).stdout]
+    outputs += [path.read_bytes().decode("latin1") for path in live.state.rglob("*") if path.is_file()]
+    assert not any(token in text for text in outputs)
+    assert 2 <= live.call("status")["redacted"]
+
+
+def test_own_words_are_never_evidence(live):
+    """Text with our mark, in a prompt, a summary or a quotation, changes nothing."""
+    project, session = begin(live)
+    brief = live.handoff("inject", cwd=project).stdout
+    session.prompt(f"{brief}\n")
+    session.prompt(f"{brief}\nNow a real request of mine")
+    session.say(f"I was told: {brief}")
+    session.raw(session.line("user", isCompactSummary=True, message={"content": f"Summary: {brief}"}))
+
+    wait_for(lambda: live.document(project)["now"] == "Now a real request of mine")
+    found = live.show(project)["lanes"][0]
+    assert 2 == found["prompts"]
+    assert "Add a discount code field" == found["goal"]
+
+
+def test_document_is_valid_for_any_yaml_reader(live):
+    """A plain YAML 1.1 loader reads the seed's nine fields in their order."""
+    project, _ = begin(live)
+    data = yaml.safe_load(live.yaml(project))
+
+    assert list(data)[:9] == ["goal", "status", "now", "hypothesis", "outcome", "files", "branch", "timestamp", "session_id"]
+    assert isinstance(data["timestamp"], str)

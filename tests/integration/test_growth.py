@@ -1,0 +1,341 @@
+"""Transcripts in every way they grow, shrink, move and vanish, under a real daemon."""
+
+import json
+import os
+import shutil
+import signal
+import time
+import uuid
+
+from conftest import timestamp, wait_for
+
+
+def lane(house, project, session):
+    """Return the lane of a session, or an empty one."""
+    found = [item for item in house.show(project)["lanes"] if item["session_id"] == session.id]
+    return found[0] if found else {}
+
+
+def records(house, project, session) -> int:
+    return lane(house, project, session).get("records", 0)
+
+
+def test_many_sessions(house):
+    """1,000 sessions in 200 projects are all found, each with its records counted once."""
+    for number in range(200):
+        project = house.project(f"p{number}", git=False)
+        (project / "pyproject.toml").touch()
+        for each in range(5):
+            session = house.session(project)
+            session.raw(b"".join(session.line("user", message={"content": f"Make part {each} of it work"}) for _ in range(2)))
+    house.start()
+
+    wait_for(house.settled, 30)
+    found = house.call("sessions", limit=1000)
+
+    assert 1000 == found["total"] == len(found["sessions"])
+    assert {2} == {item["records"] for item in found["sessions"]}
+    assert 2000 == house.call("status")["records"]
+
+
+def test_byte_by_byte(live):
+    """A line of 20 KB that arrives byte by byte is one record, and nothing is damaged."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Write the parser for the config file")
+    wait_for(lambda: records(live, project, session) == 1)
+    line = session.line("assistant", message={"content": [{"type": "text", "text": "Half done. " + "x" * 20000}]})
+    with session.path.open("ab", buffering=0) as stream:
+        for position in range(len(line)):
+            stream.write(line[position : position + 1])
+
+    wait_for(lambda: records(live, project, session) == 2)
+
+    assert "Half done." == live.document(project)["now"]
+    assert 0 == live.call("status")["skipped"]["damaged_lines"]
+    assert 2 == live.call("status")["records"]
+
+
+def test_truncation(live):
+    """A transcript cut to nothing and written anew is folded anew."""
+    project = live.project()
+    session = live.session(project)
+    for number in range(5):
+        session.prompt(f"Do the task with number {number} now")
+    wait_for(lambda: records(live, project, session) == 5)
+
+    session.path.write_bytes(session.line("user", message={"content": "Only this one is left here"}))
+    wait_for(lambda: records(live, project, session) == 1)
+
+    assert "Only this one is left here" == live.document(project)["goal"]
+    assert 1 <= live.call("status")["replaced"]
+
+
+def test_truncated_and_grown_past_the_old_place(live):
+    """A rewritten transcript is recognised although it is longer than before."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("First version of the request")
+    wait_for(lambda: records(live, project, session) == 1)
+
+    lines = [session.line("user", message={"content": f"Second version, part {n} of it"}) for n in range(9)]
+    session.path.write_bytes(b"".join(lines))
+    wait_for(lambda: records(live, project, session) == 9)
+
+    assert "Second version, part 0 of it" == live.document(project)["goal"]
+
+
+def test_rewritten_in_equal_size(live):
+    """A rewrite that changes neither size nor name is recognised by the first bytes."""
+    project = live.project()
+    session = live.session(project)
+    line = session.line("user", message={"content": "Build the red door of it"})
+    session.raw(line)
+    wait_for(lambda: records(live, project, session) == 1)
+
+    session.path.write_bytes(line.replace(b"the red door", b"the big gate"))
+
+    wait_for(lambda: live.document(project)["goal"] == "Build the big gate of it")
+    assert 1 == records(live, project, session)
+
+
+def test_atomic_replacement(live):
+    """A transcript replaced by rename is folded anew."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Something that will be replaced")
+    wait_for(lambda: records(live, project, session) == 1)
+    other = session.path.with_suffix(".new")
+    other.write_bytes(session.line("user", message={"content": "What it was replaced by"}) * 1)
+    os.replace(other, session.path)
+
+    wait_for(lambda: live.document(project)["goal"] == "What it was replaced by")
+    assert 1 == records(live, project, session)
+
+
+def test_moved_transcript_keeps_its_cursor(live):
+    """A session re-homed under another directory goes on without a second reading."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Work that moves to a worktree")
+    wait_for(lambda: records(live, project, session) == 1)
+    elsewhere = live.transcripts / "-elsewhere"
+    elsewhere.mkdir()
+    os.rename(session.path, elsewhere / session.path.name)
+    session.path = elsewhere / session.path.name
+    session.say("It has moved.")
+
+    wait_for(lambda: records(live, project, session) == 2)
+
+    assert 2 == live.call("status")["records"]
+    assert 0 == live.call("status")["replaced"]
+
+
+def test_root_deleted_and_recreated(live):
+    """Sessions under a projects root that was deleted and made again are seen."""
+    project = live.project()
+    live.session(project).prompt("Before the root was deleted")
+    wait_for(lambda: live.document(project)["goal"] == "Before the root was deleted")
+    shutil.rmtree(live.transcripts)
+    time.sleep(0.3)
+    session = live.session(project)
+    session.prompt("After the root was made again")
+
+    wait_for(lambda: live.document(project)["goal"] == "After the root was made again", 20)
+    session.say("Watched again.")
+    wait_for(lambda: live.document(project)["now"] == "Watched again.", 3)
+
+
+def test_symlinked_root(house):
+    """A projects root that is a symlink is followed, live."""
+    real = house.home / "elsewhere"
+    real.mkdir()
+    (house.home / ".claude").mkdir()
+    (house.home / ".claude/projects").symlink_to(real)
+    house.start()
+    wait_for(house.settled)
+    project = house.project()
+    session = house.session(project)
+    session.prompt("Through the symlink it comes")
+    wait_for(lambda: records(house, project, session) == 1)
+    session.say("Seen at once.")
+
+    wait_for(lambda: house.document(project)["now"] == "Seen at once.", 3)
+
+
+def test_root_that_appears_later(house):
+    """An empty HOME works: the daemon waits for the directory and says so."""
+    house.start()
+    shown = house.handoff("status").stdout
+    project = house.project()
+    session = house.session(project)
+    session.prompt("The first session ever here")
+
+    wait_for(lambda: records(house, project, session) == 1)
+
+    assert "Waiting for ~/.claude/projects to appear" in shown
+
+
+def test_queue_overflow(live):
+    """20,000 files made while the daemon is stopped are all known 5 s after it goes on."""
+    project = live.project()
+    directory = live.session(project).path.parent
+    directory.mkdir(parents=True, exist_ok=True)
+    live.session(project).prompt("So that the directory is watched")
+    wait_for(lambda: live.call("status")["sessions"] == 1)
+    limit = int(open("/proc/sys/fs/inotify/max_queued_events").read())
+    live.process.send_signal(signal.SIGSTOP)
+    line = b'{"type":"user","uuid":"%s","timestamp":"' + timestamp().encode() + b'","cwd":"' + str(project).encode() + b'","message":{"content":"Do it all again now"}}\n'
+    for _ in range(20000):
+        name = str(uuid.uuid4())
+        (directory / f"{name}.jsonl").write_bytes(line % name.encode())
+    live.process.send_signal(signal.SIGCONT)
+
+    wait_for(lambda: live.call("status")["transcripts"] == 20001, 5)
+    wait_for(lambda: live.call("status")["sessions"] == 20001, 60)
+
+    if limit < 20000:
+        assert live.call("status")["overflows"] >= 1
+
+
+def test_subagent_files_belong_to_their_session(live):
+    """A sub-agent's edits count for its session; what it says does not become `now`."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Split the module into two parts")
+    session.say("I ask a helper.")
+    agent = live.session(project)
+    agent.path = session.path.with_suffix("") / "subagents" / "agent-a1b2c3d.jsonl"
+    agent.path.parent.mkdir(parents=True)
+    agent.id = session.id
+    agent.envelope = {"isSidechain": True, "agentId": "a1b2c3d"}
+    agent.prompt("You are a helper")
+    agent.say("The helper speaks.")
+    agent.edit(f"{project}/part_two.py")
+
+    wait_for(lambda: "part_two.py" in live.document(project)["files"])
+    found = lane(live, project, session)
+
+    assert "I ask a helper." == live.document(project)["now"]
+    assert (2, 3, 1) == (found["records"], found["agent_records"], found["prompts"])
+
+
+def test_old_place_of_subagents(live):
+    """A sub-agent's file beside its session's is attached by the session id in it."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Clean up the old imports please")
+    agent = live.session(project, "agent-0123abcd", isSidechain=True, sessionId=session.id)
+    agent.edit(f"{project}/old.py")
+
+    wait_for(lambda: "old.py" in live.document(project)["files"])
+
+    assert 1 == live.call("status")["sessions"]
+
+
+def test_headless_run_does_not_take_over(live):
+    """A `claude -p` run is a lane, but a live person's session stays the one shown."""
+    project = live.project()
+    person = live.session(project)
+    person.prompt("Rework the login page today")
+    wait_for(lambda: records(live, project, person) == 1)
+    program = live.session(project, entrypoint="sdk-cli")
+    program.prompt("Summarise the changes of this week")
+    wait_for(lambda: records(live, project, program) == 1)
+
+    assert "Rework the login page today" == live.document(project)["goal"]
+    assert lane(live, project, program)["headless"]
+
+
+def test_second_live_session_takes_over_and_both_are_named(live):
+    """The most recently active person's session is shown; the other is named as live."""
+    project = live.project()
+    first, second = live.session(project), live.session(project)
+    first.prompt("Rework the login page today")
+    wait_for(lambda: records(live, project, first) == 1)
+    second.prompt("Write the release notes for it", timestamp=timestamp(-1))
+    wait_for(lambda: live.document(project)["goal"] == "Write the release notes for it")
+
+    shown = live.handoff("show", cwd=project).stdout
+
+    assert f"also live     {first.id[:8]}: Rework the login page today" in shown
+
+
+def test_oversized_line_is_counted_not_decoded(live):
+    """A line over 8 MiB is skipped and counted, and what follows is read."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Read the very large picture")
+    session.raw(b'{"type":"user","big":"' + b"x" * (9 << 20) + b'"}\n')
+    session.say("It was too large.")
+
+    wait_for(lambda: live.document(project)["now"] == "It was too large.")
+
+    assert 1 == live.call("status")["skipped"]["oversized_lines"]
+    assert 2 == records(live, project, session)
+
+
+def test_damaged_lines_are_counted(live):
+    """NUL runs, half a line and text that is no JSON never stop the reading."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Survive whatever comes in here")
+    session.raw(b"\x00" * 100 + b"\n" + b'{"type":"user","mess\n' + b"not json\n\n[1,2]\n")
+    session.raw(b'{"type":7,"message":[],"uuid":{}}\n' + b'\xff\xfe{"a"\n')
+    glued = session.line("assistant", message={"content": [{"type": "text", "text": "Glued one."}]})
+    session.raw(glued.rstrip(b"\n") + session.line("mystery"))
+    session.say("Still here.")
+
+    wait_for(lambda: live.document(project)["now"] == "Still here.")
+
+    assert 5 == live.call("status")["skipped"]["damaged_lines"]
+    assert 5 == records(live, project, session)
+
+
+def test_repeated_records_count_once(live):
+    """A block that is appended again verbatim changes nothing."""
+    project = live.project()
+    session = live.session(project)
+    line = session.line("user", message={"content": "Say it only once please"})
+    session.raw(line * 3)
+    session.say("Once.")
+
+    wait_for(lambda: live.document(project)["now"] == "Once.")
+
+    assert 2 == records(live, project, session)
+    assert 2 == live.call("status")["skipped"]["repeated_records"]
+
+
+def test_restart_rereads_nothing(live):
+    """After a restart the counters start at zero and stay there: no record is read again."""
+    project = live.project()
+    session = live.session(project)
+    for number in range(20):
+        session.prompt(f"Request number {number} of this session")
+    wait_for(lambda: records(live, project, session) == 20)
+    live.restart()
+    wait_for(live.settled)
+
+    assert 0 == live.call("status")["records"]
+    assert 20 == records(live, project, session)
+    assert "Request number 0 of this session" == live.document(project)["goal"]
+
+
+def test_lost_state_is_rebuilt_equal(live):
+    """A damaged state.db is moved aside and the transcripts give the same state again."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Rebuild this from the transcript")
+    session.say("It will be the same.")
+    wait_for(lambda: records(live, project, session) == 2)
+    before = live.document(project)
+    live.stop()
+    for suffix in ("", "-wal", "-shm"):
+        (live.state / f"state.db{suffix}").unlink(missing_ok=True)
+    (live.state / "state.db").write_bytes(b"this is no database" * 1000)
+    live.start()
+    wait_for(lambda: records(live, project, session) == 2)
+
+    assert before == live.document(project)
+    assert "state_rebuilt" in json.dumps(live.request("status")["result"]["warnings"])
+    assert list(live.state.glob("state.db.damaged-*"))

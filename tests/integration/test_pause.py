@@ -1,0 +1,168 @@
+"""What is written while paused is never folded, stored, logged or answered: not even later."""
+
+from conftest import timestamp, wait_for
+
+PHRASE = "planted xyzzy phrase"
+
+
+def nowhere(house, *projects) -> bool:
+    """Tell whether the phrase is in nothing that we keep or say."""
+    texts = [path.read_bytes() for path in house.state.rglob("*") if path.is_file()]
+    texts += [house.log.read_bytes()]
+    for project in projects:
+        texts += [path.read_bytes() for path in project.rglob("*") if path.is_file()]
+        texts += [str(house.show(project)).encode(), house.handoff("inject", cwd=project).stdout.encode()]
+    texts += [str(house.call("sessions")).encode(), str(house.call("status")).encode()]
+    return not any(PHRASE.encode() in text for text in texts)
+
+
+def rebuilt(house):
+    """Lose state.db and let the transcripts be folded anew."""
+    house.stop()
+    for path in house.state.glob("state.db*"):
+        path.unlink()
+    house.start()
+    wait_for(house.settled)
+
+
+def test_pause_everything(live):
+    """Lines of a known and of a new session stay unknown: after unpause, restart and rebuild."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Before the pause it is heard")
+    wait_for(lambda: live.document(project)["goal"] == "Before the pause it is heard")
+
+    assert 0 == live.handoff("pause").returncode
+    session.prompt(f"Do the {PHRASE} thing")
+    session.raw(session.line("user", message={"content": f"half a {PHRASE}"})[:-20])
+    fresh = live.session(project)
+    fresh.prompt(f"A new session with the {PHRASE} in it")
+    live.restart()
+    assert ["*"] == live.call("status")["paused"]
+    session.raw(b"the rest of the line\"}}\n")
+    fresh.say(f"Still {PHRASE}.")
+    assert 0 == live.handoff("unpause").returncode
+    session.prompt("After the pause it is heard again")
+    fresh.say("Heard again.")
+
+    wait_for(lambda: "After the pause it is heard again" in live.yaml(project))
+    assert nowhere(live, project)
+    live.restart()
+    wait_for(live.settled)
+    assert nowhere(live, project)
+    rebuilt(live)
+    wait_for(lambda: live.document(project)["now"] in ("After the pause it is heard again", "Heard again."))
+    assert nowhere(live, project)
+    assert "Before the pause it is heard" == live.show(project)["lanes"][-1]["goal"]
+
+
+def test_pause_one_project(live):
+    """`handoff pause .` silences one project; the other goes on; a new session stays unknown."""
+    quiet, loud = live.project("quiet"), live.project("loud")
+    session = live.session(quiet)
+    session.prompt("Something that may be known")
+    other = live.session(loud)
+    other.prompt("The other project goes on")
+    wait_for(lambda: live.call("status")["sessions"] == 2)
+
+    assert 0 == live.handoff("pause", ".", cwd=quiet).returncode
+    session.prompt(f"The {PHRASE} of this project")
+    fresh = live.session(quiet)
+    fresh.prompt(f"A fresh session with the {PHRASE}")
+    other.say("Heard as ever.")
+    wait_for(lambda: live.document(loud)["now"] == "Heard as ever.")
+    live.restart()
+    wait_for(live.settled)
+    assert 0 == live.handoff("unpause", ".", cwd=quiet).returncode
+    session.say("Audible once more.")
+    fresh.say("Audible too.", timestamp=timestamp(-2))
+
+    wait_for(lambda: live.document(quiet)["now"] == "Audible once more.")
+    assert nowhere(live, quiet, loud)
+    rebuilt(live)
+    assert nowhere(live, quiet, loud)
+
+
+def test_copies_of_silenced_records_stay_unknown(live):
+    """A fork that copies the paused lines into a new file later reveals nothing."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("A session that will be forked")
+    wait_for(lambda: live.call("status")["sessions"] == 1)
+    live.handoff("pause")
+    session.prompt(f"Silent {PHRASE} words here")
+    live.handoff("unpause")
+    fork = live.session(project)
+    fork.raw(session.path.read_bytes())
+    fork.prompt("The fork goes on from here", timestamp=timestamp(-1))
+
+    wait_for(lambda: live.document(project)["now"] == "The fork goes on from here")
+    assert nowhere(live, project)
+
+
+def test_rewritten_file_with_a_silent_part_stays_silent(live):
+    """A transcript rewritten after a pause is not read again from its start."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("The first request of the session")
+    wait_for(lambda: live.call("status")["sessions"] == 1)
+    live.handoff("pause")
+    session.raw(session.line("user", timestamp="", message={"content": f"No time, but {PHRASE}"}))
+    live.handoff("unpause")
+    whole = session.path.read_bytes()
+    session.path.write_bytes(b'{"type":"mode"}\n' + whole)
+    wait_for(lambda: live.call("status")["replaced"] == 1)
+    session.say("Going on.")
+
+    wait_for(lambda: live.document(project)["now"] == "Going on.")
+    assert nowhere(live, project)
+
+
+def test_nothing_is_written_while_paused(live):
+    """A paused project's handoff.yaml is left alone."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("The first request of the session")
+    wait_for(lambda: "The first request" in live.yaml(project))
+    live.handoff("pause")
+    before = live.yaml(project)
+    live.git(project, "switch", "-q", "-c", "secret-branch")
+    session.prompt(f"The {PHRASE} again")
+    live.handoff("inject", "--save-state", cwd=project)
+    wait_for(lambda: live.call("status")["rescans"] >= 3, 20)
+
+    assert before == live.yaml(project)
+    assert "is paused" in live.handoff("show", cwd=project).stdout
+
+
+def test_unpausing_one_project_while_everything_is_paused(live):
+    """`unpause .` cannot end a pause of everything, and says what can."""
+    project = live.project()
+    live.handoff("pause")
+    tried = live.handoff("unpause", ".", cwd=project)
+
+    assert 1 == tried.returncode
+    assert "handoff unpause" in tried.stderr
+
+
+def test_excluded_and_disabled_projects(house):
+    """Excluded by a glob or switched off in its own config, a project is not learned from."""
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[projects]\nexclude = ["~/code/secret*"]\n')
+    secret, off, on = (house.project(name) for name in ("secret-one", "off", "on"))
+    (off / ".flow-guardian").mkdir()
+    (off / ".flow-guardian/config.yaml").write_text("enabled: false\n")
+    for project in (secret, off):
+        house.session(project).prompt(f"Work with the {PHRASE} inside")
+    house.start()
+    house.session(on).prompt("Work that may be known")
+    wait_for(lambda: house.document(on)["goal"] == "Work that may be known")
+    wait_for(house.settled)
+
+    assert nowhere(house, secret, off)
+    assert "excluded" == house.show(secret)["refused"]
+    assert "disabled" == house.show(off)["refused"]
+    (off / ".flow-guardian/config.yaml").write_text("enabled: true\n")
+    house.call("unpause")
+    wait_for(lambda: PHRASE in house.document(off)["goal"])
