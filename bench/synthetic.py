@@ -144,7 +144,7 @@ class Script:
         return self._assistant({"type": "text", "text": text})
 
     def _tool(self) -> Iterator[bytes]:
-        size = int(self._random.lognormvariate(6.3, 1.4))
+        size = int(self._random.lognormvariate(7.0, 1.4))
         path = f"{self.cwd}/source/part{self._random.randrange(60)}.py"
         call = "toolu_" + self._parent_id()
         choice = self._random.random()

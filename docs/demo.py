@@ -33,8 +33,8 @@ LOG_LINES = 15
 BOLD, DIM, RED, GREEN, CYAN = 1, 2, 31, 32, 36
 
 GOAL = "Keep people logged in for a day, not an hour"
-FOUND = "The cookie is fine, session.py ends too early."
-THEORY = "refresh keeps the expiry"
+FOUND = "The cookie is fine, session.py expires it early."
+THEORY = "refresh keeps old expiry"
 BRANCH = "fix/token-expiry"
 # Put together here, so that no scanner takes this file for a leak; for the same reason only
 # its ends are shown, since what is shown is kept as a picture.
@@ -65,15 +65,13 @@ class Screen:
         return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if self.colour else text
 
     def introduce(self) -> None:
-        print(
-            self.paint("A scripted session in ~/shop, the real daemon, the real client.", BOLD),
-            self.paint(
-                f"~ is {self.home}, removed at the end. Under each step: the lines of\n"
-                "handoff.yaml that changed (but for the time), and how long that took.",
-                DIM,
-            ),
-            sep="\n",
+        print(self.paint("A scripted session in ~/shop, the real daemon, the real client.", BOLD))
+        how = (
+            f"~ is {self.home}, removed at the end. Under each step: the lines of handoff.yaml "
+            "that changed (without its timestamp and empty fields), and how soon they did: the "
+            "daemon writes at once after quiet, then every 2 s at most."
         )
+        print("\n".join(self.paint(line, DIM) for line in fold(how)))
 
     def begin(self, who: str, what: str) -> None:
         """Show a step before it is taken; the rest of its line comes when it had its effect."""
@@ -95,8 +93,11 @@ class Screen:
     def output(self, text: str) -> None:
         """Print what a program said; long lines are folded at a space, not by the terminal."""
         for line in text.replace(self.home, "~").splitlines():
-            folded = textwrap.wrap(line, COLUMNS, break_long_words=False, break_on_hyphens=False)
-            print("\n".join(folded))
+            print("\n".join(fold(line)))
+
+
+def fold(line: str) -> list[str]:
+    return textwrap.wrap(line, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def wants_colour(asked: bool) -> bool:
@@ -308,8 +309,10 @@ class Session:
         for name in names:
             path = self.world.project / name
             path.write_text("# one day\n", encoding="utf-8")
-            use = {"type": "tool_use", "id": "t", "name": "Edit", "input": {"file_path": str(path)}}
-            lines += self.record("assistant", [use])
+            given = {"file_path": str(path)}
+            lines += self.record(
+                "assistant", [{"type": "tool_use", "id": "t", "name": "Edit", "input": given}]
+            )
         self.write(lines)
 
     def die(self, text: str) -> None:
@@ -381,7 +384,7 @@ def tell_where_the_token_is(stage: Stage, session: Session) -> None:
     others = [path for path in stage.world.holders(TOKEN) if path != session.path]
     if others:
         raise DemoError(f"The token was written to {', '.join(map(str, others))}.")
-    stage.screen.note("Nothing the daemon wrote, its own state and log included, has the token.")
+    stage.screen.note("Nothing that the daemon wrote, its state and log included, has the token.")
 
 
 def run(base: Path, colour: bool) -> None:

@@ -88,7 +88,8 @@ def draw_line(pieces: list[tuple[str, Look]], y: float) -> str:
                 f' fill="{look.fill}"{weight}>{escape(text)}</tspan>'
             )
         column += wide
-    return f'<text y="{y:g}">{"".join(spans)}</text>' if spans else ""
+    # Spaces count. It must be said of each text: browsers do not inherit it.
+    return f'<text y="{y:g}" xml:space="preserve">{"".join(spans)}</text>' if spans else ""
 
 
 def draw(text: str, title: str) -> str:
@@ -107,12 +108,13 @@ def frame(wide: int, high: int, title: str) -> Iterator[str]:
     )
     rest = f'width="{wide - 1}" height="{high - 1}" rx="10"'
     yield f'<rect x=".5" y=".5" {rest} fill="{BACKGROUND}" stroke="{EDGE}"/>'
-    yield f'<path d="M1 32V11A10 10 0 0 1 11 1H{wide - 11}a10 10 0 0 1 10 10V32Z" fill="{BAR_COLOUR}"/>'
+    bar = f"M1 32V11A10 10 0 0 1 11 1H{wide - 11}a10 10 0 0 1 10 10V32Z"
+    yield f'<path d="{bar}" fill="{BAR_COLOUR}"/>'
     for number, colour in enumerate(DOTS):
         yield f'<circle cx="{20 + 20 * number}" cy="16.5" r="6" fill="{colour}"/>'
-    # The space of a diff's indent counts; `white-space` says so to browsers, xml:space to others.
-    yield f'<g font-family="{FAMILY}" font-size="{FONT}" xml:space="preserve" style="white-space:pre">'
-    yield f'<text x="{wide / 2:g}" y="21" font-size="13" text-anchor="middle" fill="{FAINT}">{escape(title)}</text>'
+    yield f'<g font-family="{FAMILY}" font-size="{FONT}">'
+    place = f'x="{wide / 2:g}" y="21" font-size="13" text-anchor="middle"'
+    yield f'<text {place} fill="{FAINT}">{escape(title)}</text>'
 
 
 def main() -> int:

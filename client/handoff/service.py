@@ -67,7 +67,7 @@ def start() -> int:
         elif has_launchd_agent():
             _manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
         else:
-            _spawn()
+            return _wait_until_up(_spawn())
         return _wait_until_up()
     finally:
         os.close(handle)
@@ -78,22 +78,31 @@ def _manage(*words: str) -> None:
         raise HandoffError(f"`{' '.join(words)}` failed.", "See: handoff logs")
 
 
-def _spawn() -> None:
+def _spawn() -> "subprocess.Popen[str]":
     """Start a background process that outlives us and holds none of our descriptors."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    subprocess.Popen(  # noqa: S603  our own interpreter and module
-        [sys.executable, "-P", "-m", "handoffd", "run", "--log-file", log_file()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        env=environment,
-        start_new_session=True,
-    )
+    with open(f"{paths.state_dir()}/up.errors", "w+b") as errors:
+        return subprocess.Popen(  # noqa: S603  our own interpreter and module
+            [sys.executable, "-P", "-m", "handoffd", "run", "--log-file", log_file()],
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+            text=True,
+        )
 
 
-def _wait_until_up() -> int:
-    pid = _wait(running, START_SECONDS)
+def _wait_until_up(process: "subprocess.Popen[str] | None" = None) -> int:
+    def answers_or_ended() -> int | None:
+        ended = process is not None and process.poll() is not None
+        return running() or (0 if ended else None)
+
+    pid = _wait(answers_or_ended, START_SECONDS)
+    if pid == 0:
+        with open(f"{paths.state_dir()}/up.errors", encoding="utf-8", errors="replace") as said:
+            raise HandoffError("handoffd did not start.", said.read().strip() or "See: handoff logs")
     if pid is None:
         raise HandoffError(
             f"handoffd did not answer within {START_SECONDS:g} s.", "See: handoff logs"

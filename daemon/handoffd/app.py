@@ -9,7 +9,7 @@ from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
-from handoffd import clock, config, log, service
+from handoffd import clock, config, files, log, service
 from handoffd.api.server import Server
 from handoffd.board import Board
 from handoffd.gate import Gate
@@ -62,6 +62,8 @@ async def _main(
 
 def build(directory: str, config_path: str, settings: config.Config, log_file: str | None) -> Parts:
     """Make every part and tie them together."""
+    with files.directory(directory, "briefs", create=True) as briefs:
+        files.sweep(briefs)
     core = CoreStore(f"{directory}/core.db")
     aside = f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"
     state, rebuilt = open_state(f"{directory}/state.db", aside)

@@ -52,6 +52,8 @@ class Card:
     tracked: bool | None = None
     problem: str = ""
     touched: float = 0.0
+    brief_hash: int = 0
+    tidy: bool = False
 
 
 @dataclass(slots=True)
@@ -171,8 +173,9 @@ class Board:
 
     async def run(self) -> None:
         while True:
-            delay = await self._work()
+            # Cleared before the work: what is touched during it must wake us again.
             self._wake.clear()
+            delay = await self._work()
             try:
                 async with asyncio.timeout(delay):
                     await self._wake.wait()
@@ -245,6 +248,7 @@ class Board:
             return
         try:
             if not self.refusal_to_write(card) and self._is_current(view):
+                await self._tidy(card)
                 await self._write(card, view)
             await self._write_brief(card, view)
             card.retry_seconds = 0.0
@@ -266,6 +270,12 @@ class Board:
         if not busy:
             card.problem = str(problem).splitlines()[0]
             log.get().warning("write_failed", project=card.project.root.path, why=card.problem)
+
+    async def _tidy(self, card: Card) -> None:
+        """Once in our life, remove what a killed writer may have left in a project."""
+        if not card.tidy:
+            await asyncio.to_thread(checkpoint_file.tidy, card.project.root.path)
+            card.tidy = True
 
     async def _write(self, card: Card, view: View) -> None:
         new = view.document
@@ -294,8 +304,11 @@ class Board:
         root = card.project.root.path
         stamp = client_paths.checkpoint_stamp(root)
         text = f"{root}\t{stamp}\n{self.brief(card.project, view)}"
+        if hash(text) == card.brief_hash:
+            return
         path = client_paths.brief_file(root)
         await asyncio.to_thread(_write_private, path, text.encode("utf-8", "replace"))
+        card.brief_hash = hash(text)
 
     def brief(self, project: Project, view: View, level: str = "L1") -> str:
         document = {**view.document}

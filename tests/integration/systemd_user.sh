@@ -56,8 +56,8 @@ inside() {
     install -d -m 700 -o "$user" -g "$user" "/run/user/$user"
     open_up "$@"
     setpriv --reuid "$user" --regid "$user" --clear-groups env -i \
-        HOME="$home" XDG_RUNTIME_DIR="/run/user/$user" PATH="$PATH" LANG=C.UTF-8 \
-        SYSTEMD_LOG_TARGET=console \
+        HOME="$home" XDG_RUNTIME_DIR="/run/user/$user" LANG=C.UTF-8 \
+        PATH=/usr/local/bin:/usr/bin:/bin SYSTEMD_LOG_TARGET=console \
         /lib/systemd/systemd --user --unit=basic.target </dev/null >"$home/manager.log" 2>&1 &
     for _ in {1..200}; do
         [ -S "/run/user/$user/systemd/private" ] && break

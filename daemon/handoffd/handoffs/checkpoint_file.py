@@ -131,7 +131,6 @@ def change(
             files.locked(handle, LOCK_NAME, wait_seconds),
         ):
             files.create_once(handle, ".gitignore", b"*\n")
-            files.sweep(handle)
             for _ in range(_TRIES):
                 done = _try_change(handle, compute)
                 if done is not None:
@@ -139,6 +138,18 @@ def change(
     except (PermissionError, FileNotFoundError) as problem:
         raise _forbidden(root, "write", problem) from None
     raise HandoffError(f"{root}/{DIRECTORY}/{NAME} keeps changing under us.", "Try again.")
+
+
+def tidy(root: str) -> None:
+    """Remove what a killed writer left behind, if a checkpoint's directory is there."""
+    try:
+        with (
+            files.directory(root, DIRECTORY) as handle,
+            files.locked(handle, LOCK_NAME, WAIT_SECONDS),
+        ):
+            files.sweep(handle)
+    except (OSError, HandoffError):
+        return
 
 
 def _try_change(handle: int, compute: Callable[[Data | None], Data | None]) -> Written | None:

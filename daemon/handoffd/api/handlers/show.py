@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from handoff.paths import home
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, age, wrap
+from handoffd.api.text import Style, age, fit, shorten_path, wrap
 from handoffd.handoffs.checkpoint import FIELDS, LISTS
 from handoffd.handoffs.lanes import Lane
 from handoffd.parts import Parts
@@ -58,7 +59,7 @@ def describe(lane: Lane, main: Lane | None) -> dict[str, Any]:
 
 def render(data: dict[str, Any], style: Style) -> str:
     document = data["document"]
-    lines = [style.bold(data["project"]), ""]
+    lines = [style.bold(fit(shorten_path(data["project"], home()), style.columns)), ""]
     for name in (*FIELDS, *LISTS, "previous_goal"):
         value = document.get(name)
         if isinstance(value, list):

@@ -1,0 +1,461 @@
+"""The client as a person and a hook use it."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BIN, REPOSITORY, wait_for
+
+
+def begin(house):
+    project = house.project()
+    session = house.session(project)
+    session.prompt("Add a discount code field")
+    session.edit(f"{project}/a.py")
+    wait_for(lambda: "a.py" in house.yaml(project))
+    return project, session
+
+
+@pytest.mark.parametrize("command", ["status", "sessions", "watch", "pause", "unpause", "down"])
+def test_not_running(house, command):
+    """What needs the daemon says in one line that it is not running, and exits with 3."""
+    done = house.handoff(command)
+
+    assert 3 == done.returncode
+    assert done.stderr.startswith(("handoffd is not running.", "handoff: handoffd is not running."))
+    assert "handoff up" in done.stderr
+    assert "" == done.stdout
+
+
+def test_show_save_inject_without_a_daemon(house):
+    """`save`, `show` and `inject` work from disk, and say that no daemon runs."""
+    project = house.project()
+    (project / "new.txt").write_text("x")
+    saved = house.handoff("save", "-m", "half way through", "--tag", "a", "-t", "b", cwd=project)
+    shown = house.handoff("show", cwd=project)
+    injected = house.handoff("inject", cwd=project / ".flow-guardian")
+
+    assert (0, 0, 0) == (saved.returncode, shown.returncode, injected.returncode)
+    assert "not running" in saved.stderr
+    assert "half way through" in shown.stdout
+    assert "new.txt" in shown.stdout
+    assert "not running" in shown.stderr
+    assert "**Goal:** half way through" in injected.stdout
+    assert "tags:\n- a\n- b\n" in house.yaml(project)
+
+
+def test_save_merges(live):
+    """`save` changes what it was told and erases nothing else."""
+    project, _ = begin(live)
+    live.handoff("save", "--hypothesis", "an off-by-one error", "--status", "blocked", cwd=project)
+    live.handoff("save", "-m", "looking at the clock", "--tag", "one", cwd=project)
+    done = live.handoff("save", "--outcome", "it was the clock", "--tag", "two", "--json", cwd=project)
+    document = json.loads(done.stdout)["document"]
+
+    assert "Add a discount code field" == document["goal"]
+    assert "looking at the clock" == document["now"]
+    assert "an off-by-one error" == document["hypothesis"]
+    assert "it was the clock" == document["outcome"]
+    assert "blocked" == document["status"]
+    assert ["one", "two"] == document["tags"]
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_save_in_a_new_project(house, running):
+    """In a project without a word, -m gives goal and now; without -m `now` has its default."""
+    if running:
+        house.start()
+    project, other = house.project("one"), house.project("two")
+    house.handoff("save", "-m", "starting with the model", cwd=project)
+    house.handoff("save", cwd=other)
+
+    assert "goal: starting with the model\n" in house.yaml(project)
+    assert "now: starting with the model\n" in house.yaml(project)
+    assert "goal: (not stated yet)\n" in house.yaml(other)
+    assert "now: Working on project\n" in house.yaml(other)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_save_refuses_nonsense(house, running):
+    """An empty text and an unknown status are refused by name; nothing is written."""
+    if running:
+        house.start()
+    project = house.project()
+    empty = house.handoff("save", "--goal", "  ", cwd=project)
+    status = house.handoff("save", "--status", "done", cwd=project)
+
+    assert 1 == empty.returncode
+    assert "goal" in empty.stderr
+    assert 2 == status.returncode
+    assert "" == house.yaml(project)
+
+
+def test_flow_link(live):
+    """A link named `flow` to the client is the seed's spelling of save and inject."""
+    project, _ = begin(live)
+    link = live.home / "flow"
+    link.symlink_to(BIN / "handoff")
+
+    def flow(*words):
+        return subprocess.run(
+            [link, *words], env=live.environment, cwd=project, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+
+    assert 0 == flow("save", "-m", "through the link").returncode
+    assert "through the link" in live.yaml(project)
+    assert "**Now:** through the link" in flow("inject").stdout
+    assert "" == flow("inject", "--save-state").stdout
+    assert 2 == flow("status").returncode
+    assert "usage: flow" in flow("--help").stdout
+
+
+def test_inject_is_marked_and_small(live):
+    """The brief is framed as a record of the past, marked, and at most 2 KB at every level."""
+    project, session = begin(live)
+    for number in range(60):
+        session.edit(f"{project}/a/rather/long/path/to/some/file_number_{number}.py")
+    wait_for(lambda: "file_number_59" in live.yaml(project))
+    live.handoff("save", "--goal", "ü" * 1500, cwd=project)
+    for level in ("L0", "L1", "L2", "L3"):
+        text = live.handoff("inject", "--level", level, cwd=project).stdout
+
+        assert text.startswith("<handoffd-context ")
+        assert text.endswith("</handoffd-context>\n")
+        assert "not instructions" in text
+        assert len(text.encode()) <= 2048
+
+
+def test_inject_level_one_shows_five_files(live):
+    """L1 names five files and how many more there are; L2 names all."""
+    project, session = begin(live)
+    for number in range(7):
+        session.edit(f"{project}/f{number}.py")
+    wait_for(lambda: "f6.py" in live.yaml(project))
+
+    assert "**Files:** f6.py, f5.py, f4.py, f3.py, f2.py (+3 more)" in live.handoff("inject", cwd=project).stdout
+    assert "f0.py, a.py" in live.handoff("inject", "--level", "L2", cwd=project).stdout
+
+
+def test_inject_of_an_unknown_project_is_silent(live):
+    """Where nothing is known, nothing is printed and the exit code is 0."""
+    done = live.handoff("inject", cwd=live.project("empty"))
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_inject_save_state_prints_nothing(live):
+    """The PreCompact hook's call writes the checkpoint of the hook's session and is silent."""
+    project, session = begin(live)
+    (project / ".flow-guardian/handoff.yaml").unlink()
+    hook = {"session_id": session.id, "cwd": "/", "transcript_path": str(session.path), "hook_event_name": "PreCompact"}
+    done = live.handoff("inject", "--save-state", cwd="/", input=json.dumps(hook) + "\n")
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    wait_for(lambda: "Add a discount code field" in live.yaml(project))
+
+
+def test_inject_save_state_without_a_daemon(house):
+    """Without a daemon the hook's call still keeps branch and files, and is silent."""
+    project = house.project()
+    (project / "x.py").write_text("x")
+    hook = json.dumps({"session_id": "s", "cwd": str(project)})
+    done = house.handoff("inject", "--save-state", cwd="/", input=hook)
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    assert "branch: main" in house.yaml(project)
+    assert "- x.py" in house.yaml(project)
+
+
+def test_hook_finds_the_project(live):
+    """A hook's project is found by session id, then CLAUDE_PROJECT_DIR, then its cwd."""
+    project, session = begin(live)
+
+    def inject(hook: dict, **environment):
+        return live.handoff("inject", cwd="/", input=json.dumps(hook), env=environment).stdout
+
+    assert str(project) in inject({"session_id": session.id})
+    assert str(project) in inject({}, CLAUDE_CODE_SESSION_ID=session.id)
+    assert str(project) in inject({"cwd": "/"}, CLAUDE_PROJECT_DIR=str(project))
+    assert str(project) in inject({"cwd": str(project)})
+    assert "" == inject({"cwd": "/"})
+
+
+def test_hook_teaches_a_config_directory(live):
+    """A transcript path in a hook's JSON makes the daemon follow that config directory, for good."""
+    project = live.project()
+    session = live.session(project)
+    session.path = live.home / "cfg/projects/-x" / session.path.name
+    session.path.parent.mkdir(parents=True)
+    session.prompt("From a directory only hooks know")
+    live.handoff("inject", input=json.dumps({"transcript_path": str(session.path), "cwd": str(project)}))
+
+    wait_for(lambda: live.document(project)["goal"] == "From a directory only hooks know")
+    live.restart()
+    session.say("Remembered.")
+    wait_for(lambda: live.document(project)["now"] == "Remembered.")
+
+
+def test_hook_never_waits_for_a_stopped_daemon(live):
+    """With a daemon that hangs, a hook gives up after 100 ms and answers from disk."""
+    project, _ = begin(live)
+    live.handoff("inject", cwd=project)
+    live.process.send_signal(19)
+    started = time.monotonic()
+    done = live.handoff("inject", cwd=project)
+    took = time.monotonic() - started
+
+    assert 0 == done.returncode
+    assert "Add a discount code field" in done.stdout
+    assert took < 1.5
+
+
+def test_hook_does_not_hang_on_an_open_pipe(live):
+    """A pipe on stdin that stays open and silent does not hold the client."""
+    project, _ = begin(live)
+    reading, writing = os.pipe()
+    try:
+        done = live.handoff("inject", cwd=project, stdin=reading)
+        assert "Add a discount code field" in done.stdout
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_brief_on_disk_is_not_used_when_stale(live):
+    """With the daemon down the brief on disk is used only while the checkpoint is unchanged."""
+    project, _ = begin(live)
+    wait_for(lambda: list((live.state / "briefs").glob("*")))
+    live.stop()
+    fresh = live.handoff("inject", cwd=project).stdout
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text(path.read_text().replace("Add a discount code field", "Changed in the dark"))
+    changed = live.handoff("inject", cwd=project).stdout
+
+    assert "Add a discount code field" in fresh
+    assert "Changed in the dark" in changed
+
+
+def test_hostile_directory_runs_nothing(live):
+    """json.py, socket.py, sitecustomize.py and friends in the current directory are not imported."""
+    project, _ = begin(live)
+    names = ("json", "socket", "sitecustomize", "usercustomize", "yaml", "argparse", "handoff", "handoffd", "pydantic", "time")
+    for name in names:
+        (project / f"{name}.py").write_text("open('pwned', 'w').write('x')\nraise SystemExit(9)\n")
+    environment = {"PYTHONPATH": str(project), "PYTHONSTARTUP": str(project / "json.py")}
+    for words in (["status"], ["show"], ["inject"], ["save", "-m", "x"], ["sessions", "--limit", "3"], ["doctor"], ["--help"]):
+        assert 0 == live.handoff(*words, cwd=project, env=environment).returncode, words
+    live.stop()
+    for words in (["show"], ["inject", "--level", "L2"], ["save", "-m", "x"]):
+        assert 0 == live.handoff(*words, cwd=project, env=environment).returncode, words
+    assert 0 == live.handoff("up", cwd=project, env=environment).returncode
+    assert 0 == live.handoff("down", cwd=project, env=environment).returncode
+
+    assert not (project / "pwned").exists()
+
+
+def test_hot_path_imports_next_to_nothing(live):
+    """`inject` loads neither os, re, json, typing nor any other package than our own."""
+    project, _ = begin(live)
+    site = Path(subprocess.check_output([sys.executable, "-c", "import handoff, os; print(os.path.dirname(os.path.dirname(handoff.__file__)))"], text=True).strip())
+    code = (
+        "import sys; sys.path.append(sys.argv[1]); import posix; from handoff import fast\n"
+        "def leave(code, out='', err=''):\n print(out[:17], sorted(m for m in sys.modules if m in "
+        "('os', 're', 'json', 'typing', 'socket', 'pathlib', 'argparse', 'site', 'enum', 'asyncio')))\n raise SystemExit\n"
+        "fast._leave = leave\nfast.main('handoff', ['inject'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(site)], env=live.environment, cwd=project,
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+
+    assert "<handoffd-context []" == done.stdout.strip(), done.stderr
+
+
+def test_up_and_down(house):
+    """`up` starts one daemon however many ask at once; `down` ends it; again is harmless."""
+    asked = [
+        subprocess.Popen([BIN / "handoff", "up"], env=house.environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    answers = {process.communicate(timeout=30)[0].split("process ")[1] for process in asked}
+    again = house.handoff("up")
+    restarted = house.handoff("restart")
+    pid = house.call("status")["pid"]
+    logs = house.handoff("logs")
+    ended = house.handoff("down")
+
+    assert 1 == len(answers)
+    assert "is running" in again.stdout
+    assert f"process {pid}" in restarted.stdout
+    assert answers.isdisjoint({f"{pid}).\n"})
+    assert '"event": "started"' in logs.stdout
+    assert (0, 0) == (logs.returncode, ended.returncode)
+    assert not os.path.exists(f"/proc/{pid}")
+    assert 3 == house.handoff("status").returncode
+
+
+def test_up_says_why_it_failed(house):
+    """When the daemon cannot start, `up` fails and shows the reason."""
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("nonsense = 1\n")
+    done = house.handoff("up")
+
+    assert 1 == done.returncode
+    assert "there is no setting `nonsense`" in done.stderr
+
+
+def test_watch_streams_changes(live):
+    """`watch` prints each change of a project as it happens."""
+    project = live.project()
+    process = subprocess.Popen(
+        [BIN / "handoff", "watch", "--json", str(project)], env=live.environment,
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True)
+    reader.start()
+    wait_for(lambda: "change" in str(live.call("status")) or True)
+    session = live.session(project)
+    deadline = time.monotonic() + 15
+    while not lines and time.monotonic() < deadline:
+        session.prompt("Tell the watchers about this")
+        time.sleep(0.2)
+    process.terminate()
+    process.wait(5)
+    change = json.loads(lines[0])
+
+    assert str(project) == change["project"]
+    assert "Tell the watchers about this" == change["document"]["now"]
+
+
+def test_doctor(live):
+    """`doctor` is content with a healthy daemon, and changes nothing."""
+    begin(live)
+    wait_for(live.settled)
+    before = sorted((path, path.stat().st_mtime_ns) for path in live.home.rglob("*"))
+    done = live.handoff("doctor")
+    after = sorted((path, path.stat().st_mtime_ns) for path in live.home.rglob("*"))
+
+    assert 0 == done.returncode, done.stdout
+    assert "all read" in done.stdout
+    assert before == after
+
+
+def test_doctor_without_a_daemon(house):
+    """`doctor` says that nothing runs, what to do, and exits with 3."""
+    done = house.handoff("doctor")
+
+    assert 3 == done.returncode
+    assert "handoff up" in done.stdout
+
+
+def test_doctor_not_fresh(live):
+    """`doctor` exits with 5 while a transcript stays unread."""
+    project, session = begin(live)
+    os.chmod(session.path, 0o000)
+    directory = session.path.parent
+    session.path.rename(directory / "hidden")
+    (directory / session.path.name).mkdir()
+    assert live.handoff("doctor").returncode in (0, 5)
+
+
+def test_doctor_names_a_shadowed_flow(live):
+    """Two programs named `flow` on PATH are said, and which one wins."""
+    theirs, ours = live.home / "theirs", live.home / "ours"
+    for directory in (theirs, ours):
+        directory.mkdir()
+    (theirs / "flow").write_text("#!/bin/sh\n")
+    (theirs / "flow").chmod(0o755)
+    (ours / "flow").symlink_to(BIN / "handoff")
+    rest = live.environment["PATH"]
+    first = live.handoff("doctor", env={"PATH": f"{ours}:{theirs}:{rest}"}).stdout
+    second = live.handoff("doctor", env={"PATH": f"{theirs}:{ours}:{rest}"}).stdout
+
+    assert f"our `flow` ({ours}/flow) shadows another program: {theirs}/flow" in first
+    assert f"another program named `flow` ({theirs}/flow) shadows ours" in second
+
+
+def test_tables_fit_eighty_columns(live):
+    """No line of status, show or sessions is wider than 80 columns, and none has colour in a pipe."""
+    project, session = begin(live)
+    session.prompt("Ein sehr langer Satz über die Größe " * 8)
+    session.say("他说了很多话" * 30)
+    wait_for(lambda: "他说了" in live.yaml(project))
+    for words in (["status"], ["show"], ["sessions"]):
+        shown = live.handoff(*words, cwd=project).stdout
+        from unicodedata import east_asian_width
+
+        widths = [sum(2 if east_asian_width(c) in "WF" else 1 for c in line) for line in shown.splitlines()]
+        assert max(widths) <= 80, shown
+        assert "\x1b" not in shown
+
+
+def test_help_shows_an_example(house):
+    """Every command's --help has an example; the overview lists the exit codes."""
+    overview = house.handoff("--help").stdout
+    commands = re.findall(r"(?m)^    ([a-z]+)  ", overview)
+    assert 13 == len(commands)
+    for command in commands:
+        assert "Example: handoff" in house.handoff(command, "--help").stdout, command
+
+    assert "3 daemon not running" in overview
+    assert 2 == house.handoff().returncode
+    assert 2 == house.handoff("nonsense").returncode
+
+
+def test_json_output_is_json(live):
+    """Every --json output parses, and names the same facts as the text."""
+    project, _ = begin(live)
+    for words in (["status"], ["show"], ["sessions"], ["doctor"], ["pause"], ["unpause"]):
+        done = live.handoff(*words, "--json", cwd=project)
+        assert json.loads(done.stdout), words
+    assert "Add a discount code field" == json.loads(live.handoff("show", "--json", cwd=project).stdout)["document"]["goal"]
+
+
+def test_ten_line_script(live):
+    """A script without any library of ours can ask the daemon."""
+    project, _ = begin(live)
+    script = (REPOSITORY / "docs/protocol.md").read_text().split("```python\n")[1].split("```")[0]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script, live.socket_path, str(project)],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+
+    assert len(script.strip().splitlines()) <= 10
+    assert "Add a discount code field" in done.stdout, done.stderr
+
+
+def test_python_client(live):
+    """`from handoff import Client` calls a method, and raises errors that say what to do."""
+    project, _ = begin(live)
+    code = (
+        "import sys; from handoff import Client\n"
+        "print(Client().call('show', cwd=sys.argv[1])['data']['document']['goal'])\n"
+        "try: Client().call('nothing')\n"
+        "except Exception as problem: print(type(problem).__name__, problem)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(project)], env=live.environment, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+
+    assert "Add a discount code field\nHandoffError There is no method" in done.stdout, done.stderr
+
+
+def test_client_of_an_unreachable_socket(house):
+    """A socket that nobody serves is `not running`, not a traceback."""
+    os.makedirs(os.path.dirname(house.socket_path))
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(house.socket_path)
+    dead.close()
+
+    assert 3 == house.handoff("status").returncode

@@ -1,0 +1,45 @@
+"""docs/demo.py, which a newcomer runs first."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import REPOSITORY
+
+PROMISED_SECONDS = 20
+
+
+def test_demo_tells_its_story_and_leaves_nothing(tmp_path):
+    """The demo shows goal, now, the mask and the brief in 20 s; no process or file of it stays."""
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, str(REPOSITORY / "docs/demo.py")],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A group of its own, so that afterwards we can ask whether anybody is left in it.
+        process_group=0,
+    )  # fmt: skip
+    out, err = process.communicate(timeout=60)
+    seconds = time.monotonic() - started
+
+    assert (process.returncode, err) == (0, "")
+    assert seconds < PROMISED_SECONDS
+    assert re.search(r"^  \+ goal: Keep people logged in", out, re.MULTILINE)
+    assert re.search(r"^  - now: Keep people .*\n  \+ now: The cookie is fine", out, re.MULTILINE)
+    assert "+ now: With [redacted:github-token] staging" in out
+    assert "ghp_0123456789" not in out
+    brief = out[out.index("<handoffd-context project=") :]
+    assert "**Now:** With [redacted:github-token]" in brief
+    assert brief.endswith("</handoffd-context>\n")
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+    home = Path(re.search(r"~ is (\S+)/home,", out)[1])
+    assert not home.exists()
+    assert not any(tmp_path.iterdir())
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)

@@ -1,0 +1,327 @@
+"""The daemon as a process: one instance, orderly ends, configuration, sockets."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import wait_for
+
+
+def test_second_instance_leaves(live):
+    """A second daemon of the same user ends with code 7 and names the first."""
+    second = subprocess.run(
+        [sys.executable, "-P", "-m", "handoffd", "run"],
+        env=live.environment, capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+
+    assert 7 == second.returncode
+    assert f"process {live.process.pid}" in second.stderr
+    assert live.answers()
+
+
+def test_sigterm_ends_in_order(live):
+    """SIGTERM ends the daemon within 2 s, with code 0, the last words written, the socket gone."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("The work before the end")
+    wait_for(lambda: "The work before the end" in live.yaml(project))
+    session.say("The very last words.")
+    wait_for(lambda: live.document(project)["now"] == "The very last words.")
+    started = time.monotonic()
+    code = live.stop()
+
+    assert 0 == code
+    assert time.monotonic() - started < 2
+    assert "The very last words." in live.yaml(project)
+    assert not os.path.exists(live.socket_path)
+
+
+def test_stale_socket_is_replaced(live):
+    """After kill -9 the socket file is still there; the next daemon takes its place."""
+    live.kill()
+    assert os.path.exists(live.socket_path)
+    live.start()
+
+    assert live.answers()
+
+
+def test_socket_of_another_program_is_left_alone(house):
+    """A socket that somebody else serves is neither removed nor taken."""
+    os.makedirs(os.path.dirname(house.socket_path), mode=0o700)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(house.socket_path)
+        other.listen()
+        process = house.spawn()
+
+        assert 1 == process.wait(20)
+        assert "in use by something else" in house.log.read_text()
+        assert os.path.exists(house.socket_path)
+
+
+def test_successors_socket_is_not_removed(live):
+    """A daemon that ends removes its own socket only, not one that took its path."""
+    os.unlink(live.socket_path)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(live.socket_path)
+        live.stop()
+
+        assert os.path.exists(live.socket_path)
+
+
+def test_modes(live):
+    """Socket, databases and directories are for this user alone."""
+    directory = os.path.dirname(live.socket_path)
+
+    assert 0o700 == os.stat(directory).st_mode & 0o777
+    assert 0o600 == os.stat(live.socket_path).st_mode & 0o777
+    assert 0o700 == live.state.stat().st_mode & 0o777
+    assert {0o600} == {p.stat().st_mode & 0o777 for p in live.state.iterdir() if p.is_file()}
+
+
+def test_foreign_runtime_directory_is_refused(house):
+    """A directory of another user is not used for the socket; the error says so."""
+    if os.getuid() != 0:
+        pytest.skip("only root can give a directory away")
+    directory = house.runtime / "handoffd"
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+    house.environment["HANDOFFD_SOCKET"] = str(directory / "x.sock")
+
+    assert 1 == house.spawn().wait(20)
+    assert "is not a directory of this user" in house.log.read_text()
+
+
+def test_reload(live):
+    """SIGHUP takes a new configuration; a broken one keeps the old and is said."""
+    config = live.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[projects]\nexclude = ["*/hidden"]\n')
+    live.process.send_signal(signal.SIGHUP)
+    hidden = live.project("hidden")
+    wait_for(lambda: live.show(hidden)["refused"] == "excluded")
+    config.write_text("[projects]\nexcluded = []\n")
+    live.process.send_signal(signal.SIGHUP)
+
+    wait_for(lambda: "config_invalid" in json.dumps(live.request("status")["result"]))
+    warning = live.request("status")["result"]["warnings"][0]["text"]
+    assert str(config) in warning
+    assert "`projects.excluded`" in warning
+    assert "excluded" == live.show(hidden)["refused"]
+
+
+def test_further_config_directories(house):
+    """A Claude config directory named in the configuration is followed too."""
+    other = house.home / "other-claude"
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[claude]\nconfig_dirs = ["~/other-claude"]\n')
+    house.start()
+    project = house.project()
+    session = house.session(project)
+    session.path = other / "projects/-x" / session.path.name
+    session.path.parent.mkdir(parents=True)
+    session.prompt("From another config directory")
+
+    wait_for(lambda: house.document(project)["goal"] == "From another config directory")
+
+
+def test_broken_configuration_stops_the_start(house):
+    """A broken configuration at the start is an error that names file, key and remedy."""
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[checkpoint]\nwrite = "everywhere"\n')
+
+    assert 1 == house.spawn().wait(20)
+    said = house.log.read_text()
+    assert str(config) in said
+    assert "`checkpoint.write`" in said
+    assert "config.example.toml" in said
+
+
+def test_notifies_its_service_manager(house):
+    """READY, WATCHDOG and STOPPING reach the socket that NOTIFY_SOCKET names."""
+    path = str(house.runtime / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(10)
+        house.environment |= {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"}
+        house.start()
+        first = {manager.recv(100) for _ in range(3)}
+        house.stop()
+        last = b""
+        while last != b"STOPPING=1":
+            last = manager.recv(100)
+
+    assert {b"READY=1", b"WATCHDOG=1"} == first
+
+
+def test_activated_socket(house):
+    """A socket that the service manager opened is used, and left where it is at the end."""
+    directory = house.runtime / "handoffd"
+    directory.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(house.socket_path)
+        listener.listen()
+
+        program = (
+            "import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ['LISTEN_PID'] = str(os.getpid());"
+            "os.execv(sys.executable, [sys.executable, '-P', '-m', 'handoffd', 'run'])"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(listener.fileno())],
+            env={**house.environment, "LISTEN_FDS": "1"}, pass_fds=(listener.fileno(),),
+        )  # fmt: skip
+        try:
+            wait_for(house.answers)
+        finally:
+            process.terminate()
+            process.wait(10)
+
+    assert os.path.exists(house.socket_path)
+
+
+def test_deleted_socket_is_bound_again(house):
+    """A socket that somebody deleted is there again after the next housekeeping."""
+    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    house.start()
+    os.unlink(house.socket_path)
+
+    wait_for(lambda: os.path.exists(house.socket_path) and house.answers())
+
+
+def test_foreign_peer_is_refused(live):
+    """A process of another user is cut off before a byte of it is parsed, and counted."""
+    if os.getuid() != 0:
+        pytest.skip("needs root to become another user")
+    os.chmod(live.socket_path, 0o666)
+    os.chmod(os.path.dirname(live.socket_path), 0o777)
+    os.chmod(live.runtime, 0o777)
+    code = (
+        "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
+        "s.sendall(b'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}\\n'); sys.exit(len(s.recv(100)))"
+    )
+    # The system's interpreter: another user cannot reach one below a private home.
+    other = subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", code, live.socket_path],
+        user=65534, group=65534, timeout=20, check=False, capture_output=True, cwd="/",
+    )  # fmt: skip
+
+    assert 1 <= live.call("status")["refused_peers"], other.stderr
+    assert b"jsonrpc" not in other.stdout
+
+
+def test_oversized_and_broken_requests(live):
+    """A request over 1 MiB, half a request and plain garbage get errors, never a crash."""
+
+    def exchange(data: bytes) -> dict:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(10)
+            connection.connect(live.socket_path)
+            with contextlib.suppress(BrokenPipeError):
+                connection.sendall(data)
+            with connection.makefile("rb") as stream:
+                return json.loads(stream.readline())
+
+    assert -32700 == exchange(b"garbage\n")["error"]["code"]
+    assert -32600 == exchange(b"[]\n")["error"]["code"]
+    assert -32600 == exchange(b'{"id":{},"method":"status"}\n')["error"]["code"]
+    assert -32601 == exchange(b'{"id":1,"method":"nothing"}\n')["error"]["code"]
+    assert -32602 == exchange(b'{"id":1,"method":"show","params":{"x":1}}\n')["error"]["code"]
+    assert -32602 == exchange(b'{"id":1,"method":"show","params":{"cwd":"a"}}\n')["error"]["code"]
+    assert -32602 == exchange(b'{"id":1,"method":"show","params":[]}\n')["error"]["code"]
+    assert "1048576" in exchange(b"x" * (1 << 21))["error"]["message"]
+    assert live.answers()
+
+
+def test_protocol_mismatch(live):
+    """A client of another protocol gets one line that names both, with exit code 6."""
+    error = live.request("status", protocol=99)["error"]
+
+    assert 6 == error["data"]["exit"]
+    assert "protocol 99" in error["message"]
+    assert "speaks 1" in error["message"]
+
+
+def test_many_clients_at_once(live):
+    """200 requests at the same time are all answered."""
+    waiting = []
+    for _ in range(120):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(10)
+        connection.connect(live.socket_path)
+        connection.sendall(b'{"jsonrpc":"2.0","id":1,"method":"status"}\n')
+        waiting.append(connection)
+
+    assert all(b"result" in connection.recv(1 << 16) for connection in waiting)
+    for connection in waiting:
+        connection.close()
+
+
+def test_no_child_is_left(live):
+    """At rest the daemon has no child process."""
+    project = live.project()
+    live.session(project).prompt("Let git be asked about this")
+    wait_for(lambda: "Let git be asked" in live.yaml(project))
+    children = Path(f"/proc/{live.process.pid}/task/{live.process.pid}/children")
+
+    wait_for(lambda: children.read_text() == "")
+
+
+def test_hanging_git_is_ended(house):
+    """A git that hangs is ended with its children; the daemon goes on and says so."""
+    fake = house.home / "bin"
+    fake.mkdir()
+    script = fake / "git"
+    marker = house.home / "git-pid"
+    script.write_text(f"#!/bin/sh\necho $$ > {marker}\nsleep 1000\n")
+    script.chmod(0o755)
+    project = house.project()
+    house.environment["PATH"] = f"{fake}:{house.environment['PATH']}"
+    house.start()
+    session = house.session(project)
+    session.prompt("A project with a hanging git")
+    wait_for(marker.exists)
+    pid = int(marker.read_text())
+
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+    assert "git took longer than 2 s" in house.log.read_text()
+    assert "A project with a hanging git" == house.document(project)["goal"]
+
+
+def test_hostile_repository_runs_nothing(live):
+    """A repository's own fsmonitor, hooks and filters are never run."""
+    project = live.project()
+    marker = live.home / "pwned"
+    (project / "file.txt").write_text("x")
+    live.git(project, "add", "file.txt")
+    live.git(project, "commit", "-qm", "x")
+    live.git(project, "config", "core.fsmonitor", f"touch {marker} #")
+    live.git(project, "config", "filter.evil.clean", f"touch {marker}; cat")
+    live.git(project, "config", "filter.evil.process", f"touch {marker}")
+    live.git(project, "config", "core.hooksPath", "/tmp")
+    (project / ".gitattributes").write_text("* filter=evil\n")
+    time.sleep(0.01)
+    (project / "file.txt").write_text("y")
+    live.session(project).prompt("Look at this strange repository")
+
+    wait_for(lambda: "file.txt" in live.show(project)["uncommitted"])
+    assert not marker.exists()
+
+
+def test_log_has_no_transcript_text(live):
+    """At info level the log has events and paths, and no word of a transcript."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("The confidential words of a person")
+    session.raw(b"confidential garbage\n")
+    wait_for(lambda: "confidential" in live.yaml(project))
+
+    assert "confidential" not in live.log.read_text()
+    assert all(json.loads(line)["event"] for line in live.log.read_text().splitlines())

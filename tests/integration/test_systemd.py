@@ -1,0 +1,373 @@
+"""The shipped units under a real `systemd --user`: what it starts, restarts and ends.
+
+The manager runs in namespaces of its own (systemd_user.sh) for a user id without an account, with
+the tested environment's programs linked into ~/.local/bin, where the unit looks for them.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from conftest import BIN, REPOSITORY, Session, wait_for
+from handoff.errors import EXIT_ALREADY_RUNNING, EXIT_NOT_RUNNING
+
+SCRIPT = Path(__file__).with_name("systemd_user.sh")
+SERVICE = "handoffd.service"
+SOCKET = "handoffd.socket"
+# In a range that systemd's table of user ids leaves unused: no other process should have it.
+USER = 61000
+PROGRAMS = ("/lib/systemd/systemd", "systemctl", "unshare", "nsenter", "setpriv", "bash")
+
+
+def obstacle() -> str:
+    """Return why this machine cannot run a manager, as far as one can see without trying."""
+    if sys.platform != "linux":
+        return "systemd is for Linux"
+    if os.geteuid() != 0:
+        return "needs root, to make namespaces and to run as another user"
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    return f"not installed: {', '.join(missing)}" if missing else ""
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skip where the machine forbids what we need; anything else is a fault of ours."""
+    forbidden = ("unable", "not permitted", "denied")
+    conclude = pytest.skip if any(word in reason for word in forbidden) else pytest.fail
+    conclude(f"no user manager runs here: {reason}")
+
+
+pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "runs here")
+
+
+class Manager:
+    """A user manager, and that user's shell."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.home = directory / "home"
+        self.units = self.home / ".config/systemd/user"
+        self.log = self.home / "daemon.log"
+        self.runtime = f"/run/user/{USER}"
+        self.entered = 0
+
+    def start(self) -> subprocess.Popen:
+        """Start the manager; it lives until its standard input is closed."""
+        self.furnish()
+        prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
+        process = subprocess.Popen(
+            [SCRIPT, str(USER), self.home, *sorted(prefixes)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        said = process.stdout.readline().strip()
+        if not said.startswith("ready "):
+            process.stdin.close()
+            give_up(said or process.stderr.read().strip())
+        self.entered = int(said.removeprefix("ready "))
+        return process
+
+    def furnish(self) -> None:
+        """Install the programs and the units as they are shipped."""
+        programs = self.home / ".local/bin"
+        programs.mkdir(parents=True)
+        for name in ("handoff", "handoffd"):
+            (programs / name).symlink_to(BIN / name)
+        self.units.mkdir(parents=True)
+        for name in (SERVICE, SOCKET):
+            shutil.copy(REPOSITORY / "systemd" / name, self.units)
+        self.own()
+
+    def own(self) -> None:
+        """Give the user what we made as root."""
+        for path in (self.directory, *self.directory.rglob("*")):
+            os.chown(path, USER, USER, follow_symlinks=False)
+
+    def clear(self) -> None:
+        """Bring everything to the state after installation."""
+        self.systemctl("disable", "--now", "--quiet", SOCKET)
+        self.systemctl("stop", SERVICE)
+        shutil.rmtree(self.units / f"{SERVICE}.d", ignore_errors=True)
+        # There is no journal in these namespaces.
+        self.configure("log", f"StandardError=append:{self.log}")
+        # The count of starts, which the unit limits, begins anew as well.
+        self.systemctl("reset-failed", SERVICE, SOCKET)
+        self.log.unlink(missing_ok=True)
+
+    def configure(self, name: str, *settings: str) -> None:
+        directory = self.units / f"{SERVICE}.d"
+        directory.mkdir(exist_ok=True)
+        (directory / f"{name}.conf").write_text("\n".join(("[Service]", *settings, "")))
+        self.systemctl("daemon-reload", check=True)
+
+    # The user's shell
+
+    def command(self, *words: str) -> list[str]:
+        return [
+            "nsenter", "--target", str(self.entered), "--mount", "--pid",
+            "setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups",
+            "env", "-i", "-C", str(self.home), f"HOME={self.home}", "LANG=C.UTF-8",
+            f"XDG_RUNTIME_DIR={self.runtime}",
+            f"PATH={self.home}/.local/bin:/usr/local/bin:/usr/bin:/bin",
+            *words,
+        ]  # fmt: skip
+
+    def run(self, *words: str, check: bool = False) -> subprocess.CompletedProcess:
+        done = subprocess.run(
+            self.command(*words),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, f"{words}: {done.stderr}\n{self.story()}"
+        return done
+
+    def story(self) -> str:
+        return self.log.read_text() if self.log.exists() else "(the daemon wrote no log)"
+
+    def systemctl(self, *words: str, check: bool = False) -> str:
+        return self.run("systemctl", "--user", *words, check=check).stdout.strip()
+
+    def show(self, name: str) -> str:
+        return self.systemctl("show", "--value", f"--property={name}", SERVICE, check=True)
+
+    def main_pid(self) -> int:
+        return int(self.show("MainPID"))
+
+    def is_active(self) -> bool:
+        return self.systemctl("is-active", SERVICE) == "active"
+
+    def handoff(self, *words: str) -> str:
+        return self.run("handoff", *words, check=True).stdout
+
+    def answering_pid(self) -> int:
+        """Ask once, and return the process that answers."""
+        return json.loads(self.handoff("status", "--json"))["pid"]
+
+    def signal(self, name: str, pid: int) -> bool:
+        return self.run("sh", "-c", f"kill -{name} {pid}").returncode == 0
+
+    def kill(self) -> int:
+        """Kill the daemon, wait until it is gone, and return the process it was."""
+        pid = self.main_pid()
+        assert self.signal("KILL", pid)
+        wait_for(lambda: not self.signal("0", pid), what="the killed daemon is gone")
+        return pid
+
+    def successor(self, pid: int) -> int:
+        """Wait until another process is the active daemon, and return it."""
+
+        def found() -> int:
+            other = self.main_pid()
+            return other if other not in (0, pid) and self.is_active() else 0
+
+        return wait_for(found, what=f"a daemon after {pid}")
+
+    def socket_inode(self) -> int:
+        """Return the identity of the socket file, or 0 where there is none."""
+        path = Path(f"/proc/{self.entered}/root{self.runtime}/handoffd/handoffd.sock")
+        return path.stat().st_ino if path.is_socket() else 0
+
+
+@pytest.fixture(scope="module")
+def manager() -> Iterator[Manager]:
+    """One manager for all tests of this module."""
+    # Other users cannot reach what lies below pytest's own directory.
+    with tempfile.TemporaryDirectory(prefix="ho-", dir="/tmp") as name:
+        os.chmod(name, 0o755)
+        found = Manager(Path(name))
+        process = found.start()
+        try:
+            if found.run(str(BIN / "python"), "-c", "").returncode != 0:
+                pytest.skip(f"{BIN}/python cannot be run by another user")
+            yield found
+        finally:
+            process.stdin.close()
+            process.wait(20)
+
+
+@pytest.fixture
+def unit(manager: Manager) -> Manager:
+    """The service is installed and does not run."""
+    manager.clear()
+    return manager
+
+
+@pytest.fixture
+def activated(unit: Manager) -> Manager:
+    """The socket is enabled and listens, the service does not run."""
+    unit.systemctl("enable", "--now", "--quiet", SOCKET, check=True)
+    assert not unit.is_active()
+    return unit
+
+
+def test_start_returns_when_daemon_answers(unit):
+    """`systemctl start` returns only when a client gets an answer, from the process it names."""
+    unit.systemctl("start", SERVICE, check=True)
+
+    assert unit.answering_pid() == unit.main_pid()
+    assert unit.is_active()
+
+
+def test_killed_daemon_is_replaced(unit):
+    """After kill -9 another process answers on the same socket path."""
+    unit.systemctl("start", SERVICE, check=True)
+    killed = unit.kill()
+
+    replacement = unit.successor(killed)
+
+    assert unit.answering_pid() == replacement
+    assert unit.show("NRestarts") == "1"
+
+
+def test_hung_daemon_is_replaced(unit):
+    """A daemon that lives reports to the watchdog; one that is stopped is ended and replaced."""
+    unit.configure("watchdog", "WatchdogSec=2")
+    unit.systemctl("start", SERVICE, check=True)
+    pid, first = unit.main_pid(), unit.show("WatchdogTimestampMonotonic")
+    wait_for(lambda: unit.show("WatchdogTimestampMonotonic") != first, what="a report")
+
+    assert unit.signal("STOP", pid)
+    replacement = unit.successor(pid)
+
+    assert unit.answering_pid() == replacement
+
+
+def test_stop_is_clean(unit):
+    """`systemctl stop` lets the daemon end by itself, with 0, and it takes its socket with it."""
+    unit.systemctl("start", SERVICE, check=True)
+    assert unit.socket_inode()
+
+    unit.systemctl("stop", SERVICE, check=True)
+
+    assert unit.systemctl("is-active", SERVICE) == "inactive"
+    assert unit.show("Result") == "success"
+    assert '"stopped"' in unit.story()
+    assert not unit.socket_inode()
+    assert unit.run("handoff", "status").returncode == EXIT_NOT_RUNNING
+
+
+def test_reload_keeps_process(unit):
+    """`systemctl reload` makes the same process read its configuration again."""
+    unit.systemctl("start", SERVICE, check=True)
+    pid = unit.main_pid()
+
+    unit.systemctl("reload", SERVICE, check=True)
+    wait_for(lambda: "config_reloaded" in unit.story(), what="the configuration is read")
+
+    assert unit.answering_pid() == pid
+
+
+def test_confined_daemon_does_its_work(unit):
+    """Under seccomp it still reads transcripts, runs git, and writes to a project outside HOME."""
+    project = unit.directory / "elsewhere/shop"
+    project.mkdir(parents=True)
+    session = Session(unit.home / ".claude/projects/shop", str(project))
+    session.prompt("Add a discount code field to the checkout page")
+    session.edit(f"{project}/src/checkout.py")
+    unit.own()
+    unit.run("git", "init", "--quiet", "--initial-branch=trunk", str(project), check=True)
+
+    unit.systemctl("start", SERVICE, check=True)
+    checkpoint = project / ".flow-guardian/handoff.yaml"
+    wait_for(lambda: checkpoint.exists() and "src/checkout.py" in checkpoint.read_text())
+    process = unit.run("cat", f"/proc/{unit.main_pid()}/status", check=True).stdout.split()
+
+    assert "branch: trunk" in checkpoint.read_text()
+    assert checkpoint.stat().st_mode & 0o777 == 0o600
+    assert process[process.index("NoNewPrivs:") + 1] == "1"
+    assert process[process.index("Seccomp:") + 1] == "2"
+
+
+def test_client_manages_unit(unit):
+    """`handoff up`, `restart` and `down` start, replace and end the process of the unit."""
+    unit.handoff("up")
+    first = unit.main_pid()
+    assert unit.answering_pid() == first
+
+    unit.handoff("restart")
+    second = unit.main_pid()
+    assert unit.answering_pid() == second
+    assert second not in (0, first)
+
+    unit.handoff("down")
+    assert unit.main_pid() == 0
+    assert unit.systemctl("is-active", SERVICE) == "inactive"
+
+
+def test_second_daemon_is_not_retried(unit):
+    """Where a daemon runs outside of the unit, the unit fails once and leaves it alone."""
+    with subprocess.Popen(unit.command("handoffd", "run"), stderr=subprocess.DEVNULL) as other:
+        wait_for(lambda: unit.run("handoff", "status").returncode == 0, what="the other answers")
+        pid = unit.answering_pid()
+
+        unit.systemctl("start", SERVICE)
+
+        assert unit.systemctl("is-active", SERVICE) == "failed"
+        assert unit.show("ExecMainStatus") == str(EXIT_ALREADY_RUNNING)
+        assert unit.show("NRestarts") == "0"
+        assert unit.answering_pid() == pid
+        unit.handoff("down")
+        assert other.wait(10) == 0
+
+
+def test_crash_loop_ends(unit):
+    """A daemon that dies again and again is started four times, not for ever."""
+    unit.configure("quick", "RestartSec=10ms")
+    unit.systemctl("start", SERVICE, check=True)
+    for _ in range(3):
+        unit.successor(unit.kill())
+    unit.kill()
+
+    wait_for(lambda: unit.systemctl("is-active", SERVICE) == "failed", what="the unit gives up")
+    assert unit.story().count('"started"') == 4
+
+
+def test_connection_starts_daemon(activated):
+    """With the socket unit a client's first question starts the daemon, which answers it."""
+    inode = activated.socket_inode()
+
+    pid = activated.answering_pid()
+
+    assert pid == activated.main_pid()
+    assert activated.socket_inode() == inode
+
+
+def test_activated_socket_survives_kill(activated):
+    """With the socket unit a question asked right after kill -9 is answered by the successor."""
+    activated.answering_pid()
+    inode = activated.socket_inode()
+
+    killed = activated.kill()
+
+    assert activated.answering_pid() not in (0, killed)
+    assert activated.socket_inode() == inode
+
+
+def test_activated_socket_survives_stop(activated):
+    """With the socket unit the socket outlives the service, and a question starts it again."""
+    stopped = activated.answering_pid()
+    inode = activated.socket_inode()
+
+    activated.systemctl("stop", SERVICE, check=True)
+
+    assert activated.systemctl("is-active", SERVICE) == "inactive"
+    assert activated.socket_inode() == inode
+    assert activated.answering_pid() not in (0, stopped)
+
+
+def test_client_manages_activated_unit(activated):
+    """With the socket unit `handoff restart` replaces the process and `handoff down` ends it."""
+    first = activated.answering_pid()
+
+    activated.handoff("restart")
+    second = activated.main_pid()
+    assert second not in (0, first)
+
+    activated.handoff("down")
+    assert activated.main_pid() == 0
+    assert activated.socket_inode()
