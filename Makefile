@@ -28,6 +28,9 @@ run: $(VENV)/installed
 	@echo
 	@$(BIN)/handoff status
 
+demo: $(VENV)/installed
+	@$(BIN)/python docs/demo.py
+
 stop:
 	@$(BIN)/handoff down || test $$? -eq 3
 
@@ -51,7 +54,10 @@ lint: $(TEST)/installed
 	$(TEST)/bin/mypy
 
 test: lint
-	$(TEST)/bin/pytest -n 2
+	$(TEST)/bin/pytest -n 3
+
+bench: $(TEST)/installed
+	$(TEST)/bin/python bench/core.py
 
 clean:
 	rm -rf $(VENV) $(TEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

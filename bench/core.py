@@ -46,7 +46,8 @@ def main() -> int:
         for name in wanted:
             started = time.monotonic()
             PARTS[name](table, arguments.quick)
-            print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+            took = time.monotonic() - started
+            print(f"measured {name} in {took:.0f} s", file=sys.stderr, flush=True)
     table.print()
     return 1 if table.missed else 0
 

@@ -100,7 +100,7 @@ def _report(table: Table, daemons: list[Grown]) -> None:
 
 
 def measure_backfill(table: Table, runs: int, size_mb: int) -> None:
-    with World() as world:
+    with World(in_memory=True) as world:
         paths = list(_backfill_set(world, size_mb * 1_000_000))
         size = sum(path.stat().st_size for path in paths) / 1e6
         ours, cpu, floor = [], [], []

@@ -1,7 +1,6 @@
 """Figures, ratios and the table they are printed in."""
 
 import statistics
-import sys
 from dataclasses import dataclass, field
 
 _UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
@@ -41,13 +40,12 @@ class Row:
 
 @dataclass
 class Table:
-    """Rows in the order they were measured; each is told on stderr at once."""
+    """Rows in the order they were measured."""
 
     rows: list[Row] = field(default_factory=list)
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
-        print("  ", "  ".join(filter(None, row.cells())), file=sys.stderr, flush=True)
 
     def times(
         self, what: str, ours: list[float], floor: list[float], most: float | None = None
@@ -68,6 +66,8 @@ class Table:
         for line in lines:
             cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
             print("  ".join(cells).rstrip())
+        bars = [row for row in self.rows if row.passed is not None]
+        print(f"{len(bars) - self.missed} of {len(bars)} bars kept.")
 
     @property
     def missed(self) -> int:

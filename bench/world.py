@@ -20,16 +20,18 @@ PYTHON = str(BIN / "python")
 SETTLE_SECONDS = 180.0
 
 
-def disk_directory() -> str:
-    """Return where HOMEs go: /tmp may be memory, and fsync would cost nothing there."""
-    return "/var/tmp" if os.access("/var/tmp", os.W_OK) else tempfile.gettempdir()
+def directory_for(*, in_memory: bool) -> str:
+    """Return where a HOME goes: on disk, because fsync costs nothing in memory, or there."""
+    wanted = "/dev/shm" if in_memory else "/var/tmp"
+    return wanted if os.access(wanted, os.W_OK) else tempfile.gettempdir()
 
 
 class World:
     """Everything that is started in it ends with it."""
 
-    def __init__(self) -> None:
-        self.base = Path(tempfile.mkdtemp(prefix="handoffd-bench-", dir=disk_directory()))
+    def __init__(self, *, in_memory: bool = False) -> None:
+        where = directory_for(in_memory=in_memory)
+        self.base = Path(tempfile.mkdtemp(prefix="handoffd-bench-", dir=where))
         # The path of a Unix socket must be short.
         self.runtime = Path(tempfile.mkdtemp(prefix="hb-", dir="/tmp"))
         self.home = self.base / "home"

@@ -79,7 +79,9 @@ def show_offline(params: dict[str, Any]) -> tuple[int, str, str]:
     from handoff import local
 
     render = params["render"]
-    start = os.path.join(params["cwd"], os.path.expanduser(params.get("project") or "."))
+    start = os.path.normpath(
+        os.path.join(params["cwd"], os.path.expanduser(params.get("project") or ""))
+    )
     text = local.daemon_code().show_text(
         start, columns=render["columns"], colour=render["colour"], as_json=render["json"]
     )

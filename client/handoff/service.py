@@ -102,7 +102,9 @@ def _wait_until_up(process: "subprocess.Popen[str] | None" = None) -> int:
     pid = _wait(answers_or_ended, START_SECONDS)
     if pid == 0:
         with open(f"{paths.state_dir()}/up.errors", encoding="utf-8", errors="replace") as said:
-            raise HandoffError("handoffd did not start.", said.read().strip() or "See: handoff logs")
+            raise HandoffError(
+                "handoffd did not start.", said.read().strip() or "See: handoff logs"
+            )
     if pid is None:
         raise HandoffError(
             f"handoffd did not answer within {START_SECONDS:g} s.", "See: handoff logs"

@@ -19,6 +19,7 @@ from handoffd.lookout import ACTIVE_SECONDS, Lookout
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
 from handoffd.projects import Projects
+from handoffd.scribe import Scribe
 from handoffd.store.core import CoreStore
 from handoffd.store.state import open_state
 
@@ -49,7 +50,7 @@ async def _main(
         await server.start(service.activated_socket())
         parts.lookout.start()
         _handle_signals(parts)
-        loops = (parts.intake.run(), parts.lookout.run(), parts.board.run(), _keep_house(server))
+        loops = (parts.intake.run(), parts.lookout.run(), parts.scribe.run(), _keep_house(server))
         tasks = [_guarded(loop, parts) for loop in loops]
         service.notify("READY=1")
         log.get().info("started", version=__version__, socket=parts.socket_path)
@@ -77,14 +78,16 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
             parts.board.touch(project_id)
 
     def published(change: dict[str, Any]) -> None:
+        parts.lookout.want_watches()
         for watcher in list(parts.watchers):
             watcher(change)
 
     intake = Intake(state, gate, projects, changed)
-    board = Board(core, state, gate, projects, published)
+    board = Board(core, state, gate, projects)
     lookout = Lookout(transcript_roots(settings, core), intake, board)
     parts = Parts(
-        config_path, settings, core, state, gate, projects, intake, board, lookout, log_file,
+        config_path, settings, core, state, gate, projects, intake, board,
+        Scribe(board, published), lookout, log_file,
         asyncio.Event(),
     )  # fmt: skip
     if rebuilt:
@@ -160,7 +163,7 @@ async def _shut(parts: Parts, server: Server, tasks: list[asyncio.Task[None]]) -
     await asyncio.gather(*tasks, return_exceptions=True)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(STOP_SECONDS):
-            await parts.board.finish()
+            await parts.scribe.finish()
     parts.lookout.stop()
     parts.state.close()
     parts.core.close()

@@ -37,12 +37,14 @@ class Entry:
     cursor: Cursor
     size: int = 0
     mtime_ns: int = 0
+    read_to: int = 0
     failures: int = 0
     refusal: str = ""
 
     @property
     def lag_bytes(self) -> int:
-        return 0 if self.refusal else max(self.size - self.cursor.offset, 0)
+        """How far behind we are; an unfinished line that was read is not behind."""
+        return 0 if self.refusal else max(self.size - max(self.cursor.offset, self.read_to), 0)
 
 
 @dataclass(slots=True)
@@ -172,6 +174,7 @@ class Intake:
             return False
         silent = self.gate.next_skip(name, entry.cursor.offset)
         taken = tail.read(ceiling=silent.start if silent else None)
+        entry.read_to = tail.position
         if silent and not taken.lines and not taken.more:
             return self._skip(entry, tail, silent)
         if not taken.lines and not taken.oversized:
@@ -275,6 +278,7 @@ class Intake:
         """Fold a session anew whose file was truncated, replaced or rewritten."""
         self.counters.replaced += 1
         self._tails.pop(name, None)
+        entry.read_to = 0
         if self.gate.silence_all(name, entry.size):
             entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
             return True
@@ -284,6 +288,7 @@ class Intake:
         for other, known in self.entries.items():
             if known.cursor.session_id == session_id:
                 known.cursor = Cursor(other, session_id, known.cursor.path)
+                known.read_to = 0
                 self._tails.pop(other, None)
                 self._enqueue(other, known, LIVE)
         return False

@@ -41,6 +41,7 @@ class Lookout:
     _directories: dict[str, int] = field(default_factory=dict)
     _watched_projects: dict[str, str] = field(default_factory=dict)
     _rescan_wanted: bool = True
+    _watches_stale: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop | None = None
 
@@ -64,6 +65,11 @@ class Lookout:
 
     def want_rescan(self) -> None:
         self._rescan_wanted = True
+        self._wake.set()
+
+    def want_watches(self) -> None:
+        """Look anew at what is worth watching: a project became active."""
+        self._watches_stale = True
         self._wake.set()
 
     # From watchdog's threads
@@ -97,6 +103,8 @@ class Lookout:
                 next_rescan = clock.monotonic() + self.rescan_seconds
             await self._wait(next_rescan)
             self.look_at_dirty()
+            if self._watches_stale:
+                self._choose_watches()
 
     async def _wait(self, until: float) -> None:
         try:
@@ -181,11 +189,12 @@ class Lookout:
     def _choose_watches(self) -> None:
         recent = sorted(self._directories, key=self._directories.__getitem__, reverse=True)
         wanted = {*self.roots, *recent[:WATCHED_PROJECTS_MAX]}
+        self._watches_stale = False
         self._watched_projects = self._project_watches()
         for directory in self.observer.want(wanted | set(self._watched_projects)):
             # What came between the look and the watch is found by looking again.
             if directory in self._watched_projects:
-                self.want_rescan()
+                self._look_at_project(self._watched_projects[directory], directory)
             elif directory not in self.roots:
                 self._scan_directory(directory, first=not self.first_scan_done)
 

@@ -12,6 +12,7 @@ from handoffd.gate import Gate
 from handoffd.intake import Intake
 from handoffd.lookout import Lookout
 from handoffd.projects import Projects
+from handoffd.scribe import Scribe
 from handoffd.store.core import CoreStore
 from handoffd.store.state import StateStore
 
@@ -35,6 +36,7 @@ class Parts:
     projects: Projects
     intake: Intake
     board: Board
+    scribe: Scribe
     lookout: Lookout
     log_path: str | None
     stop: asyncio.Event

@@ -15,16 +15,24 @@ def make_state_dir() -> str:
 
 
 def make_private(path: str) -> None:
-    """See that a directory is ours alone: what is loose is tightened, what is foreign refused."""
-    if not os.path.isdir(path):
-        os.makedirs(path, mode=0o700, exist_ok=True)
+    """See that a directory is ours alone; one that others may write to is refused.
+
+    Only a directory named after us is tightened: HANDOFFD_SOCKET may lie in any other.
+    """
+    os.makedirs(path, mode=0o700, exist_ok=True)
     if not paths.is_own_directory(path):
         raise HandoffError(
             f"{path} is not a directory of this user.",
             "Remove it, or choose another place with XDG_STATE_HOME or HANDOFFD_SOCKET.",
         )
-    if os.lstat(path).st_mode & 0o077:
+    mode = os.lstat(path).st_mode
+    if mode & 0o077 and "handoffd" in path.split("/")[-2:]:
         os.chmod(path, 0o700)
+    elif mode & 0o022:
+        raise HandoffError(
+            f"Other users may write to {path}.",
+            "Choose a directory of your own with HANDOFFD_SOCKET.",
+        )
 
 
 def claude_dirs(configured: list[str]) -> list[str]:

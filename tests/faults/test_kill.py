@@ -6,6 +6,7 @@ import threading
 import time
 
 import yaml
+
 from conftest import wait_for
 
 KILLS = 50

@@ -4,6 +4,7 @@ import os
 import time
 
 import yaml
+
 from conftest import timestamp, wait_for
 
 
@@ -128,7 +129,9 @@ def test_old_file_yields_to_a_running_session(house):
     project = house.project()
     (project / ".flow-guardian").mkdir()
     path = project / ".flow-guardian/handoff.yaml"
-    path.write_text("goal: Last month's work\nstatus: in_progress\nnow: nothing\ntimestamp: 2026-01-17T10:30:00Z\n")
+    path.write_text(
+        "goal: Last month's work\nstatus: in_progress\nnow: nothing\ntimestamp: 2026-01-17T10:30:00Z\n"
+    )
     os.utime(path, (time.time() - 86400 * 30,) * 2)
     house.session(project).prompt("Today we do something else")
     house.start()
@@ -274,8 +277,14 @@ def test_secrets_never_reach_the_file(live):
     wait_for(lambda: "redacted:github-token" in live.yaml(project))
     live.handoff("save", "-m", f"with {token}", cwd=project)
 
-    outputs = [live.yaml(project), str(live.show(project)), live.handoff("inject", cwd=project).stdout]
-    outputs += [path.read_bytes().decode("latin1") for path in live.state.rglob("*") if path.is_file()]
+    outputs = [
+        live.yaml(project),
+        str(live.show(project)),
+        live.handoff("inject", cwd=project).stdout,
+    ]
+    outputs += [
+        path.read_bytes().decode("latin1") for path in live.state.rglob("*") if path.is_file()
+    ]
     assert not any(token in text for text in outputs)
     assert 2 <= live.call("status")["redacted"]
 
@@ -287,7 +296,9 @@ def test_own_words_are_never_evidence(live):
     session.prompt(f"{brief}\n")
     session.prompt(f"{brief}\nNow a real request of mine")
     session.say(f"I was told: {brief}")
-    session.raw(session.line("user", isCompactSummary=True, message={"content": f"Summary: {brief}"}))
+    session.raw(
+        session.line("user", isCompactSummary=True, message={"content": f"Summary: {brief}"})
+    )
 
     wait_for(lambda: live.document(project)["now"] == "Now a real request of mine")
     found = live.show(project)["lanes"][0]
@@ -300,5 +311,15 @@ def test_document_is_valid_for_any_yaml_reader(live):
     project, _ = begin(live)
     data = yaml.safe_load(live.yaml(project))
 
-    assert list(data)[:9] == ["goal", "status", "now", "hypothesis", "outcome", "files", "branch", "timestamp", "session_id"]
+    assert list(data)[:9] == [
+        "goal",
+        "status",
+        "now",
+        "hypothesis",
+        "outcome",
+        "files",
+        "branch",
+        "timestamp",
+        "session_id",
+    ]
     assert isinstance(data["timestamp"], str)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import BIN, REPOSITORY, wait_for
 
 
@@ -56,7 +57,9 @@ def test_save_merges(live):
     project, _ = begin(live)
     live.handoff("save", "--hypothesis", "an off-by-one error", "--status", "blocked", cwd=project)
     live.handoff("save", "-m", "looking at the clock", "--tag", "one", cwd=project)
-    done = live.handoff("save", "--outcome", "it was the clock", "--tag", "two", "--json", cwd=project)
+    done = live.handoff(
+        "save", "--outcome", "it was the clock", "--tag", "two", "--json", cwd=project
+    )
     document = json.loads(done.stdout)["document"]
 
     assert "Add a discount code field" == document["goal"]
@@ -140,7 +143,10 @@ def test_inject_level_one_shows_five_files(live):
         session.edit(f"{project}/f{number}.py")
     wait_for(lambda: "f6.py" in live.yaml(project))
 
-    assert "**Files:** f6.py, f5.py, f4.py, f3.py, f2.py (+3 more)" in live.handoff("inject", cwd=project).stdout
+    assert (
+        "**Files:** f6.py, f5.py, f4.py, f3.py, f2.py (+3 more)"
+        in live.handoff("inject", cwd=project).stdout
+    )
     assert "f0.py, a.py" in live.handoff("inject", "--level", "L2", cwd=project).stdout
 
 
@@ -155,7 +161,12 @@ def test_inject_save_state_prints_nothing(live):
     """The PreCompact hook's call writes the checkpoint of the hook's session and is silent."""
     project, session = begin(live)
     (project / ".flow-guardian/handoff.yaml").unlink()
-    hook = {"session_id": session.id, "cwd": "/", "transcript_path": str(session.path), "hook_event_name": "PreCompact"}
+    hook = {
+        "session_id": session.id,
+        "cwd": "/",
+        "transcript_path": str(session.path),
+        "hook_event_name": "PreCompact",
+    }
     done = live.handoff("inject", "--save-state", cwd="/", input=json.dumps(hook) + "\n")
 
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
@@ -195,7 +206,9 @@ def test_hook_teaches_a_config_directory(live):
     session.path = live.home / "cfg/projects/-x" / session.path.name
     session.path.parent.mkdir(parents=True)
     session.prompt("From a directory only hooks know")
-    live.handoff("inject", input=json.dumps({"transcript_path": str(session.path), "cwd": str(project)}))
+    live.handoff(
+        "inject", input=json.dumps({"transcript_path": str(session.path), "cwd": str(project)})
+    )
 
     wait_for(lambda: live.document(project)["goal"] == "From a directory only hooks know")
     live.restart()
@@ -246,11 +259,30 @@ def test_brief_on_disk_is_not_used_when_stale(live):
 def test_hostile_directory_runs_nothing(live):
     """json.py, socket.py, sitecustomize.py and friends in the current directory are not imported."""
     project, _ = begin(live)
-    names = ("json", "socket", "sitecustomize", "usercustomize", "yaml", "argparse", "handoff", "handoffd", "pydantic", "time")
+    names = (
+        "json",
+        "socket",
+        "sitecustomize",
+        "usercustomize",
+        "yaml",
+        "argparse",
+        "handoff",
+        "handoffd",
+        "pydantic",
+        "time",
+    )
     for name in names:
         (project / f"{name}.py").write_text("open('pwned', 'w').write('x')\nraise SystemExit(9)\n")
     environment = {"PYTHONPATH": str(project), "PYTHONSTARTUP": str(project / "json.py")}
-    for words in (["status"], ["show"], ["inject"], ["save", "-m", "x"], ["sessions", "--limit", "3"], ["doctor"], ["--help"]):
+    for words in (
+        ["status"],
+        ["show"],
+        ["inject"],
+        ["save", "-m", "x"],
+        ["sessions", "--limit", "3"],
+        ["doctor"],
+        ["--help"],
+    ):
         assert 0 == live.handoff(*words, cwd=project, env=environment).returncode, words
     live.stop()
     for words in (["show"], ["inject", "--level", "L2"], ["save", "-m", "x"]):
@@ -264,7 +296,16 @@ def test_hostile_directory_runs_nothing(live):
 def test_hot_path_imports_next_to_nothing(live):
     """`inject` loads neither os, re, json, typing nor any other package than our own."""
     project, _ = begin(live)
-    site = Path(subprocess.check_output([sys.executable, "-c", "import handoff, os; print(os.path.dirname(os.path.dirname(handoff.__file__)))"], text=True).strip())
+    site = Path(
+        subprocess.check_output(
+            [
+                sys.executable,
+                "-c",
+                "import handoff, os; print(os.path.dirname(os.path.dirname(handoff.__file__)))",
+            ],
+            text=True,
+        ).strip()
+    )
     code = (
         "import sys; sys.path.append(sys.argv[1]); import posix; from handoff import fast\n"
         "def leave(code, out='', err=''):\n print(out[:17], sorted(m for m in sys.modules if m in "
@@ -282,7 +323,9 @@ def test_hot_path_imports_next_to_nothing(live):
 def test_up_and_down(house):
     """`up` starts one daemon however many ask at once; `down` ends it; again is harmless."""
     asked = [
-        subprocess.Popen([BIN / "handoff", "up"], env=house.environment, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [BIN / "handoff", "up"], env=house.environment, stdout=subprocess.PIPE, text=True
+        )
         for _ in range(4)
     ]
     answers = {process.communicate(timeout=30)[0].split("process ")[1] for process in asked}
@@ -358,14 +401,21 @@ def test_doctor_without_a_daemon(house):
     assert "handoff up" in done.stdout
 
 
-def test_doctor_not_fresh(live):
-    """`doctor` exits with 5 while a transcript stays unread."""
-    project, session = begin(live)
-    os.chmod(session.path, 0o000)
-    directory = session.path.parent
-    session.path.rename(directory / "hidden")
-    (directory / session.path.name).mkdir()
-    assert live.handoff("doctor").returncode in (0, 5)
+def test_doctor_not_fresh(house):
+    """`doctor` exits with 5 while there is something unread, and with 0 when all is read."""
+    session = house.session(house.project())
+    line = session.line("assistant", message={"content": [{"type": "text", "text": "x" * 1000}]})
+    session.path.write_bytes(line * 200_000)
+    os.utime(session.path, (time.time() - 60,) * 2)
+    house.start()
+    early = house.handoff("doctor")
+    progress = house.handoff("status").stdout
+    wait_for(house.settled, 60)
+
+    assert 5 == early.returncode, early.stdout
+    assert "not fresh" in early.stdout
+    assert "1 to read" in progress
+    assert 0 == house.handoff("doctor").returncode
 
 
 def test_doctor_names_a_shadowed_flow(live):
@@ -394,7 +444,10 @@ def test_tables_fit_eighty_columns(live):
         shown = live.handoff(*words, cwd=project).stdout
         from unicodedata import east_asian_width
 
-        widths = [sum(2 if east_asian_width(c) in "WF" else 1 for c in line) for line in shown.splitlines()]
+        widths = [
+            sum(2 if east_asian_width(c) in "WF" else 1 for c in line)
+            for line in shown.splitlines()
+        ]
         assert max(widths) <= 80, shown
         assert "\x1b" not in shown
 
@@ -418,7 +471,10 @@ def test_json_output_is_json(live):
     for words in (["status"], ["show"], ["sessions"], ["doctor"], ["pause"], ["unpause"]):
         done = live.handoff(*words, "--json", cwd=project)
         assert json.loads(done.stdout), words
-    assert "Add a discount code field" == json.loads(live.handoff("show", "--json", cwd=project).stdout)["document"]["goal"]
+    assert (
+        "Add a discount code field"
+        == json.loads(live.handoff("show", "--json", cwd=project).stdout)["document"]["goal"]
+    )
 
 
 def test_ten_line_script(live):

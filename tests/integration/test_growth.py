@@ -6,6 +6,7 @@ import shutil
 import signal
 import time
 import uuid
+from pathlib import Path
 
 from conftest import timestamp, wait_for
 
@@ -27,7 +28,12 @@ def test_many_sessions(house):
         (project / "pyproject.toml").touch()
         for each in range(5):
             session = house.session(project)
-            session.raw(b"".join(session.line("user", message={"content": f"Make part {each} of it work"}) for _ in range(2)))
+            session.raw(
+                b"".join(
+                    session.line("user", message={"content": f"Make part {each} of it work"})
+                    for _ in range(2)
+                )
+            )
     house.start()
 
     wait_for(house.settled, 30)
@@ -44,7 +50,9 @@ def test_byte_by_byte(live):
     session = live.session(project)
     session.prompt("Write the parser for the config file")
     wait_for(lambda: records(live, project, session) == 1)
-    line = session.line("assistant", message={"content": [{"type": "text", "text": "Half done. " + "x" * 20000}]})
+    line = session.line(
+        "assistant", message={"content": [{"type": "text", "text": "Half done. " + "x" * 20000}]}
+    )
     with session.path.open("ab", buffering=0) as stream:
         for position in range(len(line)):
             stream.write(line[position : position + 1])
@@ -64,7 +72,9 @@ def test_truncation(live):
         session.prompt(f"Do the task with number {number} now")
     wait_for(lambda: records(live, project, session) == 5)
 
-    session.path.write_bytes(session.line("user", message={"content": "Only this one is left here"}))
+    session.path.write_bytes(
+        session.line("user", message={"content": "Only this one is left here"})
+    )
     wait_for(lambda: records(live, project, session) == 1)
 
     assert "Only this one is left here" == live.document(project)["goal"]
@@ -78,7 +88,10 @@ def test_truncated_and_grown_past_the_old_place(live):
     session.prompt("First version of the request")
     wait_for(lambda: records(live, project, session) == 1)
 
-    lines = [session.line("user", message={"content": f"Second version, part {n} of it"}) for n in range(9)]
+    lines = [
+        session.line("user", message={"content": f"Second version, part {n} of it"})
+        for n in range(9)
+    ]
     session.path.write_bytes(b"".join(lines))
     wait_for(lambda: records(live, project, session) == 9)
 
@@ -183,9 +196,15 @@ def test_queue_overflow(live):
     directory.mkdir(parents=True, exist_ok=True)
     live.session(project).prompt("So that the directory is watched")
     wait_for(lambda: live.call("status")["sessions"] == 1)
-    limit = int(open("/proc/sys/fs/inotify/max_queued_events").read())
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     live.process.send_signal(signal.SIGSTOP)
-    line = b'{"type":"user","uuid":"%s","timestamp":"' + timestamp().encode() + b'","cwd":"' + str(project).encode() + b'","message":{"content":"Do it all again now"}}\n'
+    line = (
+        b'{"type":"user","uuid":"%s","timestamp":"'
+        + timestamp().encode()
+        + b'","cwd":"'
+        + str(project).encode()
+        + b'","message":{"content":"Do it all again now"}}\n'
+    )
     for _ in range(20000):
         name = str(uuid.uuid4())
         (directory / f"{name}.jsonl").write_bytes(line % name.encode())

@@ -11,7 +11,10 @@ def nowhere(house, *projects) -> bool:
     texts += [house.log.read_bytes()]
     for project in projects:
         texts += [path.read_bytes() for path in project.rglob("*") if path.is_file()]
-        texts += [str(house.show(project)).encode(), house.handoff("inject", cwd=project).stdout.encode()]
+        texts += [
+            str(house.show(project)).encode(),
+            house.handoff("inject", cwd=project).stdout.encode(),
+        ]
     texts += [str(house.call("sessions")).encode(), str(house.call("status")).encode()]
     return not any(PHRASE.encode() in text for text in texts)
 
@@ -39,7 +42,7 @@ def test_pause_everything(live):
     fresh.prompt(f"A new session with the {PHRASE} in it")
     live.restart()
     assert ["*"] == live.call("status")["paused"]
-    session.raw(b"the rest of the line\"}}\n")
+    session.raw(b'the rest of the line"}}\n')
     fresh.say(f"Still {PHRASE}.")
     assert 0 == live.handoff("unpause").returncode
     session.prompt("After the pause it is heard again")
@@ -51,7 +54,11 @@ def test_pause_everything(live):
     wait_for(live.settled)
     assert nowhere(live, project)
     rebuilt(live)
-    wait_for(lambda: live.document(project)["now"] in ("After the pause it is heard again", "Heard again."))
+    wait_for(
+        lambda: (
+            live.document(project)["now"] in ("After the pause it is heard again", "Heard again.")
+        )
+    )
     assert nowhere(live, project)
     goals = {lane["session_id"]: lane["goal"] for lane in live.show(project)["lanes"]}
     assert "Before the pause it is heard" == goals[session.id]

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import wait_for
 
 
@@ -96,6 +97,18 @@ def test_foreign_runtime_directory_is_refused(house):
 
     assert 1 == house.spawn().wait(20)
     assert "is not a directory of this user" in house.log.read_text()
+
+
+def test_open_directory_is_refused(house):
+    """A directory that others may write to is refused for the socket, and left as it is."""
+    directory = house.runtime / "open"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    house.environment["HANDOFFD_SOCKET"] = str(directory / "x.sock")
+
+    assert 1 == house.spawn().wait(20)
+    assert "Other users may write to" in house.log.read_text()
+    assert 0o1777 == directory.stat().st_mode & 0o7777
 
 
 def test_reload(live):
@@ -205,7 +218,7 @@ def test_foreign_peer_is_refused(live):
     os.chmod(live.runtime, 0o777)
     code = (
         "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
-        "s.sendall(b'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}\\n'); sys.exit(len(s.recv(100)))"
+        's.sendall(b\'{"jsonrpc":"2.0","id":1,"method":"status"}\\n\'); sys.exit(len(s.recv(100)))'
     )
     # The system's interpreter: another user cannot reach one below a private home.
     other = subprocess.run(

@@ -65,7 +65,7 @@ def _check_freshness(findings: list[dict[str, str]], data: dict[str, Any]) -> in
         _add(findings, "note", f"paused: {paused}", "Run: handoff unpause")
     if not data["first_scan_done"] or stale:
         behind = sum(item["bytes"] for item in stale)
-        text = f"not fresh: {len(stale)} transcripts are {behind} bytes behind"
+        text = f"not fresh: transcripts behind: {len(stale)}, by {behind} bytes"
         _add(findings, "bad", text, "Wait a moment; if it stays, see: handoff logs")
         return EXIT_NOT_FRESH
     _add(findings, "ok", f"{data['transcripts']} transcripts, all read")

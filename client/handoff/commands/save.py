@@ -43,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
     if given.json:
         print(json.dumps(data, ensure_ascii=False, indent=2))
     else:
-        masked = f"{data['redacted']} secrets were masked.\n" if data["redacted"] else ""
-        print(f"Saved {data['path']}\n{masked}now: {data['document']['now']}")
+        masked = f"Secrets masked: {data['redacted']}\n" if data["redacted"] else ""
+        print(f"Saved {data['path']}\n{masked}now: {data['document']['now']}", flush=True)
     sys.stderr.write(note)
     return 0

@@ -88,12 +88,16 @@ def age(seconds: float) -> str:
     return f"{seconds / _DAY:.0f} days"
 
 
-def size(count: float) -> str:
+def size(octets: float) -> str:
     for unit in ("B", "KB", "MB"):
-        if count < 1000:  # noqa: PLR2004
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+        if octets < 1000:  # noqa: PLR2004
+            return f"{octets:.0f} {unit}"
+        octets /= 1000
+    return f"{octets:.1f} GB"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def shorten_path(path: str, home: str) -> str:

@@ -130,9 +130,11 @@ def render(data: Mapping[str, Any], previous: str | None = None) -> str:
     arranged = ordered(data)
     if previous is not None and _COMMENT.search(previous):
         return _render_over(arranged, previous)
+    # libyaml writes an emoji as an escape; the slower dumper writes it as it is.
+    plain = max(map(ord, str(arranged))) < 0x10000  # noqa: PLR2004
     return yaml.dump(
         arranged,
-        Dumper=yaml.CSafeDumper,
+        Dumper=yaml.CSafeDumper if plain else yaml.SafeDumper,
         default_flow_style=False,
         allow_unicode=True,
         sort_keys=False,

@@ -23,6 +23,7 @@ WAIT_SECONDS = 5.0
 _TRIES = 50
 
 Data = dict[str, Any]
+Compute = Callable[[Data | None], Data | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,7 @@ def _read(handle: int) -> Stored:
     return Stored(data, text, found[1])
 
 
-def change(
-    root: str, compute: Callable[[Data | None], Data | None], wait_seconds: float = WAIT_SECONDS
-) -> Written:
+def change(root: str, compute: Compute, wait_seconds: float = WAIT_SECONDS) -> Written:
     """Replace the checkpoint by what `compute` makes of it; None leaves it as it is."""
     try:
         with (
@@ -152,7 +151,7 @@ def tidy(root: str) -> None:
         return
 
 
-def _try_change(handle: int, compute: Callable[[Data | None], Data | None]) -> Written | None:
+def _try_change(handle: int, compute: Compute) -> Written | None:
     found = _read(handle)
     if found.problem:
         _refuse_or_set_aside(handle, found)

@@ -23,7 +23,7 @@ _RULES: dict[str, str] = {
     "npm-token": r"\bnpm_[A-Za-z0-9]{36}\b",
     "pypi-token": r"\bpypi-[A-Za-z0-9_-]{50,}",
     "jwt": r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*",
-    "url-password": r"(?<=://)[^\s/:@]{1,64}:[^\s/@]{3,128}(?=@[A-Za-z0-9\[])",
+    "url-password": r"(?<=://)(?!\[redacted)[^\s/:@]{1,64}:[^\s/@]{3,128}(?=@[A-Za-z0-9\[])",
     "bearer-token": r"(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}",
     "assignment": (
         r"(?i)(?<![A-Za-z])(?:[A-Z0-9_.-]*(?:passw(?:or)?d|passwd|secret|api[_-]?key|access[_-]?key"

@@ -42,6 +42,11 @@ class Tail:
     _oversized: bool = False
 
     @property
+    def position(self) -> int:
+        """The byte up to which the file was read; behind the cursor lies an unfinished line."""
+        return max(self._position, self.cursor.offset)
+
+    @property
     def pending_bytes(self) -> int:
         return len(self._partial)
 

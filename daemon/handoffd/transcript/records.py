@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _decoder = json.JSONDecoder(strict=False)
+_BLANK = "\x00 \t\r\n"
+_RECOVERY_TRIES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +39,43 @@ class Parsed:
 
 def parse_line(offset: int, line: bytes) -> Parsed:
     """Read a line, also one with NUL runs or with objects glued together (`}{`)."""
-    text = line.decode("utf-8", "surrogateescape").strip("\x00 \t\r\n")
+    text = line.decode("utf-8", "surrogateescape").strip(_BLANK)
     if not text:
         return Parsed((), damaged=b"\x00" in line)
+    offset += len(line) - len(line.lstrip(_BLANK.encode()))
     records: list[Record] = []
-    position = 0
+    position, damaged = 0, False
     while position < len(text):
-        try:
-            value, end = _decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return Parsed(tuple(records), damaged=True)
-        if not isinstance(value, dict):
-            return Parsed(tuple(records), damaged=True)
-        start = (
-            offset + len(text[:position].encode("utf-8", "surrogatepass")) if position else offset
-        )
-        records.append(Record(start, value))
-        position = end
-        while position < len(text) and text[position] in "\x00 \t\r":
-            position += 1
-    return Parsed(tuple(records))
+        value, end = _decode(text, position)
+        if value is None:
+            damaged = True
+            position, value, end = _recover(text, position)
+        if value is None:
+            break
+        records.append(Record(offset + _bytes_before(text, position), value))
+        position = end + len(text[end:]) - len(text[end:].lstrip(_BLANK))
+    return Parsed(tuple(records), damaged)
+
+
+def _decode(text: str, position: int) -> tuple[dict[str, Any] | None, int]:
+    try:
+        value, end = _decoder.raw_decode(text, position)
+    except (ValueError, RecursionError):
+        return None, position
+    return (value, end) if isinstance(value, dict) else (None, position)
+
+
+def _recover(text: str, position: int) -> tuple[int, dict[str, Any] | None, int]:
+    """Find the record that was appended to a killed writer's half line: it ends the line."""
+    for _ in range(_RECOVERY_TRIES):
+        position = text.find('{"', position + 1)
+        if position < 0:
+            break
+        value, end = _decode(text, position)
+        if value is not None and end == len(text) and isinstance(value.get("type"), str):
+            return position, value, end
+    return position, None, position
+
+
+def _bytes_before(text: str, position: int) -> int:
+    return len(text[:position].encode("utf-8", "surrogateescape")) if position else 0

@@ -28,7 +28,7 @@ async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
     project = hook_project(parts, params.cwd, hook, params.environment)
     if params.save_state:
         # The caller has 100 ms; the writing goes on without it.
-        parts.board.write_now(project)
+        parts.scribe.write_now(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
     if parts.gate.refusal(project.id, project.root.path) in ("excluded", "disabled"):
         return Reply({"project": project.root.path, "text": ""}, silent=True)

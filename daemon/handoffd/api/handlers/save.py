@@ -4,9 +4,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from handoff.paths import CHECKPOINT
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style
+from handoffd.api.text import Style, count
 from handoffd.parts import Parts
 
 
@@ -23,14 +24,15 @@ class SaveParams(InProject):
 async def handle(parts: Parts, params: SaveParams, _send: Send) -> Reply:
     project = named_project(parts, params)
     given = params.model_dump(include={"message", "goal", "now", "hypothesis", "outcome", "status"})
-    path, document, masked = await parts.board.save(project, given, params.tags)
-    return Reply({"path": path, "document": document, "redacted": masked})
+    done, masked = await parts.scribe.save(project, given, params.tags)
+    path = f"{project.root.path}/{CHECKPOINT}"
+    return Reply({"path": path, "document": done.data, "redacted": masked})
 
 
 def render(data: dict[str, Any], style: Style) -> str:
     lines = [f"Saved {data['path']}"]
     if data["redacted"]:
-        lines.append(f"{data['redacted']} secrets were masked.")
+        lines.append(f"Masked: {count(data['redacted'], 'secret')}.")
     lines.append(style.dim(f"now: {data['document']['now']}"))
     return "\n".join(lines) + "\n"
 

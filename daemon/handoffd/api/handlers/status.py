@@ -6,7 +6,7 @@ from typing import Any
 from handoff import __version__, paths
 from handoffd import clock
 from handoffd.api.method import Method, Params, Reply, Send
-from handoffd.api.text import Style, age, shorten_path, size, table
+from handoffd.api.text import Style, age, count, shorten_path, size, table
 from handoffd.parts import Parts
 
 _LISTED = 10
@@ -40,9 +40,9 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
             "silenced": counters.silenced,
             "transcripts": counters.quarantined,
         },
-        "redacted": counters.redacted,
+        "redacted": counters.redacted + parts.scribe.redacted,
         "replaced": counters.replaced,
-        "writes": parts.board.writes,
+        "writes": parts.scribe.writes,
         "watched": lookout.observer.watched,
         "rescans": lookout.rescans,
         "rescan_seconds": round(lookout.rescan_seconds, 1),
@@ -91,7 +91,7 @@ def _active(parts: Parts, now: float) -> list[dict[str, Any]]:
 def render(data: dict[str, Any], style: Style) -> str:
     home = paths.home()
     waiting = data["waiting_transcripts"]
-    progress = f"{data['transcripts']} transcripts, {data['sessions']} sessions"
+    progress = f"{count(data['transcripts'], 'transcript')}, {count(data['sessions'], 'session')}"
     if waiting:
         progress += f", {waiting} to read ({size(data['waiting_bytes'])})"
     elif not data["first_scan_done"]:
@@ -102,7 +102,7 @@ def render(data: dict[str, Any], style: Style) -> str:
         ("last record", data["last_record_at"] or "none in this run"),
         ("watching", f"{data['watched']} directories; rescan every {data['rescan_seconds']:g} s"),
         ("skipped", _skipped(data)),
-        ("redacted", f"{data['redacted']} secrets"),
+        ("redacted", count(data["redacted"], "secret")),
     ]  # fmt: skip
     if data["paused"]:
         rows.append(("PAUSED", ", ".join("everything" if p == "*" else p for p in data["paused"])))
@@ -130,7 +130,7 @@ def _daemon(data: dict[str, Any]) -> str:
 
 def _skipped(data: dict[str, Any]) -> str:
     found = [
-        f"{count} {name.replace('_', ' ')}" for name, count in data["skipped"].items() if count
+        f"{number} {name.replace('_', ' ')}" for name, number in data["skipped"].items() if number
     ]
     return ", ".join(found) or "nothing"
 

@@ -1,0 +1,45 @@
+"""Whose value it is: telling a person's edit of handoff.yaml from what we wrote. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+# The fields in which a person's edit is recognised and stands.
+SETTABLE = ("goal", "status", "now", "hypothesis", "outcome")
+
+
+def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a file whose values are none of ours."""
+    return {
+        name: value
+        for name in SETTABLE
+        if isinstance(value := found.get(name), str)
+        and value.strip()
+        and all(value != document.get(name) for document in ours)
+    }
+
+
+def covers(found: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Tell whether a file says all of this already; the time does not count."""
+    return all(found.get(name) == value for name, value in new.items() if name != "timestamp")
+
+
+def merge(
+    found: dict[str, Any] | None, new: dict[str, Any], edited: dict[str, Any], timestamp: str
+) -> dict[str, Any] | None:
+    """Lay our document over the file's, keeping what a person just changed and what we do not know.
+
+    Nothing but the time being new is no reason to write.
+    """
+    wanted = {**new, **edited}
+    if found is not None and covers(found, wanted):
+        return None
+    return {**(found or {}), **wanted, "timestamp": timestamp}
+
+
+def added_files(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the files that somebody else put into the list."""
+    listed = found.get("files")
+    if not isinstance(listed, list) or not any(ours):
+        return []
+    known = [path for document in ours for path in document.get("files") or []]
+    return [path for path in listed if isinstance(path, str) and path not in known]

@@ -1,0 +1,243 @@
+"""Writes what the board says: handoff.yaml and briefs.
+
+The first change after quiet is written at once, then at most every two seconds while changes
+keep coming. git is asked beside it, so that a slow repository holds up no other project.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from handoff import paths as client_paths
+from handoff.errors import HandoffError
+from handoffd import clock, files, log
+from handoffd.board import Board, Card
+from handoffd.handoffs import checkpoint_file
+from handoffd.handoffs.checkpoint import DEFAULT_NOW, NOT_STATED, with_tags
+from handoffd.handoffs.edits import covers, edited_values, merge
+from handoffd.handoffs.lanes import View
+from handoffd.links import git
+from handoffd.projects import Project
+from handoffd.session.text import keep_values
+from handoffd.sources import projects as directories
+
+WRITE_SECONDS = 2.0
+GIT_SECONDS = 5.0
+BUSY_WAIT_SECONDS = 0.2
+RETRY_SECONDS = (1.0, 60.0)
+CURRENT_SECONDS = 24 * 3600.0
+
+
+@dataclass(slots=True)
+class Scribe:
+    """Keeps each active project's files true."""
+
+    board: Board
+    published: Callable[[dict[str, Any]], None]
+    writes: int = 0
+    redacted: int = 0
+    _asking: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self) -> None:
+        wake = self.board.changed
+        while True:
+            # Cleared before the work: what is touched during it must wake us again.
+            wake.clear()
+            delay = await self._work()
+            try:
+                async with asyncio.timeout(delay):
+                    await wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _work(self) -> float | None:
+        """Do what is due; return the seconds until something else is."""
+        waits = []
+        for card in list(self.board.cards.values()):
+            now = clock.monotonic()
+            if card.git_wanted and card.git_not_before <= now:
+                self._ask_git_beside(card)
+            elif card.git_wanted:
+                waits.append(card.git_not_before - now)
+            if card.dirty and card.write_not_before <= now:
+                await self.publish(card)
+            elif card.dirty:
+                waits.append(card.write_not_before - now)
+        return min(waits, default=None)
+
+    def _ask_git_beside(self, card: Card) -> None:
+        card.git_wanted = False
+        card.git_not_before = clock.monotonic() + GIT_SECONDS
+        task = asyncio.ensure_future(self.ask_git(card))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def ask_git(self, card: Card) -> None:
+        """Learn which files are uncommitted, and whether git tracks our own."""
+        root = card.project.root
+        if not root.exists or directories.git_directory(root.path) is None:
+            card.uncommitted, card.tracked = [], False
+            return
+        try:
+            found = await asyncio.to_thread(git.uncommitted_files, root.path)
+            name = client_paths.CHECKPOINT
+            card.tracked = await asyncio.to_thread(git.is_tracked, root.path, name)
+        except git.GitError as problem:
+            log.get().warning("git_failed", project=root.path, why=str(problem))
+            card.tracked = bool(card.tracked)
+            card.git_not_before = clock.monotonic() + 12 * GIT_SECONDS
+            return
+        if found != card.uncommitted:
+            card.uncommitted = found
+            self.board.touch(card.project.id, git_too=False)
+
+    async def publish(self, card: Card) -> None:
+        """Write the checkpoint if it says something new, then the brief; tell the watchers."""
+        project = self.board.projects.by_id(card.project.id) or card.project
+        card.project = project
+        if self.board.gate.refusal(project.id, project.root.path):
+            card.dirty = False
+            return
+        self.board.refresh(project)
+        if card.tracked is None:
+            await self.ask_git(card)
+        card.dirty = False
+        view = self.board.view(project)
+        if view.main is None and not self.board.core.settings(project.id):
+            return
+        try:
+            if not self.board.refusal_to_write(card) and self._is_current(view):
+                await self._tidy(card)
+                await self._write(card, view)
+            await self._write_brief(card, view)
+            card.retry_seconds = 0.0
+            card.problem = ""
+        except (OSError, HandoffError) as problem:
+            self._retry_later(card, problem)
+        self.published({"project": project.root.path, "document": view.document})
+
+    def _is_current(self, view: View) -> bool:
+        """Leave the files of old work alone: only what is active now is written unasked."""
+        return view.main is None or view.main.idle_seconds < CURRENT_SECONDS
+
+    def _retry_later(self, card: Card, problem: Exception) -> None:
+        least, most = RETRY_SECONDS
+        busy = isinstance(problem, files.BusyError)
+        card.retry_seconds = 0.2 if busy else min(max(card.retry_seconds * 2, least), most)
+        card.write_not_before = clock.monotonic() + card.retry_seconds
+        card.dirty = True
+        if not busy:
+            card.problem = str(problem).splitlines()[0]
+            log.get().warning("write_failed", project=card.project.root.path, why=card.problem)
+
+    async def _tidy(self, card: Card) -> None:
+        """Once in our life, remove what a killed writer may have left in a project."""
+        if not card.tidy:
+            await asyncio.to_thread(checkpoint_file.tidy, card.project.root.path)
+            card.tidy = True
+
+    async def _write(self, card: Card, view: View) -> None:
+        new = view.document
+        if card.baseline is not None and covers(card.baseline, new) and self._unchanged(card):
+            return
+        baseline = card.baseline or {}
+        self.board.core.set_checkpoint(card.project.id, baseline, new)
+        edited: dict[str, Any] = {}
+
+        def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
+            edited.clear()
+            edited.update(edited_values(found or {}, (baseline, new)))
+            return merge(found, new, edited, clock.iso())
+
+        done = await self._change(card, compute, BUSY_WAIT_SECONDS)
+        card.write_not_before = clock.monotonic() + WRITE_SECONDS
+        self._wrote(card, done)
+        if edited:
+            self.board.set_values(card.project, edited, clock.iso_milliseconds())
+
+    def _unchanged(self, card: Card) -> bool:
+        return client_paths.checkpoint_stamp(card.project.root.path) == card.stamp != "none"
+
+    async def _write_brief(self, card: Card, view: View) -> None:
+        """Keep the rendered brief beside our state, for a client that finds no daemon."""
+        root = card.project.root.path
+        stamp = client_paths.checkpoint_stamp(root)
+        text = f"{root}\t{stamp}\n{self.board.brief(card.project, view)}"
+        if hash(text) == card.brief_hash:
+            return
+        path = client_paths.brief_file(root)
+        await asyncio.to_thread(_write_private, path, text.encode("utf-8", "replace"))
+        card.brief_hash = hash(text)
+
+    # Asked for
+
+    def write_now(self, project: Project) -> None:
+        """Write at once what would be written within two seconds."""
+        self.board.refresh(project)
+        self.board.touch(project.id)
+        card = self.board.card(project)
+        card.write_not_before = card.git_not_before = 0.0
+
+    async def save(
+        self, project: Project, given: dict[str, str | None], tags: list[str]
+    ) -> tuple[checkpoint_file.Written, int]:
+        """Write what a person said, wherever the project is; it stands from now on."""
+        card = self.board.card(project)
+        self.board.refresh(project)
+        await self.ask_git(card)
+        kept, masked = keep_values(self._said(project, given))
+        self.redacted += masked
+        self.board.set_values(project, kept, clock.iso_milliseconds())
+        new = self.board.view(project).document
+        if new["now"] == NOT_STATED:
+            new["now"] = DEFAULT_NOW
+
+        def compute(found: dict[str, Any] | None) -> dict[str, Any]:
+            return with_tags({**(found or {}), **new, "timestamp": clock.iso()}, tags)
+
+        self.board.core.set_checkpoint(project.id, card.baseline or {}, new)
+        done = await self._change(card, compute, checkpoint_file.WAIT_SECONDS)
+        self.board.projects.forget_cached()  # an unmarked directory has a marker now
+        self._wrote(card, done)
+        self.board.touch(project.id, git_too=False)
+        return done, masked
+
+    def _said(self, project: Project, given: dict[str, str | None]) -> dict[str, str]:
+        """Return the fields a person set; a message is `now`, and the goal if there is none."""
+        values = {name: value for name, value in given.items() if value is not None}
+        message = values.pop("message", None)
+        if message is not None:
+            values.setdefault("now", message)
+            if self.board.view(project).document["goal"] == NOT_STATED:
+                values.setdefault("goal", message)
+        return values
+
+    async def _change(
+        self, card: Card, compute: checkpoint_file.Compute, wait_seconds: float
+    ) -> checkpoint_file.Written:
+        root = card.project.root.path
+        card.writing = True  # what changes on disk meanwhile is our own doing
+        try:
+            return await asyncio.to_thread(checkpoint_file.change, root, compute, wait_seconds)
+        finally:
+            card.writing = False
+
+    def _wrote(self, card: Card, done: checkpoint_file.Written) -> None:
+        card.stamp = f"{done.status.st_size}.{done.status.st_mtime_ns}"
+        card.baseline = done.data
+        self.board.core.set_checkpoint(card.project.id, done.data, done.data)
+        self.writes += 1
+
+    async def finish(self) -> None:
+        """Write what is still unwritten: the last thing before the end."""
+        for card in list(self.board.cards.values()):
+            if card.dirty:
+                await self.publish(card)
+
+
+def _write_private(path: str, data: bytes) -> None:
+    parent, name = os.path.split(path)
+    with files.directory(parent) as handle:
+        files.write(handle, name, data)

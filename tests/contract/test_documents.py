@@ -1,0 +1,100 @@
+"""What is written down agrees with what is there."""
+
+import ast
+import re
+import tomllib
+
+import pytest
+
+from conftest import REPOSITORY
+from handoff import cli
+from handoffd.api.registry import METHODS
+from handoffd.config import Config
+
+
+def read(name: str) -> str:
+    return (REPOSITORY / name).read_text()
+
+
+def test_every_method_is_documented():
+    """docs/protocol.md has one heading a method, and none more, and names each parameter."""
+    text = read("docs/protocol.md").split("## Methods")[1]
+    sections = dict(re.findall(r"(?ms)^### (\w+)\n(.*?)(?=^### |\Z)", text))
+
+    assert set(METHODS) == set(sections)
+    for name, method in METHODS.items():
+        for parameter in method.params.model_fields:
+            assert f"`{parameter}`" in sections[name], (name, parameter)
+
+
+def test_every_method_but_watch_is_a_command():
+    """A method has the name of a command of the client."""
+    assert set(METHODS) <= set(cli.COMMANDS)
+
+
+def test_every_command_is_in_the_readme():
+    """The README names every command."""
+    text = read("README.md")
+
+    assert [] == [command for command in cli.COMMANDS if f"handoff {command}" not in text]
+
+
+def test_example_configuration_has_every_default():
+    """config.example.toml, uncommented, is the default configuration, key by key."""
+    text = re.sub(r"(?m)^# (\w+ = )", r"\1", read("config.example.toml"))
+
+    assert Config().model_dump() == tomllib.loads(text)
+    assert {} == {k: v for k, v in tomllib.loads(read("config.example.toml")).items() if v}
+
+
+def test_every_warning_has_an_anchor():
+    """Each anchor that a warning names is a heading of docs/troubleshooting.md."""
+    anchors = set(
+        re.findall(r"Warning_\(\s*\"\w+\",[^)]*?\"([a-z-]+)\"\)", read("daemon/handoffd/parts.py"))
+    )
+    headings = set(re.findall(r"(?m)^## (.+)$", read("docs/troubleshooting.md")))
+
+    assert anchors == headings
+
+
+@pytest.mark.parametrize(
+    "path", sorted((REPOSITORY / "tests").rglob("test_*.py")), ids=lambda p: p.name
+)
+def test_every_test_states_its_fact(path):
+    """Every test has a docstring."""
+    silent = [
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("test_")
+        and not ast.get_docstring(node)
+    ]
+
+    assert [] == silent
+
+
+def test_no_module_is_long():
+    """No module has more than 400 lines."""
+    sources = [*(REPOSITORY / "daemon").rglob("*.py"), *(REPOSITORY / "client").rglob("*.py")]
+
+    assert [] == [path.name for path in sources if len(path.read_text().splitlines()) > 400]
+
+
+def test_links_between_documents():
+    """Relative links in the documents lead somewhere."""
+    for document in [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), (document.name, target)
+
+
+def test_tests_named_in_promises_exist():
+    """Every test file that docs/promises.md names is there."""
+    for name in re.findall(r"`(tests/[\w/]+\.py)`", read("docs/promises.md")):
+        assert (REPOSITORY / name).exists(), name
+
+
+def test_versions_agree():
+    """The package's version is that of pyproject.toml."""
+    from handoff import __version__
+
+    assert tomllib.loads(read("pyproject.toml"))["project"]["version"] == __version__

@@ -1,0 +1,155 @@
+"""Imports follow the road of the data; one importer for each heavy library; pure rooms stay pure."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from conftest import REPOSITORY
+
+DAEMON = REPOSITORY / "daemon/handoffd"
+CLIENT = REPOSITORY / "client/handoff"
+
+# room -> rooms it may import (besides itself and the foundation)
+FOUNDATION = {"errors", "clock", "log"}
+ALLOWED = {
+    "transcript": set(),
+    "session": {"transcript"},
+    "store": set(),
+    "links": set(),
+    "files": set(),
+    "sources": {"transcript", "store"},
+    "handoffs": {"session", "transcript", "files"},
+    "config": set(),
+    "paths": set(),
+    "lock": set(),
+    "service": set(),
+    "projects": {"session", "sources", "store"},
+    "gate": {"config", "files", "store"},
+    "intake": {"gate", "projects", "session", "sources", "store", "transcript"},
+    "board": {"gate", "handoffs", "projects", "session", "sources", "store"},
+    "scribe": {"board", "files", "handoffs", "links", "projects", "session", "sources"},
+    "lookout": {"board", "intake", "sources"},
+    "parts": {"scribe", "board", "config", "gate", "intake", "lookout", "projects", "store"},
+    "api": {"handoffs", "parts", "paths", "projects", "session", "store"},
+    "app": {
+        "scribe",
+        "api",
+        "board",
+        "config",
+        "files",
+        "gate",
+        "intake",
+        "lock",
+        "lookout",
+        "parts",
+        "paths",
+        "projects",
+        "service",
+        "store",
+    },
+    "offline": {"api", "handoffs", "links", "session", "sources"},
+    "__main__": {"app"},
+    "__init__": set(),
+    **{name: set() for name in FOUNDATION},
+}
+PURE = (
+    "transcript",
+    "session",
+    "handoffs/checkpoint.py",
+    "handoffs/lanes.py",
+    "handoffs/edits.py",
+    "handoffs/briefing.py",
+)
+IMPURE = {
+    "os",
+    "time",
+    "socket",
+    "subprocess",
+    "pathlib",
+    "sqlite3",
+    "asyncio",
+    "threading",
+    "io.open",
+    "datetime",
+    "handoffd.clock",
+    "handoffd.files",
+    "handoffd.log",
+}
+ONE_IMPORTER = {
+    "watchdog": ["sources/observer.py"],
+    "ruamel": ["handoffs/checkpoint.py"],
+    "structlog": ["log.py"],
+    "sqlite3": ["store/core.py", "store/database.py", "store/state.py"],
+    "subprocess": ["links/git.py"],
+    "yaml": ["gate.py", "handoffs/checkpoint.py"],
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Return the full names of what a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def rooms(names: set[str]) -> set[str]:
+    return {
+        name.split(".")[1] for name in names if name.startswith("handoffd.") and name.count(".")
+    }
+
+
+def files(root: Path) -> list[Path]:
+    return sorted(root.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", files(DAEMON), ids=lambda path: str(path.relative_to(DAEMON)))
+def test_no_back_edge(path):
+    """A room imports only what lies before it on the road."""
+    room = path.relative_to(DAEMON).parts[0].removesuffix(".py")
+    foreign = rooms(imports(path)) - ALLOWED[room] - FOUNDATION - {room}
+
+    assert set() == foreign
+
+
+@pytest.mark.parametrize("place", PURE)
+def test_pure_rooms_do_no_io(place):
+    """Pure rooms read no clock and touch no disk."""
+    paths = files(DAEMON / place) if (DAEMON / place).is_dir() else [DAEMON / place]
+    for path in paths:
+        names = imports(path)
+        assert not [
+            name for name in names for bad in IMPURE if name == bad or name.startswith(f"{bad}.")
+        ], path
+        assert "open(" not in path.read_text()
+
+
+@pytest.mark.parametrize("library", ONE_IMPORTER)
+def test_one_importer(library):
+    """A heavy library has one importer, so that a swap is one file."""
+    users = [
+        str(path.relative_to(DAEMON))
+        for path in files(DAEMON)
+        if any(name.split(".")[0] == library for name in imports(path))
+    ]
+
+    assert ONE_IMPORTER[library] == users
+
+
+def test_client_knows_the_daemon_by_one_door():
+    """Of the client's files only local.py imports the daemon's code, and none a library."""
+    allowed = {"handoff", "__future__"}
+    for path in files(CLIENT):
+        names = {name.split(".")[0] for name in imports(path)}
+        if path.name != "local.py":
+            assert "handoffd" not in names, path
+        assert not names & {"yaml", "pydantic", "structlog", "watchdog", "ruamel"}, path
+    for name in ("fast.py", "wire.py", "paths.py", "errors.py"):
+        names = {found.split(".")[0] for found in imports(CLIENT / name)} - allowed
+        assert names <= {"posix", "sys", "time", "_json", "_socket", "select", "pwd", "typing"}, (
+            name
+        )

@@ -1,0 +1,82 @@
+"""However it was installed, `handoff` finds its interpreter and its code."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    found = sorted((REPOSITORY / "dist").glob("*.whl"))
+    if not found:
+        pytest.skip("no wheel in dist/: run `make test`")
+    return found[-1]
+
+
+def run(*words, **environment) -> subprocess.CompletedProcess:
+    variables = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment}
+    return subprocess.run(
+        [str(word) for word in words], env=variables, cwd="/", capture_output=True, text=True,
+        check=False, stdin=subprocess.DEVNULL, timeout=100,
+    )  # fmt: skip
+
+
+def answers(program: Path, **environment) -> None:
+    """Check that the hot path, the slow path and the daemon's script all start."""
+    hot = run(program, "status", **environment)
+    slow = run(program, "save", "--help", **environment)
+
+    assert 3 == hot.returncode, hot.stderr
+    assert "handoffd is not running." in hot.stderr
+    assert "Example: handoff save" in slow.stdout, slow.stderr
+
+
+def pip(python, *words, **environment) -> None:
+    done = run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check", *words, **environment)
+    assert 0 == done.returncode, done.stderr
+
+
+def make_environment(directory: Path) -> Path:
+    """Make a virtual environment that sees this one's libraries, and return its bin."""
+    venv.create(directory, with_pip=False)
+    site = next(directory.glob("lib/python3*/site-packages"))
+    (site / "zz_libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return directory / "bin"
+
+
+def test_environment_with_spaces_and_a_link(tmp_path, wheel):
+    """In a directory with spaces, through a chain of links, as pipx and uv tool make them."""
+    place = make_environment(tmp_path / "a directory with spaces")
+    pip(place / "python", "--ignore-installed", wheel)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/handoff").symlink_to(place / "handoff")
+    (tmp_path / "handoff").symlink_to("bin/handoff")
+
+    answers(place / "handoff")
+    answers(tmp_path / "handoff")
+    assert "usage: handoffd" in run(place / "handoffd", "--help").stdout
+
+
+def test_user_install(tmp_path, wheel):
+    """`pip install --user` puts the program beside no interpreter; it is found all the same."""
+    base = Path(sys._base_executable)
+    environment = {"HOME": str(tmp_path), "PYTHONUSERBASE": str(tmp_path / ".local"), "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    if run(base, "-m", "pip", "--version").returncode:
+        pytest.skip("the base interpreter has no pip")
+    pip(base, "--user", "--ignore-installed", wheel, **environment)
+
+    answers(tmp_path / ".local/bin/handoff", HOME=str(tmp_path))
+
+
+def test_editable_install(tmp_path):
+    """An editable install has its code elsewhere; the daemon's script leads there."""
+    place = make_environment(tmp_path / "editable")
+    pip(place / "python", "--ignore-installed", "--no-build-isolation", "-e", REPOSITORY)
+
+    answers(place / "handoff")

@@ -1,0 +1,171 @@
+"""The only writer of files: atomic, durable, never through a symlink."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from handoff.errors import HandoffError, UnsafePathError
+from handoffd import files
+
+
+def test_write_replaces_and_leaves_nothing_beside(tmp_path):
+    """After a write the directory holds the new file, 0600, and no temporary one."""
+    with files.directory(str(tmp_path)) as handle:
+        files.write(handle, "a", b"one")
+        files.write(handle, "a", b"two")
+
+    assert ["a"] == os.listdir(tmp_path)
+    assert b"two" == (tmp_path / "a").read_bytes()
+    assert 0o600 == (tmp_path / "a").stat().st_mode & 0o777
+
+
+@pytest.mark.parametrize("part", ["sub", "sub/deeper"])
+def test_symlinked_components_are_refused(tmp_path, part):
+    """A symlink anywhere below the root is refused, and its target stays untouched."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    root = tmp_path / "root"
+    (root / part).parent.mkdir(parents=True)
+    (root / part).symlink_to(outside)
+
+    with (
+        pytest.raises(UnsafePathError, match="symlink"),
+        files.directory(str(root), "sub/deeper", create=True),
+    ):
+        pass
+    assert [] == os.listdir(outside)
+
+
+def test_symlinked_target_is_refused(tmp_path):
+    """A target that is a symlink is not replaced, and what it points to is not read."""
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    (tmp_path / "a").symlink_to(secret)
+    with files.directory(str(tmp_path)) as handle:
+        with pytest.raises(UnsafePathError):
+            files.write(handle, "a", b"x")
+        with pytest.raises(UnsafePathError):
+            files.read(handle, "a", 100)
+
+    assert "s" == secret.read_text()
+    assert {"a", "secret"} == set(os.listdir(tmp_path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_fifo_and_directory_are_refused_at_once(tmp_path, make):
+    """A FIFO or a directory in the place of the file neither blocks nor is replaced."""
+    make(tmp_path / "a")
+    with files.directory(str(tmp_path)) as handle:
+        with pytest.raises((UnsafePathError, OSError)):
+            files.read(handle, "a", 100)
+        with pytest.raises((UnsafePathError, OSError)):
+            files.write(handle, "a", b"x")
+
+    assert ["a"] == os.listdir(tmp_path)
+
+
+def test_compare_refuses_a_changed_file(tmp_path):
+    """With `compare`, a file that is not the one that was read is left alone."""
+    (tmp_path / "a").write_text("one")
+    with files.directory(str(tmp_path)) as handle:
+        _, status = files.read(handle, "a", 100)
+        (tmp_path / "a").write_text("other")
+        done = files.write(handle, "a", b"mine", unless_changed_from=status, compare=True)
+        missing = files.write(handle, "b", b"mine", unless_changed_from=status, compare=True)
+
+    assert (None, None) == (done, missing)
+    assert "other" == (tmp_path / "a").read_text()
+    assert ["a"] == os.listdir(tmp_path)
+
+
+def test_missing_root_is_not_made(tmp_path):
+    """A root that is gone is an error, never a new directory."""
+    with (
+        pytest.raises(FileNotFoundError),
+        files.directory(str(tmp_path / "gone"), "x", create=True),
+    ):
+        pass
+
+
+def test_lock_gives_up(tmp_path):
+    """A lock that another process holds is waited for, but not for ever."""
+    with files.directory(str(tmp_path)) as handle, files.locked(handle, ".lock", 1):
+        code = (
+            "import sys; from handoffd import files\n"
+            "with files.directory(sys.argv[1]) as h, files.locked(h, '.lock', 0.1): pass"
+        )
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert "Another program holds .lock" in done.stderr
+
+
+def test_read_limit(tmp_path):
+    """A file over the limit is an error that names both sizes."""
+    (tmp_path / "a").write_bytes(b"x" * 101)
+    with (
+        files.directory(str(tmp_path)) as handle,
+        pytest.raises(HandoffError, match="101 bytes; the limit is 100"),
+    ):
+        files.read(handle, "a", 100)
+
+
+def test_sweep_removes_only_ours(tmp_path):
+    """Only temporary files of ours are swept."""
+    (tmp_path / f".a.123{files.TEMPORARY_SUFFIX}").touch()
+    (tmp_path / ".hidden").touch()
+    with files.directory(str(tmp_path)) as handle:
+        assert 1 == files.sweep(handle)
+
+    assert [".hidden"] == os.listdir(tmp_path)
+
+
+def test_full_disk_keeps_the_old_file(tmp_path, monkeypatch):
+    """When writing fails, the old file stays byte for byte and nothing is left beside it."""
+    (tmp_path / "a").write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with files.directory(str(tmp_path)) as handle:
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            files.write(handle, "a", b"new")
+        monkeypatch.undo()
+
+    assert ["a"] == os.listdir(tmp_path)
+    assert "old" == (tmp_path / "a").read_text()
+
+
+def test_order_of_system_calls(tmp_path):
+    """A save opens with O_EXCL|O_NOFOLLOW 0600, writes, syncs, renames, syncs the directory."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    code = (
+        "import sys; from handoffd import files\n"
+        "with files.directory(sys.argv[1]) as handle: files.write(handle, 'a', b'data')"
+    )
+    done = subprocess.run(
+        ["strace", "-f", "-e", "trace=openat,write,fsync,rename,renameat,renameat2", sys.executable, "-P", "-c", code, str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if "ptrace" in done.stderr and "not permitted" in done.stderr:
+        pytest.skip("strace may not trace here")
+    lines = [line for line in done.stderr.splitlines() if "strace" not in line]
+    start = next(
+        number for number, line in enumerate(lines) if "handoffd-tmp" in line and "O_EXCL" in line
+    )
+    calls = [line.split("(")[0].split()[-1] for line in lines[start : start + 5]]
+
+    assert "O_NOFOLLOW" in lines[start]
+    assert "0600" in lines[start]
+    assert ["openat", "write", "fsync"] == calls[:3]
+    assert calls[3].startswith("rename")
+    assert "fsync" == calls[4]

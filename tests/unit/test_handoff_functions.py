@@ -1,0 +1,402 @@
+"""The five functions of the specification of handoff.yaml, and its six tests under its names."""
+
+import multiprocessing
+import os
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from handoff import (
+    find_project_root,
+    get_handoff_path,
+    load_handoff,
+    save_handoff,
+    update_handoff,
+)
+from handoff.errors import HandoffError
+
+GOOD = {"goal": "Implement user authentication", "status": "in_progress", "now": "Debugging"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def write(root: Path, text: str) -> Path:
+    path = root / ".flow-guardian/handoff.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_load_nonexistent(root):
+    """Returns None for missing file."""
+    assert load_handoff(root) is None
+
+
+def test_save_creates_directory(root):
+    """Creates .flow-guardian/ if missing."""
+    path = save_handoff(GOOD, root)
+
+    assert root / ".flow-guardian/handoff.yaml" == path == get_handoff_path(root)
+    assert path.is_file()
+
+
+@pytest.mark.parametrize("field", ["goal", "status", "now"])
+@pytest.mark.parametrize("value", [None, "", "missing"])
+def test_save_validates_required(root, field, value):
+    """Raises ValueError if required fields missing."""
+    data = dict(GOOD)
+    if value == "missing":
+        del data[field]
+    else:
+        data[field] = value
+
+    with pytest.raises(ValueError, match=field):
+        save_handoff(data, root)
+    assert not (root / ".flow-guardian/handoff.yaml").exists()
+
+
+def test_update_merges(root):
+    """Merges updates into existing handoff."""
+    save_handoff({**GOOD, "hypothesis": "off by one", "custom": [1, 2]}, root)
+    updated = update_handoff({"now": "Writing a test", "session_id": "abc123"}, root)
+
+    assert "Writing a test" == updated["now"]
+    assert "off by one" == updated["hypothesis"]
+    assert [1, 2] == updated["custom"]
+    assert updated == load_handoff(root)
+
+
+def test_find_project_root_git(root):
+    """Finds .git directory as project root."""
+    (root / ".git").mkdir()
+    (root / "a/b").mkdir(parents=True)
+
+    assert root == find_project_root(str(root / "a/b"))
+
+
+def test_find_project_root_flow_guardian(root):
+    """Finds .flow-guardian as project root marker."""
+    (root / ".flow-guardian").mkdir()
+    (root / "a").mkdir()
+
+    assert root == find_project_root(root / "a")
+
+
+def test_find_project_root_others(root):
+    """A .git file and pyproject.toml are markers; the nearest wins; without any, the start."""
+    (root / "tree/src").mkdir(parents=True)
+    (root / "tree/.git").write_text("gitdir: elsewhere")
+    (root / "tree/package/src").mkdir(parents=True)
+    (root / "tree/package/pyproject.toml").touch()
+    (root / "plain").mkdir()
+
+    assert root / "tree" == find_project_root(root / "tree/src")
+    assert root / "tree/package" == find_project_root(root / "tree/package/src")
+    assert root / "plain" == find_project_root(root / "plain")
+
+
+def test_find_project_root_defaults_to_the_current_directory(root, monkeypatch):
+    """Without an argument the current directory is the start."""
+    (root / ".git").mkdir()
+    (root / "a").mkdir()
+    monkeypatch.chdir(root / "a")
+
+    assert root == find_project_root()
+    assert root / ".flow-guardian/handoff.yaml" == get_handoff_path()
+
+
+def test_markers_in_home_and_root_do_not_count(root, monkeypatch):
+    """A marker in $HOME does not capture what lies below it."""
+    (root / ".git").mkdir()
+    (root / "below").mkdir()
+    monkeypatch.setenv("HOME", str(root))
+    environment = {**os.environ, "HOME": str(root)}
+    code = "import sys; from handoff import find_project_root as f; print(f(sys.argv[1]))"
+    done = subprocess.check_output(
+        [sys.executable, "-P", "-c", code, str(root / "below")], env=environment, text=True
+    )
+
+    assert str(root / "below") == done.strip()
+
+
+def test_reading_creates_nothing(root):
+    """Loading leaves the directory as it was."""
+    load_handoff(root)
+
+    assert [] == list(root.iterdir())
+
+
+def test_timestamp_is_made_and_refreshed(root):
+    """A missing timestamp is made in ISO 8601; an update always makes a new one."""
+    save_handoff({**GOOD, "timestamp": "2026-01-17T10:30:00Z"}, root)
+    kept = load_handoff(root)["timestamp"]
+    refreshed = update_handoff({}, root)["timestamp"]
+    save_handoff(GOOD, root)
+    made = load_handoff(root)["timestamp"]
+
+    assert "2026-01-17T10:30:00Z" == kept
+    assert datetime.fromisoformat(refreshed).tzinfo is not None
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(made)).total_seconds()) < 60
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-17T10:30:00Z", "'2026-01-17T10:30:00Z'", '"2026-01-17T10:30:00Z"']
+)
+def test_bare_and_quoted_timestamps_load_as_text(root, text):
+    """A bare YAML timestamp and a quoted one both load as the same ISO text."""
+    write(root, f"goal: a\nstatus: blocked\nnow: b\ntimestamp: {text}\n")
+
+    assert "2026-01-17T10:30:00Z" == load_handoff(root)["timestamp"]
+
+
+def test_datetime_is_saved_as_text(root):
+    """A datetime given by a caller is written as ISO text."""
+    save_handoff({**GOOD, "timestamp": datetime(2026, 1, 17, tzinfo=UTC)}, root)
+
+    assert "2026-01-17T00:00:00+00:00" == load_handoff(root)["timestamp"]
+
+
+def test_the_specifications_example_loads(root):
+    """The specification's own example, comments and all, loads with its nine fields."""
+    write(
+        root,
+        """# .flow-guardian/handoff.yaml
+goal: "Implement user authentication with JWT"
+status: in_progress  # in_progress | completed | blocked
+now: "Debugging token expiry in auth.py"
+hypothesis: "Off-by-one error in timestamp comparison"
+outcome: null  # null until resolved, then "success" or description
+files:
+  - src/auth.py
+  - tests/test_auth.py
+branch: fix/jwt-expiry
+timestamp: 2026-01-17T10:30:00Z
+session_id: "abc123"  # Claude Code session ID
+""",
+    )
+    found = load_handoff(root)
+
+    assert ["src/auth.py", "tests/test_auth.py"] == found["files"]
+    assert found["outcome"] is None
+    assert "abc123" == found["session_id"]
+    update_handoff({"now": "Done"}, root)
+    text = (root / ".flow-guardian/handoff.yaml").read_text()
+    assert "# in_progress | completed | blocked" in text
+    assert 'now: "Done"' in text
+    assert '"Implement user authentication with JWT"' in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "goal: [unclosed",
+        "- a list",
+        "just a text",
+        "goal: !!python/object/apply:os.system [id]",
+        "a: &a [x]\nb: *a\n",
+        "a: " + "[" * 60 + "]" * 60,
+        "1: a number as a name",
+        "\tgoal: a tab",
+        "goal: \x00",
+    ],
+)
+def test_invalid_yaml_is_none_with_a_warning(root, text, capsys):
+    """Whatever is no checkpoint loads as None, with a warning, and never crashes."""
+    write(root, text)
+
+    assert load_handoff(root) is None
+    assert "checkpoint_unreadable" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "goal: null\nstatus: ~\nnow:\n"])
+def test_null_only_counts_as_absent(root, text):
+    """An empty file, and one of nothing but nulls, is absent; an update begins anew."""
+    write(root, text)
+
+    assert load_handoff(root) is None
+    assert "Working on project" == update_handoff({}, root)["goal"]
+
+
+def test_update_of_a_file_with_some_nulls(root):
+    """A half-empty file does not stop an update."""
+    write(root, "goal: null\nstatus: null\nnow: null\nbranch: main\n")
+    updated = update_handoff({"session_id": "x"}, root)
+
+    assert ("Working on project", "in_progress", "main") == (
+        updated["goal"],
+        updated["status"],
+        updated["branch"],
+    )
+
+
+def test_update_begins_with_defaults(root):
+    """Without a file the defaults are the specification's."""
+    updated = update_handoff({"goal": "Make it fast"}, root)
+
+    assert ("Make it fast", "in_progress", "Make it fast") == tuple(
+        updated[k] for k in ("goal", "status", "now")
+    )
+
+
+def test_unreadable_file_is_kept_aside(root):
+    """Saving over a file we cannot read keeps it beside the new one."""
+    write(root, "goal: [my precious notes")
+    save_handoff(GOOD, root)
+    kept = list((root / ".flow-guardian").glob("handoff.yaml.unreadable-*"))
+
+    assert ["goal: [my precious notes"] == [path.read_text() for path in kept]
+    assert "Debugging" == load_handoff(root)["now"]
+
+
+def test_large_file_is_refused(root):
+    """A file over 64 KiB is not loaded, and not overwritten either."""
+    path = write(root, "goal: " + "x" * (64 << 10))
+
+    assert load_handoff(root) is None
+    with pytest.raises(HandoffError, match="limit"):
+        save_handoff(GOOD, root)
+    assert path.stat().st_size > 64 << 10
+    with pytest.raises(HandoffError, match="64 KiB"):
+        save_handoff({**GOOD, "notes": "x" * (64 << 10)}, root.parent)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("status", "done"),
+        ("files", "a.py"),
+        ("files", [1]),
+        ("branch", 7),
+        ("goal", 1),
+        ("session_id", []),
+    ],
+)
+def test_wrong_types_are_named(root, field, value):
+    """A value of the wrong type is a ValueError that names the field."""
+    with pytest.raises(ValueError, match=field):
+        save_handoff({**GOOD, field: value}, root)
+
+
+def test_permission_error_has_a_clear_message(root):
+    """Where we may not write, the error is a PermissionError that names the file."""
+    if os.getuid() == 0:
+        code = (
+            "import os,sys; os.setgid(65534); os.setuid(65534)\n"
+            "from handoff import save_handoff\n"
+            "from pathlib import Path\n"
+            "try: save_handoff({'goal':'a','status':'blocked','now':'b'}, Path(sys.argv[1]))\n"
+            "except PermissionError as problem: print(problem)\n"
+        )
+        # Everything is imported before the user is changed: the interpreter may be private.
+        code = "import handoff\nhandoff.save_handoff\n" + code
+        root.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code, str(root)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"Cannot write {root}/.flow-guardian/handoff.yaml" in done.stdout, done.stderr
+        return
+    root.chmod(0o500)
+    with pytest.raises(PermissionError, match="Cannot write"):
+        save_handoff(GOOD, root)
+
+
+def test_yaml_one_one_surprises_stay_texts(root):
+    """`no`, `12:30:00`, `010` and dates stay what was typed; numbers and booleans are typed."""
+    write(
+        root,
+        "goal: a\nstatus: blocked\nnow: b\nw: no\nx: 12:30:00\ny: 010\nz: 2026-01-01\nn: 3\nt: true\n",
+    )
+    found = load_handoff(root)
+
+    assert ("no", "12:30:00", "010", "2026-01-01", 3, True) == tuple(found[k] for k in "wxyznt")
+    update_handoff({}, root)
+    assert ("no", "12:30:00", "010", "2026-01-01", 3, True) == tuple(
+        load_handoff(root)[k] for k in "wxyznt"
+    )
+
+
+def test_unicode_round_trip(root):
+    """Any language and emoji survive, readable in the file."""
+    save_handoff({**GOOD, "goal": "로그인 고치기 — größer 修复 🚀", "now": "a: b # c"}, root)
+
+    assert "로그인 고치기 — größer 修复 🚀" == load_handoff(root)["goal"]
+    assert "a: b # c" == load_handoff(root)["now"]
+    assert "修复 🚀" in get_handoff_path(root).read_text()
+
+
+def test_secrets_are_masked(root):
+    """The gate stands before this door, too."""
+    token = "ghp_" + "Zz9" * 12
+    save_handoff({**GOOD, "now": f"pushing with {token}", "notes": {"deep": [token]}}, root)
+
+    assert token not in get_handoff_path(root).read_text()
+
+
+def test_mode_and_gitignore(root):
+    """The file is 0600, its directory 0700 and ignored by git; an own .gitignore is kept."""
+    save_handoff(GOOD, root)
+    directory = root / ".flow-guardian"
+    assert 0o600 == stat.S_IMODE((directory / "handoff.yaml").stat().st_mode)
+    assert 0o700 == stat.S_IMODE(directory.stat().st_mode)
+    (directory / ".gitignore").write_text("mine\n")
+    save_handoff(GOOD, root)
+
+    assert "mine\n" == (directory / ".gitignore").read_text()
+
+
+def test_safe_loader_agrees(root):
+    """What we write, PyYAML's plain safe loader reads with the same values."""
+    save_handoff({**GOOD, "files": ["a b.py", "ünï.py"], "outcome": None}, root)
+
+    assert load_handoff(root) == yaml.safe_load(get_handoff_path(root).read_text())
+
+
+def _bump(root: Path, name: str) -> None:
+    for number in range(25):
+        update_handoff({f"{name}{number}": number}, root)
+
+
+def test_concurrent_writers_lose_nothing(root):
+    """Four processes that update at once: every one of their keys is there in the end."""
+    context = multiprocessing.get_context("spawn")
+    save_handoff(GOOD, root)
+    workers = [context.Process(target=_bump, args=(root, name)) for name in "abcd"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    found = load_handoff(root)
+
+    assert all(found[f"{name}{number}"] == number for name in "abcd" for number in range(25))
+
+
+def test_editor_between_read_and_write_wins_nothing_lost(root, monkeypatch):
+    """A file that an editor changed between our read and our write is merged, not clobbered."""
+    from handoffd import files
+
+    save_handoff(GOOD, root)
+    path = get_handoff_path(root)
+    original = files._write_temporary
+    edits = iter(range(1))
+
+    def slow(*arguments):
+        if next(edits, None) is not None:
+            path.write_text(path.read_text() + "written_by: an editor\n")
+        return original(*arguments)
+
+    monkeypatch.setattr(files, "_write_temporary", slow)
+    updated = update_handoff({"now": "Going on"}, root)
+
+    assert "an editor" == updated["written_by"]
+    assert "Going on" == updated["now"]

@@ -1,0 +1,223 @@
+"""The fold, its receipts, and the gate that every text passes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handoffd.session.fold import fold, is_repeated
+from handoffd.session.redact import redact
+from handoffd.session.state import FILES_MAX, SessionState, dump, load
+from handoffd.session.text import clean, first_sentence, keep, shorten
+from handoffd.transcript.events import Asked, Edited, Moved, Origin, Prompt, Said, Seen, Stopped
+from handoffd.transcript.records import Record
+
+
+def origin(offset=0, *, sidechain=False) -> Origin:
+    return Origin(offset, f"uuid-{offset}", f"2026-01-01T00:00:{offset:02d}.000Z", sidechain)
+
+
+def folded(*given_events) -> SessionState:
+    state = SessionState("s")
+    for event in given_events:
+        fold(state, event, "s")
+    return state
+
+
+def test_goal_is_the_first_substantial_prompt():
+    """Saying "continue" states no goal; the first real request does, with its receipt."""
+    state = folded(
+        Prompt(origin(1), "continue"),
+        Prompt(origin(2), "Add a login page to it"),
+        Prompt(origin(3), "Now make it blue as well"),
+    )
+
+    assert "Add a login page to it" == state.goal.text
+    assert ("s", "uuid-2", 2, "quoted") == (
+        state.goal.receipt.transcript,
+        state.goal.receipt.uuid,
+        state.goal.receipt.offset,
+        state.goal.receipt.evidence,
+    )
+    assert "Now make it blue as well" == state.now.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["로그인 페이지를 추가해 줘", "请添加一个登录页面到网站", "ログインページを追加してください"],
+)
+def test_other_scripts_state_goals(text):
+    """A request in a script without spaces is a goal, too."""
+    assert text == folded(Prompt(origin(1), text)).goal.text
+
+
+def test_sidechains_only_add_files():
+    """What a sub-agent says or is told changes nothing but the list of files."""
+    side = origin(5, sidechain=True)
+    state = folded(
+        Prompt(origin(1), "Do the main work here"),
+        Said(side, "I am a helper."),
+        Edited(side, "/p/x.py"),
+        Stopped(side, "boom"),
+    )
+
+    assert "Do the main work here" == state.now.text
+    assert ["/p/x.py"] == [value.text for value in state.files]
+    assert "in_progress" == state.status.text
+
+
+def test_first_cwd_stays_and_relocation_moves():
+    """A `cd` in a tool call moves nothing; a relocation record does."""
+
+    def seen(cwd):
+        return Seen(origin(1), "user", True, cwd, "main", "cli", True)
+
+    assert "/a" == folded(seen("/a"), seen("/a/b")).cwd
+    assert "/tree" == folded(seen("/a"), Moved(origin(2), "/tree")).cwd
+
+
+def test_status_follows_waiting_and_errors():
+    """Waiting for a person and an API error are blocked; the next prompt goes on."""
+    waiting = folded(Prompt(origin(1), "Do the main work here"), Asked(origin(2)))
+    failed = folded(Stopped(origin(1), "Limit reached"))
+    again = folded(Asked(origin(1)), Prompt(origin(2), "yes"))
+
+    assert ["blocked", "blocked", "in_progress"] == [
+        s.status.text for s in (waiting, failed, again)
+    ]
+    assert "Stopped by an error: Limit reached" == failed.now.text
+
+
+def test_files_are_bounded_and_newest_first():
+    """The list keeps the most recent files, each once."""
+    state = folded(
+        *(Edited(origin(n % 60), f"/p/{n}") for n in range(100)), Edited(origin(1), "/p/98")
+    )
+
+    assert FILES_MAX == len(state.files)
+    assert ["/p/98", "/p/99", "/p/97"] == [value.text for value in state.files[:3]]
+
+
+def test_fold_does_not_grow():
+    """Ten thousand events leave a state no larger than some kilobytes."""
+    state = SessionState("s")
+    for number in range(10000):
+        record = Record(number, {"uuid": f"{number:08x}-aaaa-bbbb-cccc-dddddddddddd"})
+        is_repeated(state, record)
+        fold(state, Seen(origin(1), f"kind{number}", False, "/p", "main", "cli", True), "s")
+        fold(state, Said(origin(1), f"Statement {number} " + "x" * 500), "s")
+        fold(state, Edited(origin(1), f"/p/{number}" + "y" * 1000), "s")
+
+    assert len(dump(state)) < 40_000
+
+
+def test_dump_and_load():
+    """A stored fold is the same state again."""
+    state = folded(
+        Prompt(origin(1), "Add a login page 🚀"),
+        Edited(origin(2), "/p/a"),
+        Said(origin(3), "Ja, größer."),
+    )
+
+    assert state == load(dump(state))
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_made_fit(text):
+    """Whatever a transcript says, what is kept is one bounded line without control characters."""
+    kept, _ = keep(text, 50)
+
+    assert len(kept) <= 50
+    assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in kept)
+    kept.encode("utf-8")
+
+
+def test_escapes_and_hidden_characters_are_dropped():
+    """Terminal escapes, direction overrides and invisible tags do not pass."""
+    assert "red title end" == clean("\x1b[31mred\x1b[0m \x1b]0;evil\x07title\u202e \U000e0041end")
+
+
+def test_first_sentence():
+    """The first sentence, without heading and list marks."""
+    assert "I fix the parser." == first_sentence(
+        "## I fix the parser. Then more.\n\nSecond paragraph"
+    )
+    assert "Das ist gut." == first_sentence("Das ist gut. Und das auch.")
+    assert "修复了。" == first_sentence("修复了。 然后")
+    assert "" == first_sentence("```\ncode\n```"[:3])
+
+
+def test_shorten_at_a_word():
+    """Long lines end at a word, with an ellipsis."""
+    assert "one two…" == shorten("one two three", 10)
+    assert "x" * 9 + "…" == shorten("x" * 30, 10)
+
+
+# Built from pieces, so that no scanner takes this file for a leak.
+SECRETS = {
+    "aws-key": "AKIA" + "ABCDEFGHIJKLMNOP",
+    "github-token": "ghp_" + "aB3" * 12,
+    "gitlab-token": "glpat-" + "aB3_" * 6,
+    "slack-token": "xoxb-" + "1234567890-abcdefghij",
+    "stripe-key": "sk_live_" + "a1B2c3D4e5F6g7H8",
+    "anthropic-key": "sk-ant-" + "api03-" + "aB3-" * 10,
+    "openai-key": "sk-proj-" + "aB3" * 12,
+    "google-key": "AIza" + "aB3xY" * 7,
+    "npm-token": "npm_" + "aB3" * 12,
+    "pypi-token": "pypi-" + "AgEIcHlwaS5vcmc" * 5,
+    "jwt": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "abc-DEF_123",
+    "private-key": "-----BEGIN RSA PRIVATE KEY-----\nMIIE"
+    + "abc\n" * 5
+    + "-----END RSA PRIVATE KEY-----",
+    "url-password": "https://user:" + "hunter2x" + "@example.com/x",
+    "bearer-token": "Authorization: Bearer " + "abcdef0123456789abcdef",
+    "assignment": "DB_PASSWORD=" + "s3cr3t-value-9",
+    "slack-webhook": "https://hooks.slack.com/services/" + "T0000/B0000/XXXXXXXXXXXXXXXXXXXX",
+}
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_secrets_are_masked_by_kind(kind):
+    """Each kind is masked wherever it stands, and named."""
+    secret = SECRETS[kind]
+    masked, found = redact(f"before {secret} after")
+
+    assert kind in found
+    assert f"[redacted:{kind}]" in masked
+    assert secret[len(secret) // 2 - 6 : len(secret) // 2 + 2] not in masked
+    assert masked.startswith("before ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+        "id 123e4567-e89b-12d3-a456-426614174000",
+        '"integrity": "sha512-abc123=="',
+        "password: required",
+        "the api_key parameter is optional",
+        "token = os.environ['TOKEN']",
+        "secret=$SECRET",
+        "password=<your password>",
+        "Run `make password` first",
+        "https://example.com:8080/path",
+        "sk-learn is a library; task-runner too",
+    ],
+)
+def test_look_alikes_are_left_alone(text):
+    """Hashes, UUIDs, words and placeholders are no secrets."""
+    assert (text, ()) == redact(text)
+
+
+def test_redaction_is_stable():
+    """What is masked once is not masked again."""
+    masked, _ = redact(" ".join(SECRETS.values()))
+
+    assert (masked, ()) == redact(masked)
+
+
+def test_a_secret_is_never_cut_before_it_is_recognised():
+    """A secret at the edge of the limit is masked, not halved."""
+    kept, count = keep("x" * 40 + " " + SECRETS["github-token"], 50)
+
+    assert 1 == count
+    assert "ghp_" not in kept

@@ -1,0 +1,128 @@
+"""Databases: numbered migrations, what a seed's own database needs, a ledger that fires once."""
+
+import sqlite3
+
+import pytest
+
+from handoffd.errors import StoreError
+from handoffd.store.core import EVERYTHING, CoreStore, Setting
+from handoffd.store.state import Cursor, StateStore, StoredSession
+
+SEED = """
+CREATE TABLE handoffs (
+    id TEXT PRIMARY KEY, title TEXT NOT NULL, project TEXT,
+    chat_last_seen INTEGER DEFAULT 0, code_last_seen INTEGER DEFAULT 0,
+    status TEXT DEFAULT 'active', created_at TEXT, updated_at TEXT);
+CREATE TABLE handoff_entries (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, handoff_id TEXT NOT NULL REFERENCES handoffs(id),
+    from_client TEXT NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, created_at TEXT);
+INSERT INTO handoffs (id, title) VALUES ('hof_1', 'A thread');
+INSERT INTO handoff_entries (handoff_id, from_client, type, content) VALUES ('hof_1', 'chat', 'context', 'x');
+"""
+
+
+def test_a_database_of_the_seeds_schema_opens(tmp_path):
+    """A core.db that the specification's schema made, with rows, is taken over with its rows."""
+    path = str(tmp_path / "core.db")
+    with sqlite3.connect(path) as made:
+        made.executescript(SEED)
+    made.close()
+    store = CoreStore(path)
+    store.project_id("/p", "now")
+    store.close()
+    with sqlite3.connect(path) as again:
+        rows = again.execute(
+            "SELECT title, content FROM handoffs JOIN handoff_entries ON handoff_id = id"
+        ).fetchall()
+    again.close()
+
+    assert [("A thread", "x")] == rows
+
+
+def test_columns_of_the_seed(tmp_path):
+    """Our own core.db has the seed's two tables with the seed's columns."""
+    path = str(tmp_path / "core.db")
+    CoreStore(path).close()
+    ours, theirs = sqlite3.connect(path), sqlite3.connect(":memory:")
+    theirs.executescript(SEED)
+    for table in ("handoffs", "handoff_entries"):
+        question = f"PRAGMA table_info({table})"
+        assert theirs.execute(question).fetchall() == ours.execute(question).fetchall()
+
+
+def test_pragmas(tmp_path):
+    """WAL, foreign keys, and FULL for what nobody can rebuild."""
+    core, state = CoreStore(str(tmp_path / "c")), StateStore(str(tmp_path / "s"))
+
+    def ask(store, name):
+        return store._db.execute(f"PRAGMA {name}").fetchone()[0]
+
+    assert ["wal", "wal"] == [ask(store, "journal_mode") for store in (core, state)]
+    assert [2, 1] == [ask(store, "synchronous") for store in (core, state)]
+    assert 1 == ask(core, "foreign_keys")
+
+
+def test_newer_database_is_refused(tmp_path):
+    """A database of a newer version is not touched, and the error says what to do."""
+    path = str(tmp_path / "core.db")
+    with sqlite3.connect(path) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    newer.close()
+
+    with pytest.raises(StoreError, match="newer handoffd"):
+        CoreStore(path)
+
+
+def test_a_trigger_fires_once_for_a_cause(tmp_path):
+    """The ledger takes a cause once, also after it was opened again."""
+    path = str(tmp_path / "core.db")
+    first = CoreStore(path)
+    fired = [first.record_trigger("idle:s:1", "idle", "p", "s", "t") for _ in range(2)]
+    first.close()
+    again = CoreStore(path)
+
+    assert [True, False] == fired
+    assert not again.record_trigger("idle:s:1", "manual", "p", None, "u")
+    assert again.record_trigger("idle:s:2", "idle", "p", "s", "t")
+
+
+def test_project_ids_are_stable(tmp_path):
+    """A root has one id, whoever asks and however often."""
+    core = CoreStore(str(tmp_path / "core.db"))
+
+    assert core.project_id("/p", "t") == core.project_id("/p", "u") != core.project_id("/q", "t")
+    assert "/p" == core.project_root(core.project_id("/p", "t"))
+
+
+def test_settings(tmp_path):
+    """A value a person set comes back as it was, and can be dropped."""
+    core = CoreStore(str(tmp_path / "core.db"))
+    project = core.project_id("/p", "t")
+    setting = Setting(["a", "ü"], "s", "t")
+    core.set_values(project, {"files": setting, "goal": Setting("g", "", "t")})
+    core.drop_values(project, ["goal"])
+
+    assert {"files": setting} == core.settings(project)
+
+
+def test_pauses_and_skips(tmp_path):
+    """A pause opens a silent range for each transcript; its end closes those that grew."""
+    core = CoreStore(str(tmp_path / "core.db"))
+    core.start_pause(EVERYTHING, 1.0, {"a": 10, "b": 0})
+    core.end_pauses([EVERYTHING], 2.0, {"a": 30, "b": 0})
+
+    assert [(10, 30)] == [(skip.start, skip.end) for skip in core.skips()["a"]]
+    assert "b" not in core.skips()
+    assert [2.0] == [pause.ended_at for pause in core.pauses()]
+
+
+def test_cursor_and_fold_are_one_transaction(tmp_path):
+    """Either both are there or none: a failure between them leaves the old pair."""
+    store = StateStore(str(tmp_path / "s"))
+    session = StoredSession("s", "p", 1.0, False, 1, "one")
+    store.commit(Cursor("t", "s", "/t", offset=5), session)
+    with pytest.raises(sqlite3.Error):
+        store.commit(Cursor("t", "s", "/t", offset=9), StoredSession("s", "p", 1.0, False, 1, None))
+
+    assert [5] == [cursor.offset for cursor in store.cursors()]
+    assert "one" == store.session("s").fold
