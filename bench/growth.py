@@ -20,12 +20,12 @@ BACKFILL_PROJECTS, BACKFILL_SESSIONS = 10, 50
 _DAY = 24 * 3600.0
 _BARE = """
 import json, sys, time
-started = time.perf_counter()
+started, busy = time.perf_counter(), time.process_time()
 for path in sys.argv[1:]:
     with open(path, "rb") as stream:
         for line in stream:
             json.loads(line)
-print(time.perf_counter() - started)
+print(json.dumps([time.perf_counter() - started, time.process_time() - busy]))
 """
 
 
@@ -103,18 +103,19 @@ def measure_backfill(table: Table, runs: int, size_mb: int) -> None:
     with World(in_memory=True) as world:
         paths = list(_backfill_set(world, size_mb * 1_000_000))
         size = sum(path.stat().st_size for path in paths) / 1e6
-        ours, cpu, floor = [], [], []
+        ours, floor = [], []
         for _ in range(runs):
-            wall, busy = _first_read(world)
-            ours.append(size / wall)
-            cpu.append(size / busy)
-            floor.append(size / _bare_read(paths))
-    bare = f"{statistics.median(floor):.0f} MB/s (worst 5 %: {quantile(floor, 0.05):.0f})"
-    for what, values in (("wall", ours), ("processor", cpu)):
-        middle = statistics.median(values)
-        figure = f"{middle:.1f} MB/s (worst 5 %: {quantile(values, 0.05):.1f})"
-        ratio = middle / statistics.median(floor)
-        table.add(Row(f"first read of {size:.0f} MB: {what}", figure, bare, ratio))
+            ours.append(_first_read(world))
+            floor.append(_bare_read(paths))
+    for index, what in enumerate(("wall", "processor")):
+        rates = [size / took[index] for took in ours]
+        bare = [size / took[index] for took in floor]
+        ratio = statistics.median(rates) / statistics.median(bare)
+        table.add(Row(f"first read of {size:.0f} MB: {what}", _rate(rates), _rate(bare), ratio))
+
+
+def _rate(values: list[float]) -> str:
+    return f"{statistics.median(values):.0f} MB/s (p5 {quantile(values, 0.05):.0f})"
 
 
 def _backfill_set(world: World, size_bytes: int) -> Iterator[Path]:
@@ -142,9 +143,10 @@ def _first_read(world: World) -> tuple[float, float]:
     return wall, busy
 
 
-def _bare_read(paths: list[Path]) -> float:
+def _bare_read(paths: list[Path]) -> tuple[float, float]:
     done = subprocess.run(
         [PYTHON, "-I", "-S", "-c", _BARE, *map(str, paths)],
         capture_output=True, check=True, timeout=300,
     )  # fmt: skip
-    return float(json.loads(done.stdout))
+    wall, busy = json.loads(done.stdout)
+    return wall, busy

@@ -137,10 +137,8 @@ def reload(parts: Parts) -> None:
     parts.config_problem = ""
     parts.config = parts.gate.config = settings
     log.configure(settings.log.level, parts.log_path)
-    for root in transcript_roots(settings, parts.core):
-        parts.lookout.add_root(root)
+    parts.lookout.set_roots(transcript_roots(settings, parts.core))
     parts.intake.requeue_all()
-    parts.lookout.want_rescan()
     log.get().info("config_reloaded")
 
 

@@ -61,8 +61,9 @@ class Board:
     def card(self, project: Project) -> Card:
         card = self.cards.get(project.id)
         if card is None:
-            card = self.cards[project.id] = Card(project)
-            card.branch = directories.branch(project.root.path)
+            card = Card(project, directories.branch(project.root.path))
+            if project.id:
+                self.cards[project.id] = card
         card.project = project
         return card
 
@@ -85,6 +86,8 @@ class Board:
 
     def refresh(self, project: Project) -> None:
         """Look at what a watch would have told: the branch, and a person's edit."""
+        if not project.id:
+            return
         card = self.card(project)
         branch = directories.branch(project.root.path)
         if branch != card.branch:

@@ -6,9 +6,10 @@ answered. A cursor and its fold are committed together.
 
 import asyncio
 import heapq
+import itertools
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from handoffd import clock, log
@@ -73,6 +74,7 @@ class Intake:
     started_at: float = field(default_factory=clock.wall)
     _queue: list[tuple[int, int, str]] = field(default_factory=list)
     _queued: dict[str, int] = field(default_factory=dict)
+    _turns: Iterator[int] = field(default_factory=itertools.count)
     _tails: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -82,7 +84,7 @@ class Intake:
         for session_id in self.state.outdated_sessions(FOLD_VERSION):
             self.state.forget_session(session_id)
         for cursor in self.state.cursors():
-            self.entries[cursor.transcript] = Entry(cursor)
+            self.entries[cursor.transcript] = Entry(cursor, cursor.offset, cursor.mtime_ns)
 
     def found(self, transcript: Transcript, *, first: bool = False) -> None:
         """Take note of a transcript on disk, and queue it if it is not fully read."""
@@ -96,9 +98,7 @@ class Intake:
             return
         entry.size, entry.mtime_ns = transcript.size, transcript.mtime_ns
         entry.failures = 0
-        unread = transcript.size != entry.cursor.offset
-        if unread or not first:
-            self._enqueue(transcript.name, entry, self._priority(entry, first=first))
+        self._enqueue(transcript.name, entry, self._priority(entry, first=first))
 
     def _moved(self, entry: Entry, transcript: Transcript) -> bool:
         """Follow a session whose file moved; a second, older copy of it is left alone."""
@@ -120,7 +120,9 @@ class Intake:
         if self._queued.get(name, BACKLOG + 1) <= priority:
             return
         self._queued[name] = priority
-        heapq.heappush(self._queue, (priority, -entry.mtime_ns, name))
+        # What grows now takes turns; what is old is read one by one, the newest first.
+        order = next(self._turns) if priority == LIVE else -entry.mtime_ns
+        heapq.heappush(self._queue, (priority, order, name))
         self._wake.set()
 
     @property
@@ -202,7 +204,7 @@ class Intake:
             return False
         tail.jump(end)
         self.counters.silenced += 1
-        self.state.commit(entry.cursor, None)
+        self._commit_cursor(entry, None)
         return entry.size > end
 
     def _fold(self, name: str, entry: Entry, session: SessionState, taken: Slice) -> bool:
@@ -269,10 +271,14 @@ class Intake:
             FOLD_VERSION,
             dump(session),
         )
-        self.state.commit(entry.cursor, stored)
+        self._commit_cursor(entry, stored)
         self.counters.last_record_at = clock.wall()
         if project:
             self.changed(project.id, stored.last_seconds)
+
+    def _commit_cursor(self, entry: Entry, stored: StoredSession | None) -> None:
+        entry.cursor.mtime_ns = entry.mtime_ns
+        self.state.commit(entry.cursor, stored)
 
     def _start_over(self, name: str, entry: Entry) -> bool:
         """Fold a session anew whose file was truncated, replaced or rewritten."""

@@ -58,10 +58,10 @@ class Lookout:
     def describe_roots(self) -> list[dict[str, Any]]:
         return [{"path": root, "exists": os.path.isdir(root)} for root in self.roots]
 
-    def add_root(self, root: str) -> None:
-        if root not in self.roots:
-            self.roots.append(root)
-            self.want_rescan()
+    def set_roots(self, roots: list[str]) -> None:
+        self.roots = roots
+        self._directories.clear()
+        self.want_rescan()
 
     def want_rescan(self) -> None:
         self._rescan_wanted = True

@@ -14,6 +14,8 @@ _CACHE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Project:
+    """A root and its opaque id; the id is empty for a directory we know nothing of."""
+
     id: str
     root: Root
 
@@ -27,27 +29,27 @@ class Projects:
     _ids: dict[str, str] = field(default_factory=dict)
     _roots: dict[str, str] = field(default_factory=dict)
 
-    def at(self, directory: str) -> Project:
-        """Return the project that a directory belongs to."""
-        return self._cached(directory, find_root)
+    def at(self, directory: str, *, create: bool = True) -> Project:
+        """Return the project that a directory belongs to; asking alone makes none."""
+        return self._cached(directory, find_root, create=create)
 
     def of(self, session: SessionState) -> Project:
         """Return the project of a session: that of its first cwd, or where it moved to."""
         if not session.root:
             session.root = self.at(session.cwd).root.path
-        return self._cached(session.root, look_at)
+        return self._cached(session.root, look_at, create=True)
 
     def by_id(self, project_id: str) -> Project | None:
         root = self._roots.get(project_id) or self.core.project_root(project_id)
         if root is None:
             return None
         self._roots[project_id] = root
-        return self._cached(root, look_at)
+        return self._cached(root, look_at, create=True)
 
     def forget_cached(self) -> None:
         self._found.clear()
 
-    def _cached(self, path: str, find: Callable[[str], Root]) -> Project:
+    def _cached(self, path: str, find: Callable[[str], Root], *, create: bool) -> Project:
         known = self._found.get(path)
         now = clock.monotonic()
         if known is not None and now - known[0] < _CACHE_SECONDS:
@@ -55,11 +57,15 @@ class Projects:
         if len(self._found) > _CACHED_MAX:
             self._found.clear()
         root = find(path)
-        project = Project(self._id(root.path), root)
-        self._found[path] = (now, project)
+        project = Project(self._id(root.path, create=create), root)
+        if project.id:
+            self._found[path] = (now, project)
         return project
 
-    def _id(self, root: str) -> str:
+    def _id(self, root: str, *, create: bool) -> str:
         if root not in self._ids:
-            self._ids[root] = self.core.project_id(root, clock.iso())
+            found = self.core.project_id(root, clock.iso() if create else None)
+            if found is None:
+                return ""
+            self._ids[root] = found
         return self._ids[root]

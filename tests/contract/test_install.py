@@ -8,6 +8,7 @@ import venv
 from pathlib import Path
 
 import pytest
+
 from conftest import REPOSITORY
 
 
@@ -38,7 +39,18 @@ def answers(program: Path, **environment) -> None:
 
 
 def pip(python, *words, **environment) -> None:
-    done = run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check", *words, **environment)
+    done = run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--disable-pip-version-check",
+        *words,
+        **environment,
+    )
     assert 0 == done.returncode, done.stderr
 
 
@@ -66,7 +78,11 @@ def test_environment_with_spaces_and_a_link(tmp_path, wheel):
 def test_user_install(tmp_path, wheel):
     """`pip install --user` puts the program beside no interpreter; it is found all the same."""
     base = Path(sys._base_executable)
-    environment = {"HOME": str(tmp_path), "PYTHONUSERBASE": str(tmp_path / ".local"), "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    environment = {
+        "HOME": str(tmp_path),
+        "PYTHONUSERBASE": str(tmp_path / ".local"),
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",
+    }
     if run(base, "-m", "pip", "--version").returncode:
         pytest.skip("the base interpreter has no pip")
     pip(base, "--user", "--ignore-installed", wheel, **environment)

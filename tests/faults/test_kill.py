@@ -57,4 +57,5 @@ def test_kill_fifty_times(house):
         assert "Request 0 of many to come" == lane["goal"]
         left = [path.name for path in (project / ".flow-guardian").iterdir()]
         assert {".gitignore", ".handoff.lock", "handoff.yaml"} == set(left)
-    assert not [path for path in house.state.rglob("*") if path.name.endswith("handoffd-tmp")]
+    # The daemon lives, so a brief may just be being written.
+    wait_for(lambda: not list(house.state.rglob("*handoffd-tmp")))

@@ -358,3 +358,18 @@ def test_lost_state_is_rebuilt_equal(live):
     assert before == live.document(project)
     assert "state_rebuilt" in json.dumps(live.request("status")["result"]["warnings"])
     assert list(live.state.glob("state.db.damaged-*"))
+
+
+def test_rewritten_in_equal_size_while_the_daemon_was_down(live):
+    """A transcript rewritten in the dark, byte for byte as long, is folded anew at the start."""
+    project = live.project()
+    session = live.session(project)
+    line = session.line("user", message={"content": "Build the red door of it"})
+    session.raw(line)
+    wait_for(lambda: records(live, project, session) == 1)
+    live.stop()
+    session.path.write_bytes(line.replace(b"the red door", b"the big gate"))
+    live.start()
+
+    wait_for(lambda: live.document(project)["goal"] == "Build the big gate of it")
+    assert 1 == records(live, project, session)

@@ -8,7 +8,16 @@ from handoffd.session.fold import fold, is_repeated
 from handoffd.session.redact import redact
 from handoffd.session.state import FILES_MAX, SessionState, dump, load
 from handoffd.session.text import clean, first_sentence, keep, shorten
-from handoffd.transcript.events import Asked, Edited, Moved, Origin, Prompt, Said, Seen, Stopped
+from handoffd.transcript.events import (
+    Asked,
+    Edited,
+    Moved,
+    Origin,
+    Prompt,
+    Said,
+    Seen,
+    Stopped,
+)
 from handoffd.transcript.records import Record
 
 

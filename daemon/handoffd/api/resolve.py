@@ -4,15 +4,23 @@ import json
 import os
 from typing import Any
 
+from handoff.paths import CHECKPOINT
 from handoffd.api.method import InProject
 from handoffd.parts import Parts
 from handoffd.projects import Project
 
 
-def named_project(parts: Parts, params: InProject) -> Project:
-    if params.project is None:
-        return parts.projects.at(params.cwd)
-    return parts.projects.at(os.path.join(params.cwd, os.path.expanduser(params.project)))
+def named_project(parts: Parts, params: InProject, *, create: bool = False) -> Project:
+    """Return the project a caller names; asking about a directory leaves no trace of it."""
+    directory = os.path.join(params.cwd, os.path.expanduser(params.project or ""))
+    return _project(parts, directory, create=create)
+
+
+def _project(parts: Parts, directory: str, *, create: bool) -> Project:
+    project = parts.projects.at(directory, create=create)
+    if not project.id and os.path.lexists(f"{project.root.path}/{CHECKPOINT}"):
+        return parts.projects.at(directory)
+    return project
 
 
 def hook_fields(text: str) -> dict[str, str]:
@@ -37,7 +45,7 @@ def hook_project(
         if known is not None:
             return known
     directory = environment.get("CLAUDE_PROJECT_DIR") or hook.get("cwd") or cwd
-    return parts.projects.at(directory if directory.startswith("/") else cwd)
+    return _project(parts, directory if directory.startswith("/") else cwd, create=False)
 
 
 def learn_root(parts: Parts, transcript_path: str) -> None:
@@ -52,4 +60,4 @@ def learn_root(parts: Parts, transcript_path: str) -> None:
         and root not in parts.lookout.roots
     ):
         parts.core.learn_transcript_root(root)
-        parts.lookout.add_root(root)
+        parts.lookout.set_roots([*parts.lookout.roots, root])

@@ -9,6 +9,8 @@ import signal
 import subprocess
 
 TIMEOUT_SECONDS = 2.0
+# Another repository's variables, and what a service manager said to us alone.
+_NOT_FOR_GIT = ("GIT_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 FILES_MAX = 200
 _SAFE = (
     "-c", "core.fsmonitor=false",
@@ -64,7 +66,7 @@ def _neutral_filters(root: str) -> list[str]:
 
 def _run(root: str, *arguments: str) -> bytes:
     environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
+        **{key: value for key, value in os.environ.items() if not key.startswith(_NOT_FOR_GIT)},
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C.UTF-8",

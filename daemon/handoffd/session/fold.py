@@ -16,6 +16,7 @@ from handoffd.transcript.events import (
     Moved,
     Origin,
     Prompt,
+    Resulted,
     Said,
     Seen,
     Stopped,
@@ -54,7 +55,10 @@ def fold(state: SessionState, event: Event, transcript: str) -> None:
         case Prompt():
             _prompt(state, event, transcript)
         case Said():
+            _go_on(state, event.origin, transcript)
             _say(state, event.origin, first_sentence(event.text), transcript)
+        case Resulted():
+            _go_on(state, event.origin, transcript)
         case Asked():
             state.status = Value("blocked", _receipt(event.origin, transcript, "observed"))
         case Stopped():
@@ -104,6 +108,11 @@ def _prompt(state: SessionState, event: Prompt, transcript: str) -> None:
         state.goal = state.last_prompt
     state.now = Value(keep(first_sentence(event.text) or text, NOW_MAX)[0], receipt)
     state.status = Value("in_progress", _receipt(event.origin, transcript, "observed"))
+
+
+def _go_on(state: SessionState, origin: Origin, transcript: str) -> None:
+    if state.status is not None and state.status.text == "blocked":
+        state.status = Value("in_progress", _receipt(origin, transcript, "observed"))
 
 
 def _is_substantial(text: str) -> bool:

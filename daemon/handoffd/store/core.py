@@ -113,13 +113,15 @@ class CoreStore:
     def close(self) -> None:
         self._db.close()
 
-    def project_id(self, root: str, now: str) -> str:
-        """Return the opaque id of a project, making one for a new root."""
+    def project_id(self, root: str, created_at: str | None) -> str | None:
+        """Return the opaque id of a project; with a time given, a new root gets one."""
         row = self._db.execute("SELECT id FROM projects WHERE root = ?", (root,)).fetchone()
         if row:
             return str(row[0])
+        if created_at is None:
+            return None
         new = secrets.token_hex(8)
-        self._db.execute("INSERT INTO projects VALUES (?, ?, ?)", (new, root, now))
+        self._db.execute("INSERT INTO projects VALUES (?, ?, ?)", (new, root, created_at))
         return new
 
     def project_root(self, project_id: str) -> str | None:

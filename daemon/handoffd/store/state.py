@@ -18,7 +18,8 @@ _CURSORS = run_script(
         tail BLOB NOT NULL,
         tail_bytes INTEGER NOT NULL,
         oversized INTEGER NOT NULL,
-        damaged INTEGER NOT NULL
+        damaged INTEGER NOT NULL,
+        mtime_ns INTEGER NOT NULL
     )""",
     """CREATE TABLE sessions (
         session_id TEXT PRIMARY KEY,
@@ -51,6 +52,7 @@ class Cursor:
     tail_bytes: int = 0
     oversized: int = 0
     damaged: int = 0
+    mtime_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class StateStore:
 
     def _put_cursor(self, cursor: Cursor) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 cursor.transcript,
                 cursor.session_id,
@@ -106,6 +108,7 @@ class StateStore:
                 cursor.tail_bytes,
                 cursor.oversized,
                 cursor.damaged,
+                cursor.mtime_ns,
             ),
         )
 

@@ -93,6 +93,13 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Resulted:
+    """A tool gave its result, or a person an answer: the session goes on."""
+
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The work was stopped by the person or by an error of the service."""
 
@@ -108,7 +115,7 @@ class Moved:
     cwd: str
 
 
-Event = Seen | Prompt | Said | Edited | Asked | Stopped | Moved
+Event = Seen | Prompt | Said | Edited | Asked | Resulted | Stopped | Moved
 
 
 def events(record: Record) -> Iterator[Event]:
@@ -137,6 +144,8 @@ def _user(record: Record, origin: Origin) -> Iterator[Event]:
     if text.lstrip().startswith("[Request interrupted by user"):
         yield Stopped(origin, "")
         return
+    if _has_result(content):
+        yield Resulted(origin)
     typed = typed_text(record, text, content)
     if typed:
         yield Prompt(origin, typed)
@@ -148,10 +157,14 @@ def typed_text(record: Record, text: str, content: Any) -> str:
         return ""
     if record.data.get("teamName") or record.mapping("origin").get("kind", "human") != "human":
         return ""
-    if isinstance(content, list) and any(_kind(block) == "tool_result" for block in content):
+    if _has_result(content):
         return ""
     text = without_marked(_IDE_CONTEXT.sub("", text)).strip()
     return "" if _NOT_TYPED.match(text) else text
+
+
+def _has_result(content: Any) -> bool:
+    return isinstance(content, list) and any(_kind(block) == "tool_result" for block in content)
 
 
 def without_marked(text: str) -> str:

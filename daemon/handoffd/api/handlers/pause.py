@@ -10,7 +10,7 @@ from handoffd.store.core import EVERYTHING
 
 
 async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
-    project = named_project(parts, params) if params.project else None
+    project = named_project(parts, params, create=True) if params.project else None
     scope = project.id if project else EVERYTHING
     await parts.lookout.rescan()
     already = scope in parts.gate.paused_scopes()

@@ -22,7 +22,7 @@ class SaveParams(InProject):
 
 
 async def handle(parts: Parts, params: SaveParams, _send: Send) -> Reply:
-    project = named_project(parts, params)
+    project = named_project(parts, params, create=True)
     given = params.model_dump(include={"message", "goal", "now", "hypothesis", "outcome", "status"})
     done, masked = await parts.scribe.save(project, given, params.tags)
     path = f"{project.root.path}/{CHECKPOINT}"
