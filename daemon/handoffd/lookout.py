@@ -170,7 +170,7 @@ class Lookout:
         self.rescan_seconds = min(max(cost / RESCAN_SHARE, least), most)
 
     def _scan_directory(self, directory: str, *, first: bool) -> int:
-        newest = count = 0
+        newest, count = _made_at(directory), 0
         for found in transcripts.in_directory(directory, clock.wall()):
             self.intake.found(found, first=first)
             newest = max(newest, found.mtime_ns)
@@ -187,8 +187,7 @@ class Lookout:
                 self.board.refresh(project)
 
     def _choose_watches(self) -> None:
-        recent = sorted(self._directories, key=self._directories.__getitem__, reverse=True)
-        wanted = {*self.roots, *recent[:WATCHED_PROJECTS_MAX]}
+        wanted = {*self.roots, *self._active_directories()}
         self._watches_stale = False
         self._watched_projects = self._project_watches()
         for directory in self.observer.want(wanted | set(self._watched_projects)):
@@ -197,6 +196,13 @@ class Lookout:
                 self._look_at_project(self._watched_projects[directory], directory)
             elif directory not in self.roots:
                 self._scan_directory(directory, first=not self.first_scan_done)
+
+    def _active_directories(self) -> list[str]:
+        """Return the directories in which a transcript grew of late; each costs a thread."""
+        since = (clock.wall() - ACTIVE_SECONDS) * 1e9
+        active = [path for path, newest in self._directories.items() if newest > since]
+        active.sort(key=self._directories.__getitem__, reverse=True)
+        return active[:WATCHED_PROJECTS_MAX]
 
     def _project_watches(self) -> dict[str, str]:
         """Return the directories worth watching in the active projects, and whose they are."""
@@ -211,3 +217,11 @@ class Lookout:
                 if path and os.path.isdir(path):
                     found[os.path.realpath(path)] = card.project.id
         return found
+
+
+def _made_at(directory: str) -> int:
+    """Return a directory's own time: one that was just made will get its first transcript."""
+    try:
+        return os.stat(directory).st_mtime_ns
+    except OSError:
+        return 0

@@ -14,6 +14,7 @@ from handoffd.transcript.events import (
     Moved,
     Origin,
     Prompt,
+    Resulted,
     Said,
     Seen,
     Stopped,
@@ -90,9 +91,11 @@ def test_status_follows_waiting_and_errors():
     failed = folded(Stopped(origin(1), "Limit reached"))
     again = folded(Asked(origin(1)), Prompt(origin(2), "yes"))
 
-    assert ["blocked", "blocked", "in_progress"] == [
-        s.status.text for s in (waiting, failed, again)
-    ]
+    answered = folded(Asked(origin(1)), Resulted(origin(2)))
+    spoke = folded(Stopped(origin(1), "Limit reached"), Said(origin(2), "Going on."))
+
+    assert ["blocked", "blocked"] == [s.status.text for s in (waiting, failed)]
+    assert {"in_progress"} == {s.status.text for s in (again, answered, spoke)}
     assert "Stopped by an error: Limit reached" == failed.now.text
 
 

@@ -91,7 +91,8 @@ def _envelope(state: SessionState, event: Seen, transcript: str) -> None:
     state.entrypoint = state.entrypoint or event.entrypoint
     if event.conversation and not state.first_time:
         state.first_time = event.origin.time
-    if event.branch and event.branch != "HEAD":
+    known = state.branch.text if state.branch else ""
+    if event.branch and event.branch not in ("HEAD", known):
         text, _ = keep(event.branch, PATH_MAX)
         state.branch = Value(text, _receipt(event.origin, transcript, "observed"))
 

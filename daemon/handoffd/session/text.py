@@ -47,12 +47,15 @@ def shorten(line: str, limit: int) -> str:
 
 def first_paragraph(text: str) -> str:
     """Return the first paragraph that says something."""
-    return next((part for part in text.strip().split("\n\n") if part.strip()), "")
+    return text[:_SCANNED_MAX].strip().split("\n\n", 1)[0]
 
 
 def first_sentence(text: str) -> str:
     """Return the first sentence, without the marks of a heading or a list."""
-    for part in _SENTENCE_END.split(first_paragraph(text)):
+    rest = first_paragraph(text)
+    while rest:
+        end = _SENTENCE_END.search(rest)
+        part, rest = (rest[: end.start()], rest[end.end() :]) if end else (rest, "")
         sentence = _HEADING.sub("", part).strip().removesuffix("**").strip()
         if sentence and not sentence.startswith(("```", "|", "<")):
             return sentence
