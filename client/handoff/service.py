@@ -13,6 +13,7 @@ from handoff.client import Client
 from handoff.errors import HandoffError, NotRunningError
 
 UNIT = "handoffd.service"
+SOCKET_UNIT = "handoffd.socket"
 LABEL = "dev.handoffd"
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
@@ -32,6 +33,10 @@ def log_file() -> str:
 
 def has_systemd_unit() -> bool:
     return _succeeds("systemctl", "--user", "cat", UNIT)
+
+
+def _is_active(unit: str) -> bool:
+    return _succeeds("systemctl", "--user", "is-active", "--quiet", unit)
 
 
 def has_launchd_agent() -> bool:
@@ -63,6 +68,8 @@ def start() -> int:
         if pid is not None:
             return pid
         if has_systemd_unit():
+            # Starts that a person asks for must not run into the limit meant for crash loops.
+            _succeeds("systemctl", "--user", "reset-failed", UNIT)
             _manage("systemctl", "--user", "start", UNIT)
         elif has_launchd_agent():
             _manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
@@ -114,10 +121,12 @@ def _wait_until_up(process: "subprocess.Popen[str] | None" = None) -> int:
 
 def stop() -> int | None:
     """End the daemon and wait until it is gone; return the process it was."""
+    if _is_active(SOCKET_UNIT) and not _is_active(UNIT):
+        return None  # asking its socket would start it
     pid = running()
     if pid is None:
         return None
-    if _succeeds("systemctl", "--user", "is-active", "--quiet", UNIT):
+    if _is_active(UNIT):
         _manage("systemctl", "--user", "stop", UNIT)
     else:
         Client().call("down")

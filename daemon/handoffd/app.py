@@ -59,6 +59,8 @@ async def _main(
         service.notify("STOPPING=1")
         await _shut(parts, server, tasks)
         log.get().info("stopped")
+    if parts.failed:
+        raise HandoffError("A part of handoffd failed.", "See: handoff logs")
 
 
 def build(directory: str, config_path: str, settings: config.Config, log_file: str | None) -> Parts:

@@ -2,7 +2,8 @@
 # systemd_user.sh UID HOME [DIRECTORY...]
 #
 # A real `systemd --user` for a user id that needs no account, in namespaces of its own; run as root.
-# Nothing of the machine changes: its /run, its control groups and its processes stay out of reach.
+# The machine's /run and its processes stay out of reach; of its own it gets one control group, which
+# is removed at the end.
 # Prints "ready PID" (enter with: nsenter --target PID --mount --pid), or one line that begins with
 # "unable", and ends with everything it started when its standard input ends.
 #
@@ -64,6 +65,7 @@ inside() {
         kill -0 $! 2>/dev/null || give_up "systemd --user ended: $(tail -n 1 "$home/manager.log")"
         sleep 0.05
     done
+    [ -S "/run/user/$user/systemd/private" ] || give_up "systemd --user did not start within 10 s"
     echo "ready $host_pid"
     # Ends with the test, even with one that was killed; the kernel then ends the namespace.
     cat >/dev/null

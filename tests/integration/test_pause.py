@@ -98,7 +98,7 @@ def test_copies_of_silenced_records_stay_unknown(live):
     session.prompt("A session that will be forked")
     wait_for(lambda: live.call("status")["sessions"] == 1)
     live.handoff("pause")
-    session.prompt(f"Silent {PHRASE} words here")
+    session.edit(f"{project}/{PHRASE}.py")
     live.handoff("unpause")
     fork = live.session(project)
     fork.raw(session.path.read_bytes())

@@ -338,3 +338,20 @@ def test_log_has_no_transcript_text(live):
 
     assert "confidential" not in live.log.read_text()
     assert all(json.loads(line)["event"] for line in live.log.read_text().splitlines())
+
+
+def test_failed_part_ends_with_an_error(house):
+    """When a loop of the daemon fails, it ends with code 1, so that its manager starts it anew."""
+    program = (
+        "from handoffd.intake import Intake\n"
+        "async def broken(self): raise ValueError('x')\n"
+        "Intake.run = broken\nimport sys; sys.argv = ['handoffd', 'run']\n"
+        "from handoffd.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], env=house.environment, capture_output=True,
+        text=True, timeout=20, check=False,
+    )  # fmt: skip
+
+    assert 1 == done.returncode
+    assert "loop_failed" in done.stderr

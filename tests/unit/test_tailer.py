@@ -87,6 +87,18 @@ def test_replacement_is_recognised(tmp_path, new):
         tail.read()
 
 
+def test_replacement_behind_the_first_kilobyte_is_recognised(tmp_path):
+    """A file whose beginning stayed and whose last lines were rewritten is another file."""
+    path = tmp_path / "t"
+    path.write_bytes(b"a" * 2000 + b"\nbbbb\n")
+    tail = make(path)
+    drain(tail)
+    path.write_bytes(b"a" * 2000 + b"\ncccc\ndddd\n")
+
+    with pytest.raises(Replaced):
+        tail.read()
+
+
 def test_growth_in_a_new_inode_is_no_replacement(tmp_path):
     """A file copied and grown, with the same beginning, goes on where it was."""
     path = tmp_path / "t"

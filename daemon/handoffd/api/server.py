@@ -40,8 +40,10 @@ class Server:
 
     async def start(self, handed: socket.socket | None) -> None:
         listener = handed or self._bind()
+        # From 3.13 on asyncio would delete the path at the end, also one that systemd made.
+        keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._server = await asyncio.start_unix_server(
-            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=BACKLOG
+            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=BACKLOG, **keep
         )
         if handed is not None:
             self.parts.socket_path = str(handed.getsockname())

@@ -149,9 +149,9 @@ class Observer:
             watch = self._observer.schedule(
                 _Handler(self.changed), os.path.realpath(path), event_filter=_EVENTS
             )
-        except OSError as problem:
+        except (OSError, RuntimeError) as problem:  # no more watches, or no more threads
             self.problem = (
-                f"Watching {path} failed ({problem.strerror}): its changes are found by rescans. "
+                f"Watching {path} failed ({problem}): its changes are found by rescans. "
                 "Raise fs.inotify.max_user_watches to watch it."
             )
             return False
