@@ -388,6 +388,7 @@ def test_doctor(live):
     """`doctor` is content with a healthy daemon, and changes nothing."""
     begin(live)
     wait_for(live.settled)
+    wait_for(lambda: list((live.state / "briefs").glob("[!.]*")))
     before = sorted((path, path.stat().st_mtime_ns) for path in live.home.rglob("*"))
     done = live.handoff("doctor")
     after = sorted((path, path.stat().st_mtime_ns) for path in live.home.rglob("*"))
@@ -522,13 +523,21 @@ def test_client_of_an_unreachable_socket(house):
 
 
 def test_asking_leaves_no_trace(live):
-    """`show` and `inject` in a directory we know nothing of remember nothing about it."""
+    """In a directory we know nothing of, nothing is said, and nothing remembered."""
+    begin(live)
     place = live.project("unknown")
-    live.handoff("show", cwd=place)
+    shown = live.show(place)
     live.handoff("inject", cwd=place)
+    listed = live.call("sessions", cwd=str(place), project=".")
     live.stop()
 
-    assert [] == [p for p in live.state.rglob("*") if p.is_file() and b"unknown" in p.read_bytes()]
+    assert ("(not stated yet)", [], []) == (
+        shown["document"]["goal"], shown["lanes"], listed["sessions"],
+    )  # fmt: skip
+
+    assert [] == [
+        p for p in live.state.rglob("*") if p.is_file() and b"code/unknown" in p.read_bytes()
+    ]
     assert [".git"] == os.listdir(place)
 
 

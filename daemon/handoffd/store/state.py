@@ -126,10 +126,10 @@ class StateStore:
 
     def sessions(self, project_id: str | None, limit: int) -> list[StoredSession]:
         """Return sessions, of one project or of all, most recently active first."""
-        where = "WHERE project_id = ?" if project_id else ""
+        where = "" if project_id is None else "WHERE project_id = ?"
         rows = self._db.execute(
             f"SELECT * FROM sessions {where} ORDER BY last_seconds DESC LIMIT ?",  # noqa: S608
-            (project_id, limit) if project_id else (limit,),
+            (limit,) if project_id is None else (project_id, limit),
         )
         return [StoredSession(*row) for row in rows]
 

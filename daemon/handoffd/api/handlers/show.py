@@ -6,7 +6,7 @@ from handoff.paths import home
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style, age, fit, shorten_path, wrap
-from handoffd.handoffs.checkpoint import FIELDS, LISTS
+from handoffd.handoffs.checkpoint import FIELDS, LISTS, NOT_STATED
 from handoffd.handoffs.lanes import Lane
 from handoffd.parts import Parts
 from handoffd.projects import Project
@@ -60,6 +60,8 @@ def describe(lane: Lane, main: Lane | None) -> dict[str, Any]:
 def render(data: dict[str, Any], style: Style) -> str:
     document = data["document"]
     lines = [style.bold(fit(shorten_path(data["project"], home()), style.columns)), ""]
+    if document.get("goal") == document.get("now") == NOT_STATED and not data.get("refused"):
+        return "\n".join([*lines, "Nothing is known of this project yet.", ""])
     for name in (*FIELDS, *LISTS, "previous_goal"):
         value = document.get(name)
         if isinstance(value, list):
