@@ -1,7 +1,7 @@
 """Transcripts that look like Claude Code's: invented text, the real shapes and sizes.
 
-About half of the bytes are tool results, which the editor writes twice; the median line has
-1 to 2 KB and a line in a hundred more than 30 KB.
+Most of the bytes are tool results, which the editor writes twice; the median line has 1 KB and
+a line in a hundred more than 30 KB.
 """
 
 import json

@@ -8,21 +8,22 @@ from typing import Any
 from handoff import __version__, fast, wire
 from handoff.errors import EXIT_FAILED, EXIT_USAGE, HandoffError
 
-COMMANDS = (
-    "status",
-    "show",
-    "save",
-    "inject",
-    "sessions",
-    "watch",
-    "pause",
-    "unpause",
-    "logs",
-    "up",
-    "down",
-    "restart",
-    "doctor",
-)
+# The overview is shown without loading any of them.
+COMMANDS = {
+    "status": "what the daemon is doing: progress, lag, what was skipped or redacted",
+    "show": "the state of a project: goal, now, files, branch, live sessions",
+    "save": "write what you are doing into handoff.yaml; it stands until you say something else",
+    "inject": "print the state for a new session (for hooks: quick, silent on failure, exit 0)",
+    "sessions": "the sessions of a project, or of all, most recent first",
+    "watch": "follow the changes of a project, or of all, as they happen",
+    "pause": "learn nothing from now on: of one project, or of everything",
+    "unpause": "learn again; what was written during the pause stays unknown",
+    "logs": "the daemon's log",
+    "up": "start the daemon: by its service unit if one is installed, else in the background",
+    "down": "end the daemon in good order",
+    "restart": "end the daemon, if it runs, and start it",
+    "doctor": "check that everything is as it should be; changes nothing",
+}
 EXIT_CODES = (
     "exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running, 4 a choice is needed, "
     "5 not fresh, 6 versions differ, 7 already running"
@@ -32,7 +33,7 @@ EXIT_CODES = (
 def main(name: str, argv: list[str]) -> int:
     """Run one command and return its exit code; a person never sees a traceback."""
     try:
-        arguments = _parser(name).parse_args(argv)
+        arguments = _parser(name, argv[0] if argv else "").parse_args(argv)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
     try:
@@ -49,7 +50,7 @@ def main(name: str, argv: list[str]) -> int:
         return EXIT_FAILED
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
+def _parser(name: str, wanted: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=name,
         description="The client of handoffd, which keeps the handoff of every project current.",
@@ -59,16 +60,18 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"handoff {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in fast.FLOW_COMMANDS if name == "flow" else COMMANDS:
-        module = importlib.import_module(f"handoff.commands.{command}")
+        text = COMMANDS[command]
         sub = subparsers.add_parser(
             command,
-            help=module.HELP,
-            description=module.HELP[0].upper() + module.HELP[1:] + ".",
-            epilog=f"Example: {module.EXAMPLE.replace('handoff', name, 1)}",
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.arguments(sub)
-        sub.set_defaults(run=module.run)
+        if command == wanted:
+            module = importlib.import_module(f"handoff.commands.{command}")
+            sub.epilog = f"Example: {module.EXAMPLE.replace('handoff', name, 1)}"
+            module.arguments(sub)
+            sub.set_defaults(run=module.run)
     return parser
 
 

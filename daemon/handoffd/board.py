@@ -6,6 +6,7 @@ What is answered over the socket comes from here, and is always the newest.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from handoff import paths as client_paths
@@ -23,6 +24,9 @@ from handoffd.store.core import CoreStore, Setting
 from handoffd.store.state import StateStore
 
 LANES_MAX = 8
+
+# The same few folds are asked for again and again; nobody changes what comes out.
+_load = lru_cache(maxsize=64)(load)
 
 
 @dataclass(slots=True)
@@ -72,7 +76,7 @@ class Board:
     def lanes(self, project_id: str) -> list[Lane]:
         now = clock.wall()
         stored = self.state.sessions(project_id, LANES_MAX)
-        return [Lane(load(item.fold), max(now - item.last_seconds, 0.0)) for item in stored]
+        return [Lane(_load(item.fold), max(now - item.last_seconds, 0.0)) for item in stored]
 
     def view(self, project: Project) -> View:
         """Compose the newest document of a project."""

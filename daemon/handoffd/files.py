@@ -36,14 +36,11 @@ def directory(root: str, relative: str = "", *, create: bool = False) -> Iterato
 
 
 def _open_component(parent: int, name: str, shown: str, *, create: bool) -> int:
-    if create:
-        try:
-            os.mkdir(name, 0o700, dir_fd=parent)
-            os.fsync(parent)
-        except FileExistsError:
-            pass
     try:
         return os.open(name, _DIRECTORY, dir_fd=parent)
+    except FileNotFoundError:
+        if not create:
+            raise
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
             raise UnsafePathError(
@@ -51,6 +48,12 @@ def _open_component(parent: int, name: str, shown: str, *, create: bool) -> int:
                 f"Replace {name} by a real directory.",
             ) from None
         raise
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+        os.fsync(parent)
+    except FileExistsError:
+        pass  # another writer was quicker
+    return _open_component(parent, name, shown, create=False)
 
 
 class BusyError(HandoffError):

@@ -26,6 +26,8 @@ from handoffd.transcript.records import Record, parse_line
 
 LIVE, RECENT, BACKLOG = 0, 1, 2
 RECENT_SECONDS = 24 * 3600.0
+# How long the socket may wait for the reading.
+TURN_SECONDS = 0.01
 TAILS_MAX = 64
 SESSIONS_MAX = 64
 _QUARANTINE_TRIES = 3
@@ -136,7 +138,10 @@ class Intake:
             if not self._queue:
                 self._wake.clear()
                 await self._wake.wait()
-            self.step()
+            until = clock.monotonic() + TURN_SECONDS
+            with self.state.batch():
+                while self._queue and clock.monotonic() < until:
+                    self.step()
             await asyncio.sleep(0)
 
     def step(self) -> None:
@@ -177,6 +182,8 @@ class Intake:
         silent = self.gate.next_skip(name, entry.cursor.offset)
         taken = tail.read(ceiling=silent.start if silent else None)
         entry.read_to = tail.position
+        if not tail.holds_a_line:
+            del self._tails[name]
         if silent and not taken.lines and not taken.more:
             return self._skip(entry, tail, silent)
         if not taken.lines and not taken.oversized:

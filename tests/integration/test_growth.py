@@ -211,7 +211,8 @@ def test_queue_overflow(live):
     live.process.send_signal(signal.SIGCONT)
 
     wait_for(lambda: live.call("status")["transcripts"] == 20001, 5)
-    wait_for(lambda: live.call("status")["sessions"] == 20001, 60)
+    # Reading them all takes longer on a busy machine than finding them.
+    wait_for(lambda: time.sleep(0.3) or live.call("status")["sessions"] == 20001, 60)
 
     if limit < 20000:
         assert live.call("status")["overflows"] >= 1

@@ -1,6 +1,5 @@
 """The five functions of the specification of handoff.yaml, and its six tests under its names."""
 
-import multiprocessing
 import os
 import stat
 import subprocess
@@ -362,22 +361,19 @@ def test_safe_loader_agrees(root):
     assert load_handoff(root) == yaml.safe_load(get_handoff_path(root).read_text())
 
 
-def _bump(root: Path, name: str) -> None:
-    for number in range(25):
-        update_handoff({f"{name}{number}": number}, root)
-
-
 def test_concurrent_writers_lose_nothing(root):
     """Four processes that update at once: every one of their keys is there in the end."""
-    context = multiprocessing.get_context("spawn")
     save_handoff(GOOD, root)
-    workers = [context.Process(target=_bump, args=(root, name)) for name in "abcd"]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    found = load_handoff(root)
+    code = (
+        "import sys; from pathlib import Path; from handoff import update_handoff\n"
+        "for number in range(25): update_handoff({sys.argv[2] + str(number): number}, Path(sys.argv[1]))"
+    )
+    workers = [
+        subprocess.Popen([sys.executable, "-P", "-c", code, str(root), name]) for name in "abcd"
+    ]
 
+    assert [0, 0, 0, 0] == [worker.wait(60) for worker in workers]
+    found = load_handoff(root)
     assert all(found[f"{name}{number}"] == number for name in "abcd" for number in range(25))
 
 

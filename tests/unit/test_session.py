@@ -220,6 +220,32 @@ def test_look_alikes_are_left_alone(text):
     assert (text, ()) == redact(text)
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "1",
+        "-",
+        "a",
+        "0f",
+        "eyJ-",
+        "eyJa.",
+        "sk-",
+        "://a:",
+        "key_",
+        "password ",
+        "\x1b]",
+        "-----BEGIN ",
+    ],
+)
+def test_no_text_takes_its_square(unit):
+    """64 KiB of whatever takes milliseconds; a rule that backtracks would take minutes."""
+    text = unit * (65536 // len(unit))
+    redact(text)
+    clean(text)
+    first_sentence(text)
+
+
 def test_redaction_is_stable():
     """What is masked once is not masked again."""
     masked, _ = redact(" ".join(SECRETS.values()))

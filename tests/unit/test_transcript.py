@@ -223,6 +223,17 @@ def test_copies_in_other_records_are_not_prompts():
         assert not [e for e in meaning(type=kind, message=message) if isinstance(e, Prompt)]
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "unit", ["<ide_selection>", "<handoffd-context", '{"', "<command-name>", " "]
+)
+def test_no_prompt_takes_its_square(unit):
+    """A megabyte of unclosed tags is read in no time."""
+    text = unit * (1_000_000 // len(unit))
+    user(text)
+    parse_line(0, text.encode())
+
+
 def test_relocation():
     """Relocation and worktree records move a session."""
     moved = meaning(type="relocated", relocatedCwd="/new")

@@ -9,7 +9,6 @@ from handoff.cli import add_json
 from handoff.client import Client
 from handoff.errors import EXIT_FAILED, EXIT_NOT_FRESH, EXIT_NOT_RUNNING, HandoffError
 
-HELP = "check that everything is as it should be; changes nothing"
 EXAMPLE = "handoff doctor --json"
 # A transcript that grew this long ago and is still unread is not fresh.
 FRESH_SECONDS = 10.0

@@ -3,7 +3,6 @@ import argparse
 from handoff import service
 from handoff.errors import NotRunningError
 
-HELP = "end the daemon in good order"
 EXAMPLE = "handoff down"
 
 

@@ -2,7 +2,6 @@ import argparse
 
 from handoff import fast
 
-HELP = "print the state for a new session (for hooks: quick, silent on failure, exit 0)"
 EXAMPLE = "handoff inject --level L2"
 
 

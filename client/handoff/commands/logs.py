@@ -7,7 +7,6 @@ from collections import deque
 from handoff import service
 from handoff.errors import HandoffError
 
-HELP = "the daemon's log"
 EXAMPLE = "handoff logs -n 50"
 
 

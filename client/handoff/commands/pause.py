@@ -2,7 +2,6 @@ import argparse
 
 from handoff.cli import add_json, add_project, hot
 
-HELP = "learn nothing from now on: of one project, or of everything"
 EXAMPLE = "handoff pause .        (and `handoff unpause .` to go on)"
 
 

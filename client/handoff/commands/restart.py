@@ -2,7 +2,6 @@ import argparse
 
 from handoff import service
 
-HELP = "end the daemon, if it runs, and start it"
 EXAMPLE = "handoff restart"
 
 

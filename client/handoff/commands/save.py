@@ -7,7 +7,6 @@ from handoff.cli import add_json
 from handoff.client import Client
 from handoff.errors import NotRunningError
 
-HELP = "write what you are doing into handoff.yaml; it stands until you say something else"
 EXAMPLE = "handoff save -m 'debugging token expiry' --hypothesis 'off by one in auth.py'"
 STATUSES = ("in_progress", "completed", "blocked")
 

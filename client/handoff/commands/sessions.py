@@ -2,7 +2,6 @@ import argparse
 
 from handoff.cli import add_json, add_project, hot
 
-HELP = "the sessions of a project, or of all, most recent first"
 EXAMPLE = "handoff sessions . --limit 5"
 
 

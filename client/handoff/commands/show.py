@@ -2,7 +2,6 @@ import argparse
 
 from handoff.cli import add_json, add_project, hot
 
-HELP = "the state of a project: goal, now, files, branch, live sessions"
 EXAMPLE = "handoff show ~/code/shop"
 
 

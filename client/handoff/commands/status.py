@@ -2,7 +2,6 @@ import argparse
 
 from handoff.cli import add_json, hot
 
-HELP = "what the daemon is doing: progress, lag, what was skipped or redacted"
 EXAMPLE = "handoff status --json"
 
 

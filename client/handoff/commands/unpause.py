@@ -2,7 +2,6 @@ import argparse
 
 from handoff.cli import add_json, add_project, hot
 
-HELP = "learn again; what was written during the pause stays unknown"
 EXAMPLE = "handoff unpause"
 
 

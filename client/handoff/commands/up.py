@@ -2,7 +2,6 @@ import argparse
 
 from handoff import service
 
-HELP = "start the daemon: by its service unit if one is installed, else in the background"
 EXAMPLE = "handoff up"
 
 

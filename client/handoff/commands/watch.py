@@ -6,7 +6,6 @@ from handoff import fast
 from handoff.cli import add_json, add_project
 from handoff.client import Client
 
-HELP = "follow the changes of a project, or of all, as they happen"
 EXAMPLE = "handoff watch ."
 
 

@@ -53,6 +53,8 @@ def learn_root(parts: Parts, transcript_path: str) -> None:
     directory = os.path.dirname(os.path.dirname(transcript_path))
     if not transcript_path.endswith(".jsonl") or os.path.basename(directory) != "projects":
         return
+    if directory in parts.lookout.roots:
+        return
     root = os.path.realpath(directory)
     if (
         os.path.isdir(root)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from handoffd.handoffs.checkpoint import LISTS, NOT_STATED
-from handoffd.session.text import keep, redact_values, shorten
+from handoffd.session.text import keep, shorten
 from handoffd.transcript.events import MARKER
 
 BRIEF_MAX_BYTES = 2048
@@ -25,7 +25,6 @@ def render(
     document: Mapping[str, Any], project: str, others: Sequence[str] = (), level: str = "L1"
 ) -> str:
     """Return the brief of a checkpoint, or an empty text when it says nothing."""
-    document = redact_values(dict(document))
     if document.get("goal") in (None, NOT_STATED) and document.get("now") in (None, NOT_STATED):
         return ""
     lines = _lines(document, level)

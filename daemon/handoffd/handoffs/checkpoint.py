@@ -128,7 +128,7 @@ def with_tags(data: dict[str, Any], tags: Sequence[str]) -> dict[str, Any]:
 def render(data: Mapping[str, Any], previous: str | None = None) -> str:
     """Write a checkpoint, keeping the comments a person wrote into the previous text."""
     arranged = ordered(data)
-    if previous is not None and _COMMENT.search(previous):
+    if previous is not None and "#" in previous and _COMMENT.search(previous):
         return _render_over(arranged, previous)
     # libyaml writes an emoji as an escape; the slower dumper writes it as it is.
     plain = max(map(ord, str(arranged))) < 0x10000  # noqa: PLR2004

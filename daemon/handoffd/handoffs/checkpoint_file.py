@@ -4,9 +4,11 @@ Every change takes the lock, reads, and writes only if the file is still the one
 neither another writer of ours nor an editor ever loses an update.
 """
 
+import copy
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +118,7 @@ def _read(handle: int) -> Stored:
         return Stored(None)
     text = found[0].decode("utf-8", "replace")
     try:
-        data = checkpoint.parse(text)
+        data = _parsed(text)
     except checkpoint.CheckpointError as problem:
         return Stored(None, text, found[1], str(problem))
     return Stored(data, text, found[1])
@@ -137,6 +139,17 @@ def change(root: str, compute: Compute, wait_seconds: float = WAIT_SECONDS) -> W
     except (PermissionError, FileNotFoundError) as problem:
         raise _forbidden(root, "write", problem) from None
     raise HandoffError(f"{root}/{DIRECTORY}/{NAME} keeps changing under us.", "Try again.")
+
+
+@lru_cache(maxsize=8)
+def _parse(text: str) -> Data | None:
+    return checkpoint.parse(text)
+
+
+def _parsed(text: str) -> Data | None:
+    """Parse, or remember: what was just written is read again at the next write."""
+    data = _parse(text)
+    return copy.deepcopy(data) if data is not None else None
 
 
 def tidy(root: str) -> None:

@@ -1,7 +1,7 @@
 """The fold of a session's events, and every value with its receipt. Pure."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 # Raise it when the meaning of a stored fold changes: older ones are folded anew.
@@ -61,16 +61,38 @@ class SessionState:
 
 
 def dump(state: SessionState) -> str:
-    return json.dumps(asdict(state), ensure_ascii=False, separators=(",", ":"))
+    """Write a state as JSON; by hand, since it is done for every record that arrives."""
+    data: dict[str, Any] = {name: getattr(state, name) for name in _PLAIN}
+    for name in _VALUES:
+        value = getattr(state, name)
+        data[name] = _parts(value) if value else None
+    data["files"] = [_parts(value) for value in state.files]
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def load(text: str) -> SessionState:
     data: dict[str, Any] = json.loads(text)
-    for name in ("branch", "goal", "now", "status", "last_prompt"):
+    for name in _VALUES:
         data[name] = _value(data[name]) if data[name] else None
     data["files"] = [_value(item) for item in data["files"]]
     return SessionState(**data)
 
 
-def _value(data: dict[str, Any]) -> Value:
-    return Value(data["text"], Receipt(**data["receipt"]))
+_VALUES = ("branch", "goal", "now", "status", "last_prompt")
+_PLAIN = tuple(f.name for f in fields(SessionState) if f.name not in (*_VALUES, "files"))
+
+
+def _parts(value: Value) -> list[Any]:
+    receipt = value.receipt
+    return [
+        value.text,
+        receipt.transcript,
+        receipt.uuid,
+        receipt.offset,
+        receipt.time,
+        receipt.evidence,
+    ]
+
+
+def _value(parts: list[Any]) -> Value:
+    return Value(parts[0], Receipt(*parts[1:]))

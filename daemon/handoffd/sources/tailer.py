@@ -47,6 +47,11 @@ class Tail:
         return max(self._position, self.cursor.offset)
 
     @property
+    def holds_a_line(self) -> bool:
+        """Tell whether there is an unfinished line; without one the cursor says it all."""
+        return bool(self._partial) or self._discarding
+
+    @property
     def pending_bytes(self) -> int:
         return len(self._partial)
 

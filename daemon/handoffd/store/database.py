@@ -55,6 +55,19 @@ def transaction(connection: sqlite3.Connection) -> "Iterator[None]":
     connection.execute("COMMIT")
 
 
+@contextmanager
+def savepoint(connection: sqlite3.Connection) -> "Iterator[None]":
+    """Keep some statements together, inside a transaction or without one."""
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK TO part")
+        connection.execute("RELEASE part")
+        raise
+    connection.execute("RELEASE part")
+
+
 def run_script(*statements: str) -> Migration:
     def apply(connection: sqlite3.Connection) -> None:
         for statement in statements:

@@ -3,9 +3,10 @@
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from handoffd.store.database import open_database, run_script, transaction
+from handoffd.store.database import open_database, run_script, savepoint, transaction
 
 _CURSORS = run_script(
     """CREATE TABLE cursors (
@@ -78,8 +79,14 @@ class StateStore:
         for row in self._db.execute("SELECT * FROM cursors"):
             yield Cursor(*row)
 
-    def commit(self, cursor: Cursor, session: StoredSession | None) -> None:
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Write to disk once for several commits; each of them is still whole or not at all."""
         with transaction(self._db):
+            yield
+
+    def commit(self, cursor: Cursor, session: StoredSession | None) -> None:
+        with savepoint(self._db):
             self._put_cursor(cursor)
             if session is not None:
                 self._db.execute(
@@ -114,7 +121,7 @@ class StateStore:
 
     def forget_session(self, session_id: str) -> None:
         """Drop a fold and its cursors, to fold the session anew."""
-        with transaction(self._db):
+        with savepoint(self._db):
             self._db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
             self._db.execute("DELETE FROM cursors WHERE session_id = ?", (session_id,))
 

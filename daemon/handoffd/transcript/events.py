@@ -31,9 +31,7 @@ _NOT_TYPED = re.compile(
     r"|tick|goal)\b|\[Request interrupted by user|Caveat: The messages below"
     r"|This session is being continued)"
 )
-_IDE_CONTEXT = re.compile(
-    r"<ide_(?:opened_file|selection)>.*?</ide_(?:opened_file|selection)>", re.DOTALL
-)
+_IDE_TAGS = ("ide_opened_file", "ide_selection")
 _EDIT_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _ASKING_TOOLS = frozenset({"AskUserQuestion", "ExitPlanMode"})
 
@@ -159,7 +157,7 @@ def typed_text(record: Record, text: str, content: Any) -> str:
         return ""
     if _has_result(content):
         return ""
-    text = without_marked(_IDE_CONTEXT.sub("", text)).strip()
+    text = without_marked(_without_editor(text)).strip()
     return "" if _NOT_TYPED.match(text) else text
 
 
@@ -170,6 +168,19 @@ def _has_result(content: Any) -> bool:
 def without_marked(text: str) -> str:
     """Take out what we injected ourselves."""
     return _MARKED.sub("", text) if MARKER in text else text
+
+
+def _without_editor(text: str) -> str:
+    """Take out what an editor put beside the words; by search, since a regex may take its time."""
+    for tag in _IDE_TAGS:
+        start = text.find(f"<{tag}>")
+        while start >= 0:
+            end = text.find(f"</{tag}>", start)
+            if end < 0:
+                break
+            text = text[:start] + text[end + len(tag) + 3 :]
+            start = text.find(f"<{tag}>", start)
+    return text
 
 
 def _assistant(record: Record, origin: Origin) -> Iterator[Event]:
