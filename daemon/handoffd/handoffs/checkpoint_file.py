@@ -4,11 +4,9 @@ Every change takes the lock, reads, and writes only if the file is still the one
 neither another writer of ours nor an editor ever loses an update.
 """
 
-import copy
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ NAME = "handoff.yaml"
 LOCK_NAME = ".handoff.lock"
 WAIT_SECONDS = 5.0
 _TRIES = 50
+_last_written: list[Any] = []
 
 Data = dict[str, Any]
 Compute = Callable[[Data | None], Data | None]
@@ -141,15 +140,11 @@ def change(root: str, compute: Compute, wait_seconds: float = WAIT_SECONDS) -> W
     raise HandoffError(f"{root}/{DIRECTORY}/{NAME} keeps changing under us.", "Try again.")
 
 
-@lru_cache(maxsize=8)
-def _parse(text: str) -> Data | None:
-    return checkpoint.parse(text)
-
-
 def _parsed(text: str) -> Data | None:
-    """Parse, or remember: what was just written is read again at the next write."""
-    data = _parse(text)
-    return copy.deepcopy(data) if data is not None else None
+    """Parse, or remember: what we wrote last is what we mostly find at the next write."""
+    if _last_written and _last_written[0] == text:
+        return dict(_last_written[1])
+    return checkpoint.parse(text)
 
 
 def tidy(root: str) -> None:
@@ -175,11 +170,17 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
         raise HandoffError("There is nothing to write.")
     new = redact_values(new)
     checkpoint.validate(new)
-    text = checkpoint.render(new, found.text if found.data is not None else None).encode()
-    if len(text) > checkpoint.SIZE_MAX_BYTES:
-        raise HandoffError(f"{NAME} would have {len(text)} bytes; the limit is 64 KiB.")
-    status = files.write(handle, NAME, text, unless_changed_from=found.status, compare=True)
-    return None if status is None else Written(new, status, found)
+    text = checkpoint.render(new, found.text if found.data is not None else None)
+    size = len(text.encode())
+    if size > checkpoint.SIZE_MAX_BYTES:
+        raise HandoffError(f"{NAME} would have {size} bytes; the limit is 64 KiB.")
+    status = files.write(
+        handle, NAME, text.encode(), unless_changed_from=found.status, compare=True
+    )
+    if status is None:
+        return None
+    _last_written[:] = [text, new]
+    return Written(dict(new), status, found)
 
 
 def _refuse_or_set_aside(handle: int, found: Stored) -> None:
@@ -203,7 +204,9 @@ class HandoffPermissionError(HandoffError, PermissionError):
 
 
 def _root(project_root: Path | None) -> Path:
-    return Path(project_root).resolve() if project_root is not None else find_project_root()
+    if project_root is None:
+        return find_project_root()
+    return Path(os.path.realpath(project_root))
 
 
 def _iso(value: Any) -> Any:

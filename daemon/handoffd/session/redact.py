@@ -36,8 +36,8 @@ _RULES: dict[str, str] = {
 _HINTS = (
     "akia", "asia", "abia", "acca", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-",
     "gldt-", "glrt-", "glcbt-", "glptt-", "glsoat-", "xox", "xapp-", "hooks.slack", "sk_", "rk_",
-    "sk-", "aiza", "npm_", "pypi-", "eyj", "://", "bearer ", "-----begin", "passw", "secret", "key", "token",
-    "credential",
+    "sk-", "aiza", "npm_", "pypi-", "eyj", "://", "bearer ", "-----begin", "passw", "secret", "key",
+    "token", "credential",
 )  # fmt: skip
 _LITERAL = {kind: pattern for kind, pattern in _RULES.items() if kind != "assignment"}
 _table = re.compile(
@@ -51,10 +51,18 @@ _PLACEHOLDER = re.compile(
 )
 
 
+def may_hold_secret(text: str) -> bool:
+    """Tell quickly that there is nothing to look for."""
+    lowered = text.lower()
+    for hint in _HINTS:  # noqa: SIM110  any() with a generator takes three times as long
+        if hint in lowered:
+            return True
+    return False
+
+
 def redact(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text with secrets masked, and the kinds that were found."""
-    lowered = text.lower()
-    if not any(hint in lowered for hint in _HINTS):
+    if not may_hold_secret(text):
         return text, ()
     found: list[str] = []
 

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from handoff.errors import HandoffValidationError
-from handoffd.session.redact import redact
+from handoffd.session.redact import may_hold_secret, redact
 
 GOAL_MAX = 300
 NOW_MAX = 240
@@ -75,10 +75,15 @@ def keep_values(values: dict[str, str]) -> tuple[dict[str, str], int]:
 
 def redact_values(value: Any) -> Any:
     """Mask the secrets in every text of a document, whatever its shape."""
+    return _mask(value, look=may_hold_secret(str(value)))
+
+
+def _mask(value: Any, *, look: bool) -> Any:
     if isinstance(value, str):
-        return redact(_UNSEEN.sub("", value))[0]
+        seen = _UNSEEN.sub("", value)
+        return redact(seen)[0] if look else seen
     if isinstance(value, dict):
-        return {key: redact_values(item) for key, item in value.items()}
+        return {key: _mask(item, look=look) for key, item in value.items()}
     if isinstance(value, list):
-        return [redact_values(item) for item in value]
+        return [_mask(item, look=look) for item in value]
     return value
