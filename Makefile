@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
 	@echo "make stop   end it"
-	@echo "make demo   watch a scripted session become a handoff (20 s, in a temporary HOME)"
+	@echo "make demo   watch a scripted session become a handoff (10 s, in a temporary HOME)"
 	@echo "make test   lint, types and every test, against the built wheel"
 	@echo "make bench  measure, and print ratios"
 
@@ -32,7 +32,7 @@ demo: $(VENV)/installed
 	@$(BIN)/python docs/demo.py
 
 stop:
-	@$(BIN)/handoff down || test $$? -eq 3
+	@test ! -x $(BIN)/handoff || $(BIN)/handoff down || test $$? -eq 3
 
 # The tests run against the built wheel, never against the checkout.
 TEST := .venv-test

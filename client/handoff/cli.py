@@ -12,7 +12,7 @@ from handoff.errors import EXIT_FAILED, EXIT_USAGE, HandoffError
 COMMANDS = {
     "status": "what the daemon is doing: progress, lag, what was skipped or redacted",
     "show": "the state of a project: goal, now, files, branch, live sessions",
-    "save": "write what you are doing into handoff.yaml; it stands until you say something else",
+    "save": "write what you are doing into handoff.yaml",
     "inject": "print the state for a new session (for hooks: quick, silent on failure, exit 0)",
     "sessions": "the sessions of a project, or of all, most recent first",
     "watch": "follow the changes of a project, or of all, as they happen",
@@ -25,8 +25,8 @@ COMMANDS = {
     "doctor": "check that everything is as it should be; changes nothing",
 }
 EXIT_CODES = (
-    "exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running, 4 a choice is needed, "
-    "5 not fresh, 6 versions differ, 7 already running"
+    "exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running,\n"
+    "  4 a choice is needed, 5 not fresh, 6 versions differ, 7 already running"
 )
 
 
@@ -75,7 +75,15 @@ def _parser(name: str, wanted: str) -> argparse.ArgumentParser:
     return parser
 
 
-def show_offline(params: dict[str, Any]) -> tuple[int, str, str]:
+def here() -> str:
+    """Return the current directory, which a person may have lost."""
+    directory = fast.working_directory()
+    if not directory:
+        raise HandoffError("The current directory no longer exists.", "Go to another one: cd")
+    return directory
+
+
+def show_offline(params: dict[str, Any], reason: str, remedy: str) -> tuple[int, str, str]:
     """Show what is on disk, saying that it may be old."""
     import os
 
@@ -85,13 +93,13 @@ def show_offline(params: dict[str, Any]) -> tuple[int, str, str]:
     start = os.path.normpath(
         os.path.join(params["cwd"], os.path.expanduser(params.get("project") or ""))
     )
-    text = local.daemon_code().show_text(
-        start, columns=render["columns"], colour=render["colour"], as_json=render["json"]
-    )
-    note = "handoffd is not running: this is what is on disk. Start it with: handoff up\n"
-    if text is None:
-        return EXIT_FAILED, "", f"There is no handoff of {start} on disk.\n{note}"
-    return 0, text, note
+    try:
+        text = local.daemon_code().show_text(
+            start, columns=render["columns"], colour=render["colour"], as_json=render["json"]
+        )
+    except HandoffError as problem:
+        return EXIT_FAILED, "", f"handoff: {problem}\n{reason} {remedy}"
+    return 0, text, f"{reason} This is what is on disk. {remedy}"
 
 
 def hot(command: str, arguments: argparse.Namespace) -> int:
@@ -99,7 +107,7 @@ def hot(command: str, arguments: argparse.Namespace) -> int:
     given = vars(arguments).items()
     params = {
         "protocol": wire.PROTOCOL,
-        "cwd": fast.working_directory(),
+        "cwd": here(),
         "render": fast.rendering(arguments.json),
         **{
             name: value
@@ -111,6 +119,14 @@ def hot(command: str, arguments: argparse.Namespace) -> int:
     sys.stdout.write(out)
     sys.stderr.write(err)
     return int(code)
+
+
+def positive(text: str) -> int:
+    """Read a number of at least one."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -11,20 +11,28 @@ from collections.abc import Iterator
 from typing import Any
 
 from handoff import __version__, fast, wire
-from handoff.errors import HandoffError, NotRunningError, VersionsDifferError
+from handoff.errors import (
+    HandoffError,
+    NotAnsweringError,
+    NotRunningError,
+    VersionsDifferError,
+)
 
 
 class Client:
     """Talks to the daemon of this user; each call is one connection."""
 
-    def __init__(self, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, timeout_seconds: float = fast.REPLY_SECONDS) -> None:
         self.timeout_seconds = timeout_seconds
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the result of a method, or raise a HandoffError that says what to do."""
+        params.setdefault("cwd", fast.working_directory() or "/")
         params["protocol"] = wire.PROTOCOL
         try:
             reply = fast.call(method, params, self.timeout_seconds)
+        except fast.Hanging as reason:
+            raise NotAnsweringError(str(reason)) from None
         except fast.Unreachable as reason:
             raise NotRunningError(str(reason)) from None
         return _result(reply)

@@ -35,6 +35,13 @@ class NotRunningError(HandoffError):
         super().__init__(title, "Start it with: handoff up")
 
 
+class NotAnsweringError(HandoffError):
+    """A daemon is there, but it hangs."""
+
+    def __init__(self, title: str = "handoffd does not answer.") -> None:
+        super().__init__(title, "End it and start it anew: handoff restart")
+
+
 class VersionsDifferError(HandoffError):
     exit_code = EXIT_VERSIONS_DIFFER
 

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0}
 LEVELS = ("L0", "L1", "L2", "L3")
 HOOK_BUDGET_SECONDS = 0.1
-REPLY_SECONDS = 10.0
+REPLY_SECONDS = 3.0
 HOOK_INPUT_MAX_BYTES = 512 << 10
 FLOW_COMMANDS = ("save", "inject")
 
 
 class Unreachable(Exception):  # noqa: N818  a state of the world, not of the program
-    pass
+    """No daemon is there."""
+
+
+class Hanging(Unreachable):
+    """A daemon is there, but it does not answer."""
 
 
 def main(name: str, argv: list[str]) -> None:
@@ -73,15 +77,18 @@ def parse(command: str, arguments: list[str]) -> Params | None:
     if positional:
         params["project"] = positional[0]
     params["cwd"] = working_directory()
+    if not params["cwd"] and command != "inject":
+        return None
     params["render"] = rendering(as_json)
     return params
 
 
 def working_directory() -> str:
+    """Return where we are, or nothing if that directory was deleted under us."""
     try:
         return posix.getcwd()
     except OSError:
-        return "/"  # the directory was deleted under us
+        return ""
 
 
 def rendering(as_json: bool) -> Params:
@@ -101,11 +108,15 @@ def run(command: str, params: Params) -> Outcome:
     try:
         reply = call(command, params, REPLY_SECONDS)
     except Unreachable as reason:
+        remedy = "End it and start it anew: handoff restart\n"
+        if not isinstance(reason, Hanging):
+            remedy = "Start it with: handoff up\n"
         if command == "show":
             from handoff.cli import show_offline
 
-            return show_offline(params)
-        return EXIT_NOT_RUNNING, "", f"{reason}\nStart it with: handoff up\n"
+            return show_offline(params, str(reason), remedy)
+        code = EXIT_FAILED if isinstance(reason, Hanging) else EXIT_NOT_RUNNING
+        return code, "", f"{reason}\n{remedy}"
     return outcome(reply)
 
 
@@ -148,7 +159,7 @@ def call(method: str, params: Params, seconds: float) -> Params:
                 reply: Params = wire.decode(b"".join(parts))
                 return reply
     except OSError as problem:
-        raise Unreachable(f"handoffd does not answer ({problem}).") from None
+        raise Hanging(f"handoffd does not answer ({problem}).") from None
     finally:
         connection.close()
 
@@ -182,6 +193,7 @@ def _inject(params: Params) -> tuple[str, str]:
     try:
         hook = hook_input()
         params["hook"] = hook
+        params["cwd"] = params["cwd"] or "/"
         params["environment"] = {
             name: paths.variable(name) for name in ("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID")
         }
@@ -195,6 +207,8 @@ def _inject(params: Params) -> tuple[str, str]:
 
 def _inject_from_disk(params: Params, hook: str) -> tuple[str, str]:
     start = paths.variable("CLAUDE_PROJECT_DIR") or hook_directory(hook) or params["cwd"]
+    if not start:
+        return "", ""
     if not params.get("save_state") and params.get("level", "L1") == "L1":
         brief = read_brief(paths.project_root(start))
         if brief is not None:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 from handoff import paths
 from handoff.client import Client
-from handoff.errors import HandoffError, NotRunningError
+from handoff.errors import HandoffError, NotAnsweringError, NotRunningError
 
 UNIT = "handoffd.service"
 SOCKET_UNIT = "handoffd.socket"
@@ -23,8 +24,24 @@ def running() -> int | None:
     """Return the process of the daemon that answers, or None."""
     try:
         return int(Client(2.0).call("status")["data"]["pid"])
-    except NotRunningError:
+    except (NotRunningError, NotAnsweringError):
         return None
+
+
+def lock_holder() -> int | None:
+    """Return the process that holds the daemon's lock, answering or not."""
+    try:
+        handle = os.open(f"{paths.state_dir()}/handoffd.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.read(handle, 32).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else None
+    finally:
+        os.close(handle)
+    return None
 
 
 def log_file() -> str:
@@ -67,6 +84,9 @@ def start() -> int:
         pid = running()
         if pid is not None:
             return pid
+        hanging = lock_holder()
+        if hanging is not None and _wait(running, 2.0) is None:
+            raise NotAnsweringError(f"handoffd (process {hanging}) does not answer.")
         if has_systemd_unit():
             # Starts that a person asks for must not run into the limit meant for crash loops.
             _succeeds("systemctl", "--user", "reset-failed", UNIT)
@@ -88,7 +108,8 @@ def _manage(*words: str) -> None:
 def _spawn() -> "subprocess.Popen[str]":
     """Start a background process that outlives us and holds none of our descriptors."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    with open(f"{paths.state_dir()}/up.errors", "w+b") as errors:
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    with os.fdopen(os.open(f"{paths.state_dir()}/up.errors", flags, 0o600), "w+b") as errors:
         return subprocess.Popen(  # noqa: S603  our own interpreter and module
             [sys.executable, "-P", "-m", "handoffd", "run", "--log-file", log_file()],
             stdin=subprocess.DEVNULL,
@@ -123,16 +144,18 @@ def stop() -> int | None:
     """End the daemon and wait until it is gone; return the process it was."""
     if _is_active(SOCKET_UNIT) and not _is_active(UNIT):
         return None  # asking its socket would start it
-    pid = running()
+    pid = running() or lock_holder()
     if pid is None:
         return None
     if _is_active(UNIT):
         _manage("systemctl", "--user", "stop", UNIT)
-    else:
-        Client().call("down")
-    if _wait(lambda: None if _is_alive(pid) else pid, STOP_SECONDS) is None:
-        raise HandoffError(f"handoffd (process {pid}) does not end.", f"End it with: kill -9 {pid}")
-    return pid
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        # By its lock we know that it is ours; one that hangs is ended all the same.
+        if lock_holder() == pid:
+            os.kill(pid, number)
+        if _wait(lambda: None if lock_holder() == pid else pid, STOP_SECONDS) is not None:
+            return pid
+    raise HandoffError(f"handoffd (process {pid}) does not end.", "See: handoff logs")
 
 
 def _wait(condition: Callable[[], int | None], seconds: float) -> int | None:
@@ -143,13 +166,3 @@ def _wait(condition: Callable[[], int | None], seconds: float) -> int | None:
             return found
         time.sleep(0.05)
     return None
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -49,6 +49,7 @@ class Card:
     brief_hash: int = 0
     tidy: bool = False
     writing: bool = False
+    unreadable: str = ""
 
 
 @dataclass(slots=True)
@@ -86,6 +87,8 @@ class Board:
         view = compose(root, self.lanes(project.id), settings, card.branch, card.uncommitted)
         if view.superseded:
             self.core.drop_values(project.id, view.superseded)
+        known = card.baseline or {}
+        view.extras = {key: known[key] for key in known if key not in view.document}
         return view
 
     def refresh(self, project: Project) -> None:
@@ -113,12 +116,13 @@ class Board:
         except HandoffError as problem:
             card.problem = problem.title
             return
-        card.problem = f"handoff.yaml: {stored.problem}" if stored.problem else ""
+        card.unreadable = stored.problem
         if stored.status is None and not stored.problem:
             self.core.drop_values(card.project.id, [*SETTABLE, "files"])
         if stored.data is not None and stored.status is not None:
             ours = self.core.checkpoint(card.project.id)
             self.learn_edits(card.project, stored.data, ours, stored.status.st_mtime)
+            self.core.set_checkpoint(card.project.id, stored.data, stored.data)
         card.baseline = stored.data or {}
         self.touch(card.project.id, git_too=False)
 
@@ -179,14 +183,16 @@ class Board:
             return "writing is switched off ([checkpoint] write)"
         if not root.writable_unasked:
             return "no project of yours is here (no marker, or not your directory)"
+        if card.unreadable:
+            return f"the file cannot be read ({card.unreadable})"
         if card.tracked and not self.gate.config.checkpoint.write_tracked:
             return "git tracks handoff.yaml ([checkpoint] write_tracked)"
         return ""
 
     def brief(self, project: Project, view: View, level: str = "L1") -> str:
-        document = {**view.document}
+        document = view.whole
         if view.main:
-            document.setdefault("timestamp", view.main.state.last_time)
+            document["timestamp"] = view.main.state.last_time
         if view.main and view.main.idle_seconds > INHERITED_SECONDS:
             level = "L0"
         others = [

@@ -125,8 +125,8 @@ def _read_switch(root: str) -> bool:
         with files.directory(root, ".flow-guardian") as handle:
             found = files.read(handle, "config.yaml", _PROJECT_CONFIG_MAX_BYTES)
         data = yaml.load(found[0], Loader=yaml.CBaseLoader) if found else None  # noqa: S506  texts only
-    except Exception:  # noqa: BLE001  a broken file is not a switch
-        return True
+    except Exception:  # noqa: BLE001  who wrote it may have meant "off"
+        return False
     value = data.get("enabled", "true") if isinstance(data, dict) else "true"
     return str(value).lower() not in ("false", "no", "off", "0")
 

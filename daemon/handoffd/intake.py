@@ -336,7 +336,7 @@ class Intake:
 
     def sizes(self, project_id: str | None) -> dict[str, int]:
         """Return the present sizes of the transcripts of a project, or of all."""
-        wanted = self.state.session_ids(project_id) if project_id else None
+        wanted = None if project_id is None else self.state.session_ids(project_id)
         return {
             name: _size(entry)
             for name, entry in self.entries.items()

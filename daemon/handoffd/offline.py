@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from handoff.errors import HandoffError
+from handoff.paths import config_file
+from handoffd.handoffs import checkpoint_file
 from handoffd.handoffs.checkpoint_file import (
     find_project_root,
     get_handoff_path,
@@ -13,6 +16,7 @@ from handoffd.handoffs.checkpoint_file import (
 )
 
 __all__ = (
+    "config_problem",
     "find_project_root",
     "get_handoff_path",
     "inject_text",
@@ -29,18 +33,20 @@ def inject_text(start: str, level: str) -> str:
     """Return the brief of a checkpoint on disk, or an empty text."""
     from handoffd.handoffs import briefing
 
-    root = find_project_root(start)
-    document = load_handoff(root)
-    return briefing.render(document, str(root), level=level) if document else ""
+    root = str(find_project_root(start))
+    document = checkpoint_file.load(root).data
+    return briefing.render(document, root, level=level) if document else ""
 
 
-def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str | None:
-    """Return what is on disk of a project, or None if nothing is."""
-    root = find_project_root(start)
-    document = load_handoff(root)
-    if document is None:
-        return None
-    data = {"project": str(root), "document": document}
+def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str:
+    """Return what is on disk of a project."""
+    root = str(find_project_root(start))
+    stored = checkpoint_file.load(root)
+    if stored.problem:
+        raise HandoffError(f"{root}: handoff.yaml cannot be read: {stored.problem}.", "Mend it.")
+    if stored.data is None:
+        raise HandoffError(f"There is no handoff of {start} on disk.")
+    data = {"project": root, "document": stored.data}
     if as_json:
         return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     from handoffd.api.handlers import show
@@ -52,27 +58,33 @@ def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str |
 def save(start: str, given: dict[str, str | None], tags: list[str]) -> dict[str, Any]:
     """Do what the daemon's `save` does, from what is on disk."""
     from handoffd import clock
-    from handoffd.handoffs import checkpoint, checkpoint_file
-    from handoffd.session.text import keep_values
+    from handoffd.handoffs import checkpoint
+    from handoffd.session.text import SAVED_MAX, keep_values
+    from handoffd.sources.projects import find_root
 
-    root = str(find_project_root(start))
-    message = given.pop("message")
-    values, masked = keep_values({k: v for k, v in given.items() if v is not None})
-    if message is not None:
-        spoken, more = keep_values({"message": message})
-        values.setdefault("now", spoken["message"])
-        masked += more
+    place = find_root(start)
+    place.require()
+    root = place.path
+    kept = keep_values({name: value for name, value in given.items() if value is not None})
+    values = dict(kept.values)
+    message = values.pop("message", None)
     observed = git_state(root)
 
     def compute(found: dict[str, Any] | None) -> dict[str, Any]:
-        new = {**_blank(), **(found or {}), **observed, **values}
-        if message is not None and new["goal"] in (None, checkpoint.NOT_STATED):
-            new["goal"] = values["now"]
-        new["timestamp"] = clock.iso()
-        return checkpoint.with_tags(new, tags)
+        new = {**_blank(), **(found or {}), **observed}
+        if message is not None:
+            new["now"] = message
+            if new["goal"] in (None, checkpoint.NOT_STATED):
+                new["goal"] = message
+        return checkpoint.with_tags({**new, **values, "timestamp": clock.iso()}, tags)
 
     done = checkpoint_file.change(root, compute)
-    return {"path": str(get_handoff_path(Path(root))), "document": done.data, "redacted": masked}
+    return {
+        "path": str(get_handoff_path(Path(root))),
+        "document": done.data,
+        "redacted": kept.masked,
+        "cut_to": SAVED_MAX if kept.cut else None,
+    }
 
 
 def _blank() -> dict[str, Any]:
@@ -84,7 +96,6 @@ def _blank() -> dict[str, Any]:
 
 def save_state(start: str) -> None:
     """Keep the working state before a compaction: what git sees, and what was known."""
-    from handoffd.handoffs import checkpoint_file
     from handoffd.sources.projects import find_root
 
     root = find_root(start)
@@ -108,3 +119,14 @@ def git_state(root: str) -> dict[str, Any]:
     except git.GitError:
         return {"branch": branch(root)}
     return {"branch": branch(root), "files": uncommitted}
+
+
+def config_problem() -> str:
+    """Return what is wrong with the configuration, or an empty text."""
+    from handoffd import config
+
+    try:
+        config.load(config_file())
+    except HandoffError as problem:
+        return str(problem)
+    return ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handoffd import clock
-from handoffd.board import Board
+from handoffd.board import Board, Card
 from handoffd.config import Config
 from handoffd.gate import Gate
 from handoffd.intake import Intake
@@ -24,6 +24,7 @@ class Warning_:  # noqa: N801  the builtin has the name
     code: str
     text: str
     anchor: str
+    project: str = ""
 
 
 @dataclass(slots=True)
@@ -63,10 +64,17 @@ class Parts:
             text = f"{self.intake.counters.quarantined} transcripts could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
         for card in self.board.cards.values():
-            if card.problem:
-                text = f"{card.project.root.path}: {card.problem}"
-                found.append(Warning_("write_failed", text, "write-failed"))
-            elif card.tracked and not self.config.checkpoint.write_tracked:
-                text = f"{card.project.root.path}: git tracks handoff.yaml, so it is not written."
-                found.append(Warning_("tracked", text, "tracked"))
+            found += self._project_warnings(card)
         return found
+
+    def _project_warnings(self, card: Card) -> list[Warning_]:
+        root = card.project.root.path
+        if card.unreadable:
+            text = f"{root}: handoff.yaml is left alone: {card.unreadable}."
+            return [Warning_("unreadable", text, "unreadable", root)]
+        if card.problem:
+            return [Warning_("write_failed", f"{root}: {card.problem}", "write-failed", root)]
+        if card.tracked and not self.config.checkpoint.write_tracked:
+            text = f"{root}: git tracks handoff.yaml, so it is written only when you save."
+            return [Warning_("tracked", text, "tracked", root)]
+        return []

@@ -30,6 +30,15 @@ RETRY_SECONDS = (1.0, 60.0)
 CURRENT_SECONDS = 24 * 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What the file says now, how many secrets were masked, whether something was cut."""
+
+    document: dict[str, Any]
+    masked: int
+    cut: bool
+
+
 @dataclass(slots=True)
 class Scribe:
     """Keeps each active project's files true."""
@@ -100,6 +109,8 @@ class Scribe:
         if self.board.gate.refusal(project.id, project.root.path):
             card.dirty = False
             return
+        if not project.root.exists:
+            card.problem = ""
         self.board.refresh(project)
         if card.tracked is None:
             await self.ask_git(card)
@@ -129,7 +140,7 @@ class Scribe:
         card.write_not_before = clock.monotonic() + card.retry_seconds
         card.dirty = True
         if not busy:
-            card.problem = str(problem).splitlines()[0]
+            card.problem = str(problem).splitlines()[0].replace(card.project.root.path + "/", "")
             log.get().warning("write_failed", project=card.project.root.path, why=card.problem)
 
     async def _tidy(self, card: Card) -> None:
@@ -180,16 +191,15 @@ class Scribe:
         card = self.board.card(project)
         card.write_not_before = card.git_not_before = 0.0
 
-    async def save(
-        self, project: Project, given: dict[str, str | None], tags: list[str]
-    ) -> tuple[checkpoint_file.Written, int]:
+    async def save(self, project: Project, given: dict[str, str | None], tags: list[str]) -> Saved:
         """Write what a person said, wherever the project is; it stands from now on."""
+        project.root.require()
         card = self.board.card(project)
         self.board.refresh(project)
         await self.ask_git(card)
-        kept, masked = keep_values(self._said(project, given))
-        self.redacted += masked
-        self.board.set_values(project, kept, clock.iso_milliseconds())
+        kept = keep_values(self._said(project, given))
+        self.redacted += kept.masked
+        self.board.set_values(project, kept.values, clock.iso_milliseconds())
         new = self.board.view(project).document
         if new["now"] == NOT_STATED:
             new["now"] = DEFAULT_NOW
@@ -202,7 +212,7 @@ class Scribe:
         self.board.projects.forget_cached()  # an unmarked directory has a marker now
         self._wrote(card, done)
         self.board.touch(project.id, git_too=False)
-        return done, masked
+        return Saved(done.data, kept.masked, kept.cut)
 
     def _said(self, project: Project, given: dict[str, str | None]) -> dict[str, str]:
         """Return the fields a person set; a message is `now`, and the goal if there is none."""

@@ -48,7 +48,7 @@ ALLOWED = {
         "service",
         "store",
     },
-    "offline": {"api", "handoffs", "links", "session", "sources"},
+    "offline": {"api", "config", "handoffs", "links", "session", "sources"},
     "__main__": {"app"},
     "__init__": set(),
     **{name: set() for name in FOUNDATION},

@@ -4,12 +4,15 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import venv
 from pathlib import Path
 
 import pytest
 
 from conftest import REPOSITORY
+
+HOME = tempfile.TemporaryDirectory()
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def wheel() -> Path:
 
 
 def run(*words, **environment) -> subprocess.CompletedProcess:
-    variables = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment}
+    variables = {"PATH": os.environ["PATH"], "HOME": HOME.name, **environment}
     return subprocess.run(
         [str(word) for word in words], env=variables, cwd="/", capture_output=True, text=True,
         check=False, stdin=subprocess.DEVNULL, timeout=100,

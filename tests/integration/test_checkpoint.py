@@ -323,3 +323,58 @@ def test_document_is_valid_for_any_yaml_reader(live):
         "session_id",
     ]
     assert isinstance(data["timestamp"], str)
+
+
+def test_edits_back_and_forth_stand(live):
+    """A value changed and changed back is what the person wrote last; null clears for good."""
+    project, _ = begin(live)
+    path = project / ".flow-guardian/handoff.yaml"
+    live.handoff("save", "--hypothesis", "a theory", "--now", "Doing A", cwd=project)
+
+    def rewrite(old, new):
+        path.write_text(path.read_text().replace(old, new))
+        wait_for(
+            lambda: (
+                (
+                    live.show(project)["document"]
+                    and new.split(": ")[1] in str(live.document(project))
+                )
+                or new.endswith("null")
+            )
+        )
+        time.sleep(2.5)
+
+    rewrite("now: Doing A", "now: Doing B")
+    rewrite("now: Doing B", "now: Doing A")
+    assert "now: Doing A" in live.yaml(project)
+    rewrite("hypothesis: a theory", "hypothesis: null")
+
+    assert "hypothesis: null" in live.yaml(project)
+    assert live.document(project)["hypothesis"] is None
+
+
+def test_file_that_is_no_yaml_is_left_alone(live):
+    """While a person's file cannot be read it is not touched, and that is said."""
+    project, session = begin(live)
+    path = project / ".flow-guardian/handoff.yaml"
+    broken = path.read_text() + "notes: [half a list\n"
+    path.write_text(broken)
+    session.say("Going on meanwhile.")
+    wait_for(lambda: "unreadable" in str(live.request("status")["result"]["warnings"]))
+    time.sleep(2.5)
+    assert broken == path.read_text()
+
+    path.write_text(broken.replace("[half a list", "[a list]"))
+    wait_for(lambda: "Going on meanwhile." in live.yaml(project))
+    assert "notes:" in live.yaml(project)
+
+
+def test_own_keys_are_shown(live):
+    """A person's own keys and lists are in `show`, and at level L3 in the brief."""
+    project, _ = begin(live)
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text(path.read_text() + "next:\n- write the docs\nreviewer: Ann\n")
+
+    wait_for(lambda: "Ann" in live.handoff("show", cwd=project).stdout)
+    assert "- write the docs" in live.handoff("inject", cwd=project).stdout
+    assert "**reviewer:** Ann" in live.handoff("inject", "--level", "L3", cwd=project).stdout

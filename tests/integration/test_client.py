@@ -574,3 +574,89 @@ def test_colour_only_on_a_terminal(live):
     assert "\x1b[1m" in on_terminal()
     assert "\x1b" not in on_terminal(NO_COLOR="1")
     assert "\x1b" not in on_terminal(TERM="dumb")
+
+
+def test_hanging_daemon_is_said_and_ended(live):
+    """A daemon that hangs is called hanging, not absent; `restart` ends it and starts another."""
+    pid = live.process.pid
+    live.process.send_signal(19)
+    said = live.handoff("status")
+    up = live.handoff("up")
+    restarted = live.handoff("restart")
+    live.process.wait(10)
+
+    assert 1 == said.returncode
+    assert "does not answer" in said.stderr
+    assert "handoff restart" in said.stderr
+    assert f"handoffd (process {pid}) does not answer" in up.stderr
+    assert 0 == restarted.returncode, restarted.stderr
+    assert 0 == live.handoff("down").returncode
+
+
+def test_restart_with_a_broken_configuration_changes_nothing(live):
+    """`restart` looks at the configuration before it ends anything; `doctor` says what is broken."""
+    config = live.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("foo = [")
+    done = live.handoff("restart")
+    doctor = live.handoff("doctor")
+
+    assert 1 == done.returncode
+    assert "not valid TOML" in done.stderr
+    assert live.answers()
+    assert live.process.pid == live.call("status")["pid"]
+    assert 1 == doctor.returncode
+    assert "the configuration is broken" in doctor.stdout
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_no_project_no_save(house, running):
+    """`save` refuses $HOME, / and a directory that is gone, with a remedy."""
+    if running:
+        house.start()
+    gone = house.project("gone")
+    at_home = house.handoff("save", "-m", "x", cwd=house.home)
+    at_root = house.handoff("save", "-m", "x", cwd="/")
+    lost = subprocess.run(
+        ["sh", "-c", f'cd "{gone}" && rm -r "{gone}" && "{BIN}/handoff" save -m x'],
+        env=house.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert [1, 1, 1] == [done.returncode for done in (at_home, at_root, lost)]
+    assert "is no project; nothing was written" in at_home.stderr
+    assert "git init" in at_root.stderr
+    assert "The current directory no longer exists" in lost.stderr
+    assert not (house.home / ".flow-guardian").exists()
+    assert not os.path.exists("/.flow-guardian")
+
+
+def test_directories_that_do_not_exist(live):
+    """`show` and `pause` of a directory that is not there are errors, not answers."""
+    for command in ("show", "pause"):
+        done = live.handoff(command, "/no/such/place")
+        assert 1 == done.returncode
+        assert "There is no directory /no/such/place" in done.stderr
+    assert [] == live.call("status")["paused"]
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_long_words_are_cut_and_it_is_said(house, running):
+    """What is longer than 2,000 characters is cut, and the client says so."""
+    if running:
+        house.start()
+    project = house.project()
+    done = house.handoff("save", "-m", "word " * 1000, cwd=project)
+
+    assert "Cut to 2000 characters." in done.stdout
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_optional_fields_can_be_cleared(house, running):
+    """An empty --hypothesis clears it; an empty --goal is refused."""
+    if running:
+        house.start()
+    project = house.project()
+    house.handoff("save", "-m", "x y z", "--hypothesis", "a theory", cwd=project)
+    house.handoff("save", "--hypothesis", "", cwd=project)
+
+    assert "hypothesis: null" in house.yaml(project)

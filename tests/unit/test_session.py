@@ -183,6 +183,8 @@ SECRETS = {
     "url-password": "https://user:" + "hunter2x" + "@example.com/x",
     "bearer-token": "Authorization: Bearer " + "abcdef0123456789abcdef",
     "assignment": "DB_PASSWORD=" + "s3cr3t-value-9",
+    "hugging-face-token": "hf_" + "aB3" * 12,
+    "basic-auth": "curl -u admin:" + "S3cretPw" + " host",
     "slack-webhook": "https://hooks.slack.com/services/" + "T0000/B0000/XXXXXXXXXXXXXXXXXXXX",
 }
 
@@ -202,6 +204,27 @@ def test_secrets_are_masked_by_kind(kind):
 @pytest.mark.parametrize(
     "text",
     [
+        "password=correcthorsebattery",
+        "SECRET_KEY='django-insecure-abc123'",
+        "password: hunter2",
+        "token=abcdefgh",
+        '{"api_key": "abc123def456"}',
+        "MY_ACCESS_TOKEN => zzzzzzzzzz",
+    ],
+)
+def test_assignments_are_masked(text):
+    """A name that says what it is, a sign and a value: the value goes."""
+    masked, found = redact(text)
+
+    assert ("assignment",) == found
+    assert "[redacted:assignment]" in masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens=4096",
+        "the token: see below",
         "commit 3f786850e387550fdab836ed7e6dc881de23001b",
         "id 123e4567-e89b-12d3-a456-426614174000",
         '"integrity": "sha512-abc123=="',

@@ -4,7 +4,7 @@ import os
 import shutil
 from typing import Any
 
-from handoff import __version__, paths, service
+from handoff import __version__, local, paths, service
 from handoff.cli import add_json
 from handoff.client import Client
 from handoff.errors import EXIT_FAILED, EXIT_NOT_FRESH, EXIT_NOT_RUNNING, HandoffError
@@ -22,6 +22,8 @@ def run(given: argparse.Namespace) -> int:
     findings: list[dict[str, str]] = []
     code = _check_daemon(findings)
     _check_surroundings(findings)
+    if not code and any(finding["level"] == "bad" for finding in findings):
+        code = EXIT_FAILED
     if given.json:
         print(json.dumps({"findings": findings, "exit": code}, indent=2))
         return code
@@ -74,8 +76,13 @@ def _check_freshness(findings: list[dict[str, str]], data: dict[str, Any]) -> in
 def _check_surroundings(findings: list[dict[str, str]]) -> None:
     if shutil.which("git") is None:
         _add(findings, "note", "git is not on PATH", "Install it to see branches and files.")
+    problem = local.daemon_code().config_problem()
     config = paths.config_file()
-    _add(findings, "ok", f"config {config}" if os.path.exists(config) else "default configuration")
+    if problem:
+        _add(findings, "bad", "the configuration is broken", problem)
+    else:
+        known = f"config {config}" if os.path.exists(config) else "default configuration"
+        _add(findings, "ok", known)
     _check_flow(findings)
     if service.has_systemd_unit():
         _add(findings, "ok", f"service unit {service.UNIT} is installed")

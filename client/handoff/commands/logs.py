@@ -5,13 +5,16 @@ import sys
 from collections import deque
 
 from handoff import service
+from handoff.cli import positive
 from handoff.errors import HandoffError
 
 EXAMPLE = "handoff logs -n 50"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--lines", type=int, default=100, metavar="N", help="default: 100")
+    parser.add_argument(
+        "-n", "--lines", type=positive, default=100, metavar="N", help="default: 100"
+    )
 
 
 def run(given: argparse.Namespace) -> int:
@@ -22,7 +25,7 @@ def run(given: argparse.Namespace) -> int:
         os.execv(journal, [journal, *words])  # noqa: S606  fixed words
     try:
         with open(service.log_file(), encoding="utf-8", errors="replace") as stream:
-            sys.stdout.writelines(deque(stream, maxlen=max(given.lines, 1)))
+            sys.stdout.writelines(deque(stream, maxlen=given.lines))
     except FileNotFoundError:
         raise HandoffError(
             f"There is no log at {service.log_file()}.",

@@ -1,6 +1,7 @@
 import argparse
 
-from handoff import service
+from handoff import local, service
+from handoff.errors import HandoffError
 
 EXAMPLE = "handoff restart"
 
@@ -10,6 +11,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_given: argparse.Namespace) -> int:
+    problem = local.daemon_code().config_problem()
+    if problem:
+        raise HandoffError("The configuration is broken, so nothing was changed.", problem)
     service.stop()
     print(f"handoffd is up (process {service.start()}).")
     return 0

@@ -2,10 +2,10 @@ import argparse
 import json
 import sys
 
-from handoff import fast, local
-from handoff.cli import add_json
+from handoff import local
+from handoff.cli import add_json, here
 from handoff.client import Client
-from handoff.errors import NotRunningError
+from handoff.errors import NotAnsweringError, NotRunningError
 
 EXAMPLE = "handoff save -m 'debugging token expiry' --hypothesis 'off by one in auth.py'"
 STATUSES = ("in_progress", "completed", "blocked")
@@ -29,20 +29,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     fields = ("message", "goal", "now", "hypothesis", "outcome", "status")
     values = {name: getattr(given, name) for name in fields}
-    cwd = fast.working_directory()
+    cwd = here()
     note = ""
     try:
         told = {name: value for name, value in values.items() if value is not None}
         result = Client().call("save", cwd=cwd, tags=given.tag, **told)
         data = result["data"]
         note = "".join(f"warning: {item['text']}\n" for item in result["warnings"])
-    except NotRunningError:
+    except (NotRunningError, NotAnsweringError) as reason:
         data = local.daemon_code().save(cwd, values, given.tag)
-        note = "handoffd is not running; saved without it.\n"
+        note = f"{reason.title} Saved without it.\n"
     if given.json:
         print(json.dumps(data, ensure_ascii=False, indent=2))
     else:
         masked = f"Secrets masked: {data['redacted']}\n" if data["redacted"] else ""
-        print(f"Saved {data['path']}\n{masked}now: {data['document']['now']}", flush=True)
+        cut = f"Cut to {data['cut_to']} characters.\n" if data["cut_to"] else ""
+        print(f"Saved {data['path']}\n{cut}{masked}now: {data['document']['now']}", flush=True)
     sys.stderr.write(note)
     return 0

@@ -1,13 +1,13 @@
 import argparse
 
-from handoff.cli import add_json, add_project, hot
+from handoff.cli import add_json, add_project, hot, positive
 
 EXAMPLE = "handoff sessions . --limit 5"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser, "a directory of the project (default: every project)")
-    parser.add_argument("--limit", type=int, metavar="N", help="how many (default: 20)")
+    parser.add_argument("--limit", type=positive, metavar="N", help="how many (default: 20)")
     add_json(parser)
 
 

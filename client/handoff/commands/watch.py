@@ -2,8 +2,7 @@ import argparse
 import json
 import time
 
-from handoff import fast
-from handoff.cli import add_json, add_project
+from handoff.cli import add_json, add_project, here
 from handoff.client import Client
 
 EXAMPLE = "handoff watch ."
@@ -15,7 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    params = {"cwd": fast.working_directory()}
+    params = {"cwd": here()}
     if given.project:
         params["project"] = given.project
     changes = Client().watch(**params)

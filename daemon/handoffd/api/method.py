@@ -33,6 +33,9 @@ class Reply:
 
     data: Any
     exit: int = 0
+    # Whose warnings concern the caller: one project's, or those of all.
+    project: str = ""
+    every_warning: bool = False
     silent: bool = False
     after: Callable[[], None] | None = None
 

@@ -4,6 +4,7 @@ import json
 import os
 from typing import Any
 
+from handoff.errors import HandoffError
 from handoff.paths import CHECKPOINT
 from handoffd.api.method import InProject
 from handoffd.parts import Parts
@@ -13,6 +14,9 @@ from handoffd.projects import Project
 def named_project(parts: Parts, params: InProject, *, create: bool = False) -> Project:
     """Return the project a caller names; asking about a directory leaves no trace of it."""
     directory = os.path.join(params.cwd, os.path.expanduser(params.project or ""))
+    project = _project(parts, directory, create=False)
+    if not project.id and not project.root.exists:
+        raise HandoffError(f"There is no directory {directory}.", "Name another one.")
     return _project(parts, directory, create=create)
 
 

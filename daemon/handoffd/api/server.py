@@ -223,15 +223,23 @@ async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
         params = method.params.model_validate(_known_to(method.params, given))
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
-        text = f"{method.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        text = f"{method.name}: {'.'.join(map(str, first['loc']))}: {_plain(first)}"
         return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
     reply = await method.handle(parts, params, send)
-    warnings = [asdict(warning) for warning in parts.warnings()]
+    warnings = [
+        asdict(warning)
+        for warning in parts.warnings()
+        if reply.every_warning or warning.project in ("", reply.project)
+    ]
     result = {"protocol": wire.PROTOCOL, "version": __version__, "data": reply.data}
     result |= {"warnings": warnings, "exit": reply.exit}
     if style is not None:
         result["text"] = rendered(reply, style, method.render, warnings)
     return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply.after
+
+
+def _plain(problem: Any) -> str:
+    return "must be an absolute path" if problem["loc"] == ("cwd",) else str(problem["msg"])
 
 
 def _known_to(model: type[Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -56,8 +56,13 @@ def _lines(document: Mapping[str, Any], level: str) -> list[str]:
         if isinstance(items, list) and items:
             lines += [f"**{name.replace('_', ' ').capitalize()}:**"]
             lines += [f"- {_line(item)}" for item in items]
-    if level == "L3" and document.get("previous_goal"):
-        lines.append(f"**Previous goal:** {_line(document['previous_goal'])}")
+    if level == "L3":
+        said = {*(name for name, _ in _NAMES), *LISTS, "files", "timestamp", "session_id"}
+        lines += [
+            f"**{_line(name)}:** {_line(value)}"
+            for name, value in document.items()
+            if name not in said and value is not None
+        ]
     return lines
 
 

@@ -122,7 +122,7 @@ def with_tags(data: dict[str, Any], tags: Sequence[str]) -> dict[str, Any]:
         return data
     found = data.get("tags")
     known = [tag for tag in found if isinstance(tag, str)] if isinstance(found, list) else []
-    return {**data, "tags": [*known, *(tag for tag in tags if tag not in known)]}
+    return {**data, "tags": list(dict.fromkeys([*known, *tags]))}
 
 
 def render(data: Mapping[str, Any], previous: str | None = None) -> str:

@@ -4,6 +4,7 @@ Every change takes the lock, reads, and writes only if the file is still the one
 neither another writer of ours nor an editor ever loses an update.
 """
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 from handoff import paths
 from handoff.errors import HandoffError
-from handoffd import clock, files, log
+from handoffd import clock, files
 from handoffd.handoffs import checkpoint
 from handoffd.session.text import redact_values
 
@@ -58,9 +59,8 @@ def load_handoff(project_root: Path | None = None) -> Data | None:
     """Return the checkpoint, or None if there is none or it cannot be read as one."""
     stored = load(str(_root(project_root)))
     if stored.problem:
-        log.get().warning(
-            "checkpoint_unreadable", project=str(_root(project_root)), why=stored.problem
-        )
+        path = get_handoff_path(project_root)
+        logging.getLogger("handoff").warning("%s cannot be read: %s", path, stored.problem)
     return stored.data
 
 

@@ -3,19 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
+from handoffd.session.text import CLEARABLE
+
 # The fields in which a person's edit is recognised and stands.
 SETTABLE = ("goal", "status", "now", "hypothesis", "outcome")
 
 
 def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the fields of a file whose values are none of ours."""
-    return {
-        name: value
-        for name in SETTABLE
-        if isinstance(value := found.get(name), str)
-        and value.strip()
-        and all(value != document.get(name) for document in ours)
-    }
+    edited = {}
+    for name in SETTABLE:
+        value = found.get(name)
+        stated = isinstance(value, str) and bool(value.strip())
+        cleared = value is None and name in CLEARABLE and any(ours)
+        if (stated or cleared) and all(value != document.get(name) for document in ours):
+            edited[name] = value
+    return edited
 
 
 def covers(found: dict[str, Any], new: dict[str, Any]) -> bool:

@@ -44,6 +44,12 @@ class View:
     main: Lane | None = None
     live: list[Lane] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
+    # What the file says besides: a person's own keys.
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        return {**self.extras, **self.document}
 
 
 def choose(lanes: Sequence[Lane]) -> Lane | None:

@@ -26,10 +26,12 @@ _RULES: dict[str, str] = {
     "jwt": r"\beyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]*",
     "url-password": r"(?<=://)(?!\[redacted)[^\s/:@]{1,64}:[^\s/@]{3,128}(?=@[A-Za-z0-9\[])",
     "bearer-token": r"(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}",
+    "hugging-face-token": r"\bhf_[A-Za-z0-9]{30,}",
+    "basic-auth": r"(?<=-u )[\w.@-]{1,64}:[^\s'\"]{4,128}",
     "assignment": (
-        r"(?i)(?:passw(?:or)?d|passwd|secret|api[_-]?key|access[_-]?key"
-        r"|auth[_-]?token|access[_-]?token|private[_-]?key|client[_-]?secret|credentials?)"
-        r"[\"']?\s{0,3}(?:=>|:=|=|:)\s{0,3}[\"']?(?P<value>[^\s\"',;(){}<>\[\]$]{8,200})"
+        r"(?i)(?:passw(?:or)?d|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
+        r"|credentials?)(?:[_-]key)?[\"']?\s{0,3}(?P<sign>=>|:=|=|:)\s{0,3}[\"']?"
+        r"(?P<value>[^\s\"',;(){}<>\[\]$]{6,200})"
     ),
 }
 # Without one of these no rule can match; most texts have none.
@@ -37,7 +39,7 @@ _HINTS = (
     "akia", "asia", "abia", "acca", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-",
     "gldt-", "glrt-", "glcbt-", "glptt-", "glsoat-", "xox", "xapp-", "hooks.slack", "sk_", "rk_",
     "sk-", "aiza", "npm_", "pypi-", "eyj", "://", "bearer ", "-----begin", "passw", "secret", "key",
-    "token", "credential",
+    "token", "credential", "hf_", "-u ",
 )  # fmt: skip
 _LITERAL = {kind: pattern for kind, pattern in _RULES.items() if kind != "assignment"}
 _table = re.compile(
@@ -73,7 +75,7 @@ def redact(text: str) -> tuple[str, tuple[str, ...]]:
 
     def mask_value(match: re.Match[str]) -> str:
         value = match["value"]
-        if _PLACEHOLDER.search(value) or not _looks_secret(value):
+        if _PLACEHOLDER.search(value) or not _looks_secret(value, match["sign"]):
             return match[0]
         found.append("assignment")
         return match[0][: -len(value)] + "[redacted:assignment]"
@@ -82,6 +84,10 @@ def redact(text: str) -> tuple[str, tuple[str, ...]]:
     return _assignment.sub(mask_value, text), tuple(found)
 
 
-def _looks_secret(value: str) -> bool:
+def _looks_secret(value: str, sign: str) -> bool:
     """Tell a value from a word: prose says "password: required", a leak has digits or length."""
+    if value.isdigit():
+        return False
+    if sign != ":":
+        return True
     return any(c.isdigit() for c in value) or not value.isalpha() or len(value) >= 20  # noqa: PLR2004

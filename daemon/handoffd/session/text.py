@@ -1,6 +1,7 @@
 """Text of a transcript made fit to be kept: one line, no controls, no secrets, bounded."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from handoff.errors import HandoffValidationError
@@ -10,6 +11,8 @@ GOAL_MAX = 300
 NOW_MAX = 240
 PATH_MAX = 400
 SAVED_MAX = 2000
+# What a person may clear again.
+CLEARABLE = ("hypothesis", "outcome")
 # More than any kept text, so that a secret is never cut in half before it is recognised.
 _SCANNED_MAX = 8192
 
@@ -62,15 +65,27 @@ def first_sentence(text: str) -> str:
     return ""
 
 
-def keep_values(values: dict[str, str]) -> tuple[dict[str, str], int]:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A person's own words made fit to be kept; None clears an optional field."""
+
+    values: dict[str, str | None]
+    masked: int
+    cut: bool
+
+
+def keep_values(values: dict[str, str]) -> Kept:
     """Make a person's own words fit to be kept; they may be longer than what we extract."""
-    kept, masked = {}, 0
+    kept: dict[str, str | None] = {}
+    masked, cut = 0, False
     for name, value in values.items():
-        kept[name], count = keep(value, SAVED_MAX)
-        masked += count
-        if not kept[name]:
+        text, count = keep(value, SAVED_MAX)
+        if not text and name not in CLEARABLE:
             raise HandoffValidationError(f"Missing or empty required field: {name}")
-    return kept, masked
+        kept[name] = text or None
+        masked += count
+        cut = cut or len(value) > SAVED_MAX
+    return Kept(kept, masked, cut)
 
 
 def redact_values(value: Any) -> Any:

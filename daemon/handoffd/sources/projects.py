@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from handoff import paths
+from handoff.errors import HandoffError
 
 _HEAD_MAX_BYTES = 4096
 
@@ -18,10 +19,24 @@ class Root:
     own: bool
 
     @property
+    def is_project(self) -> bool:
+        """Tell a project from $HOME and /, into which nothing is ever written."""
+        return self.path not in ("/", os.path.realpath(paths.home()))
+
+    @property
     def writable_unasked(self) -> bool:
         """Tell where the daemon may write without being asked."""
-        home = os.path.realpath(paths.home())
-        return self.exists and self.marked and self.own and self.path not in ("/", home)
+        return self.exists and self.marked and self.own and self.is_project
+
+    def require(self) -> None:
+        """Refuse to save where there is no project."""
+        if not self.exists:
+            raise HandoffError(f"There is no directory {self.path}.", "Name another one.")
+        if not self.is_project:
+            raise HandoffError(
+                f"{self.path} is no project; nothing was written.",
+                "Go to one, or make one: git init",
+            )
 
 
 def find_root(cwd: str) -> Root:

@@ -161,8 +161,11 @@ class StateStore:
         )
         return [(row[0], row[1]) for row in rows]
 
-    def count_sessions(self) -> int:
-        return int(self._db.execute("SELECT COUNT(*) FROM sessions").fetchone()[0])
+    def count_sessions(self, project_id: str | None = None) -> int:
+        where = "" if project_id is None else "WHERE project_id = ?"
+        values = () if project_id is None else (project_id,)
+        row = self._db.execute(f"SELECT COUNT(*) FROM sessions {where}", values)  # noqa: S608
+        return int(row.fetchone()[0])
 
     def fact(self, name: str) -> str | None:
         row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()

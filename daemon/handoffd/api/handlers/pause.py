@@ -22,7 +22,7 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
 
 def render(data: dict[str, Any], _style: Style) -> str:
     what = "Everything" if data["paused"] == "*" else data["paused"]
-    end = "handoff unpause" if data["paused"] == "*" else "handoff unpause ."
+    end = "handoff unpause" if data["paused"] == "*" else f"handoff unpause {data['paused']}"
     return (
         f"{what} is paused{' already' if data['already'] else ''}: what is written now will never "
         f"be read.\nGo on with: {end}\n"

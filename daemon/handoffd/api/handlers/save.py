@@ -9,6 +9,7 @@ from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style, count
 from handoffd.parts import Parts
+from handoffd.session.text import SAVED_MAX
 
 
 class SaveParams(InProject):
@@ -24,9 +25,14 @@ class SaveParams(InProject):
 async def handle(parts: Parts, params: SaveParams, _send: Send) -> Reply:
     project = named_project(parts, params, create=True)
     given = params.model_dump(include={"message", "goal", "now", "hypothesis", "outcome", "status"})
-    done, masked = await parts.scribe.save(project, given, params.tags)
-    path = f"{project.root.path}/{CHECKPOINT}"
-    return Reply({"path": path, "document": done.data, "redacted": masked})
+    saved = await parts.scribe.save(project, given, params.tags)
+    data = {
+        "path": f"{project.root.path}/{CHECKPOINT}",
+        "document": saved.document,
+        "redacted": saved.masked,
+        "cut_to": SAVED_MAX if saved.cut else None,
+    }
+    return Reply(data, project=project.root.path)
 
 
 def render(data: dict[str, Any], style: Style) -> str:

@@ -36,7 +36,9 @@ async def handle(parts: Parts, params: SessionsParams, _send: Send) -> Reply:
                 "now": state.now.text if state.now else None,
             }
         )
-    return Reply({"sessions": found, "total": parts.state.count_sessions()})
+    return Reply(
+        {"sessions": found, "total": parts.state.count_sessions(project.id if project else None)}
+    )
 
 
 def render(data: dict[str, Any], style: Style) -> str:

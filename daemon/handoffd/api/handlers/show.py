@@ -10,6 +10,7 @@ from handoffd.handoffs.checkpoint import FIELDS, LISTS, NOT_STATED
 from handoffd.handoffs.lanes import Lane
 from handoffd.parts import Parts
 from handoffd.projects import Project
+from handoffd.session.text import redact_values
 
 
 async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
@@ -22,7 +23,7 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
     main = view.main
     data = {
         "project": project.root.path,
-        "document": view.document,
+        "document": redact_values(view.whole),
         "idle_seconds": round(main.idle_seconds, 1) if main else None,
         "lanes": [describe(lane, main) for lane in parts.board.lanes(project.id)],
         "receipts": {name: vars_of(receipt) for name, receipt in view.receipts.items()},
@@ -30,7 +31,7 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
         "refused": refused or None,
         "not_written": _reason(parts, project),
     }
-    return Reply(data)
+    return Reply(data, project=project.root.path)
 
 
 def _reason(parts: Parts, project: Project) -> str | None:
@@ -62,7 +63,7 @@ def render(data: dict[str, Any], style: Style) -> str:
     lines = [style.bold(fit(shorten_path(data["project"], home()), style.columns)), ""]
     if document.get("goal") == document.get("now") == NOT_STATED and not data.get("refused"):
         return "\n".join([*lines, "Nothing is known of this project yet.", ""])
-    for name in (*FIELDS, *LISTS, "previous_goal"):
+    for name in dict.fromkeys((*FIELDS, *LISTS, *document)):
         value = document.get(name)
         if isinstance(value, list):
             value = ", ".join(map(str, value))

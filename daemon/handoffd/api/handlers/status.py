@@ -51,7 +51,7 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
         "paused": paused(parts),
         "active_projects": _active(parts, now),
     }
-    return Reply(data)
+    return Reply(data, every_warning=True)
 
 
 def paused(parts: Parts) -> list[str]:
