@@ -14,7 +14,7 @@ from handoffd.api.server import Server
 from handoffd.board import Board
 from handoffd.gate import Gate
 from handoffd.intake import Intake
-from handoffd.lock import InstanceLock
+from handoffd.lock import lock_instance
 from handoffd.lookout import ACTIVE_SECONDS, Lookout
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
@@ -32,12 +32,9 @@ def run(config_path: str, log_file: str | None) -> None:
     os.umask(0o077)
     directory = make_state_dir()
     settings = config.load(config_path)
-    lock = InstanceLock(f"{directory}/handoffd.lock")
+    lock_instance(f"{directory}/handoffd.lock")
     log.configure(settings.log.level, log_file)
-    try:
-        asyncio.run(_main(directory, config_path, settings, log_file))
-    finally:
-        lock.release()
+    asyncio.run(_main(directory, config_path, settings, log_file))
 
 
 async def _main(

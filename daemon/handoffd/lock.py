@@ -1,4 +1,4 @@
-"""One daemon a user: a lock that the kernel drops with the process."""
+"""One daemon a user: a lock that the kernel drops with the process, and not a moment earlier."""
 
 import fcntl
 import os
@@ -6,22 +6,17 @@ import os
 from handoff.errors import AlreadyRunningError
 
 
-class InstanceLock:
-    """Holds `<state>/handoffd.lock`; the file names the process for a person's eyes."""
-
-    def __init__(self, path: str) -> None:
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.read(self._handle, 32).decode("ascii", "replace").strip()
-            os.close(self._handle)
-            raise AlreadyRunningError(
-                f"handoffd is already running (process {pid or 'unknown'}).",
-                "See it with: handoff status",
-            ) from None
-        os.ftruncate(self._handle, 0)
-        os.write(self._handle, f"{os.getpid()}\n".encode())
-
-    def release(self) -> None:
-        os.close(self._handle)
+def lock_instance(path: str) -> None:
+    """Take the lock for as long as we live; the file names the process for others."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.read(handle, 32).decode("ascii", "replace").strip()
+        os.close(handle)
+        raise AlreadyRunningError(
+            f"handoffd is already running (process {pid or 'unknown'}).",
+            "See it with: handoff status",
+        ) from None
+    os.ftruncate(handle, 0)
+    os.write(handle, f"{os.getpid()}\n".encode())
