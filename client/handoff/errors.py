@@ -1,10 +1,8 @@
 """What can go wrong, in words a person can act on. No imports: everybody loads this."""
 
-EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOT_RUNNING = 3
-EXIT_CHOICE = 4
 EXIT_NOT_FRESH = 5
 EXIT_VERSIONS_DIFFER = 6
 EXIT_ALREADY_RUNNING = 7
@@ -22,10 +20,6 @@ class HandoffError(Exception):
 
     def __str__(self) -> str:
         return f"{self.title}\n{self.hint}" if self.hint else self.title
-
-
-class UsageError(HandoffError):
-    exit_code = EXIT_USAGE
 
 
 class NotRunningError(HandoffError):

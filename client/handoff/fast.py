@@ -46,7 +46,9 @@ def main(name: str, argv: list[str]) -> None:
     if params is None:
         from handoff.cli import main as slow_main
 
-        _leave(slow_main(name, argv))
+        code = slow_main(name, argv)
+        # From a hook, exit code 2 would stop the editor's compaction.
+        _leave(0 if command == "inject" else code)
         return
     if command == "inject":
         _leave(0, *_inject(params))
@@ -66,7 +68,9 @@ def parse(command: str, arguments: list[str]) -> Params | None:
             as_json = True
         elif argument == "--save-state" and command == "inject":
             params["save_state"] = True
-        elif argument == "--level" and command == "inject":
+        elif argument in ("-q", "--quiet") and command == "inject":
+            continue  # the older spelling of a hook; we are never loud
+        elif argument in ("-l", "--level") and command == "inject":
             params["level"] = next(rest, "")
         elif argument.startswith("-") or not argument:
             return None
@@ -97,7 +101,7 @@ def rendering(as_json: bool) -> Params:
     if posix.isatty(1):
         colour = not paths.variable("NO_COLOR") and paths.variable("TERM") != "dumb"
         try:
-            columns = posix.get_terminal_size(1).columns or 80
+            columns = min(max(posix.get_terminal_size(1).columns or 80, 20), 1000)
         except OSError:
             columns = 80
     return {"columns": columns, "colour": colour, "json": as_json}

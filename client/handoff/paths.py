@@ -72,16 +72,24 @@ def has_marker(directory: str) -> bool:
     return False
 
 
+def is_home(directory: str) -> bool:
+    """Tell whether a directory is $HOME, whatever links lead to it."""
+    try:
+        one, other = posix.stat(directory), posix.stat(home())
+    except OSError:
+        return False
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
 def project_root(start: str) -> str:
     """Return the nearest ancestor with a marker, else the start itself.
 
     A marker in $HOME or / is no project's: it would swallow every project below.
     """
-    own_home = home()
     directory = start.rstrip("/") or "/"
-    while directory not in ("/", own_home, ""):
+    while directory not in ("/", ""):
         if has_marker(directory):
-            return directory
+            return start.rstrip("/") if is_home(directory) else directory
         directory = directory.rpartition("/")[0] or "/"
     return start.rstrip("/") or "/"
 

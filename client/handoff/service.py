@@ -11,7 +11,12 @@ from collections.abc import Callable
 
 from handoff import paths
 from handoff.client import Client
-from handoff.errors import HandoffError, NotAnsweringError, NotRunningError
+from handoff.errors import (
+    HandoffError,
+    NotAnsweringError,
+    NotRunningError,
+    VersionsDifferError,
+)
 
 UNIT = "handoffd.service"
 SOCKET_UNIT = "handoffd.socket"
@@ -26,6 +31,8 @@ def running() -> int | None:
         return int(Client(2.0).call("status")["data"]["pid"])
     except (NotRunningError, NotAnsweringError):
         return None
+    except VersionsDifferError:
+        return lock_holder()
 
 
 def lock_holder() -> int | None:

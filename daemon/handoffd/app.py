@@ -15,7 +15,7 @@ from handoffd.board import Board
 from handoffd.gate import Gate
 from handoffd.intake import Intake
 from handoffd.lock import lock_instance
-from handoffd.lookout import ACTIVE_SECONDS, Lookout
+from handoffd.lookout import Lookout
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
 from handoffd.projects import Projects
@@ -73,7 +73,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
 
     def changed(project_id: str, last_seconds: float) -> None:
         # Old sessions are read, and answered about, but nothing is written for them.
-        if clock.wall() - last_seconds < ACTIVE_SECONDS:
+        if clock.wall() - last_seconds < clock.DAY_SECONDS:
             parts.board.touch(project_id)
 
     def published(change: dict[str, Any]) -> None:
@@ -108,8 +108,9 @@ def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None
     """Run a loop that must not end; if it does, so do we, and the service manager starts anew."""
 
     def ended(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            log.get().error("loop_failed", error=repr(task.exception())[:200])
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None:
+            log.get().error("loop_failed", error=log.where(problem))
             parts.failed = True
             parts.stop.set()
 
@@ -137,7 +138,7 @@ def reload(parts: Parts) -> None:
     parts.config = parts.gate.config = settings
     log.configure(settings.log.level, parts.log_path)
     parts.lookout.set_roots(transcript_roots(settings, parts.core))
-    parts.intake.requeue_all()
+    parts.intake.requeue("paused", "excluded", "disabled")
     log.get().info("config_reloaded")
 
 
@@ -161,6 +162,7 @@ async def _shut(parts: Parts, server: Server, tasks: list[asyncio.Task[None]]) -
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(STOP_SECONDS):
             await parts.scribe.finish()
+    parts.scribe.close()
     parts.lookout.stop()
     parts.state.close()
     parts.core.close()

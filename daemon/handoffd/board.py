@@ -4,6 +4,7 @@ What is answered over the socket comes from here, and is always the newest.
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,7 +12,7 @@ from typing import Any
 
 from handoff import paths as client_paths
 from handoff.errors import HandoffError
-from handoffd import clock
+from handoffd import clock, log
 from handoffd.gate import Gate
 from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.handoffs.edits import SETTABLE, added_files, edited_values
@@ -24,6 +25,7 @@ from handoffd.store.core import CoreStore, Setting
 from handoffd.store.state import StateStore
 
 LANES_MAX = 8
+ABSENT_SECONDS = 2.0
 
 # The same few folds are asked for again and again; nobody changes what comes out.
 _load = lru_cache(maxsize=64)(load)
@@ -48,8 +50,10 @@ class Card:
     touched: float = 0.0
     brief_hash: int = 0
     tidy: bool = False
-    writing: bool = False
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     unreadable: str = ""
+    absent_since: float = 0.0
+    asking: bool = False
 
 
 @dataclass(slots=True)
@@ -76,7 +80,11 @@ class Board:
 
     def lanes(self, project_id: str) -> list[Lane]:
         now = clock.wall()
-        stored = self.state.sessions(project_id, LANES_MAX)
+        stored = [
+            *self.state.sessions(project_id, LANES_MAX, headless=False),
+            *self.state.sessions(project_id, LANES_MAX, headless=True),
+        ]
+        stored.sort(key=lambda item: item.last_seconds, reverse=True)
         return [Lane(_load(item.fold), max(now - item.last_seconds, 0.0)) for item in stored]
 
     def view(self, project: Project) -> View:
@@ -85,22 +93,27 @@ class Board:
         root = project.root.path
         settings = self.core.settings(project.id)
         view = compose(root, self.lanes(project.id), settings, card.branch, card.uncommitted)
-        if view.superseded:
-            self.core.drop_values(project.id, view.superseded)
         known = card.baseline or {}
         view.extras = {key: known[key] for key in known if key not in view.document}
         return view
 
     def refresh(self, project: Project) -> None:
         """Look at what a watch would have told: the branch, and a person's edit."""
-        if not project.id:
+        if not project.id or self.gate.refusal(project.id, project.root.path):
             return
         card = self.card(project)
+        try:
+            self._look(card, project)
+        except Exception as problem:  # noqa: BLE001  one project must not stop the others
+            card.problem = log.where(problem)
+            log.get().error("project_failed", project=project.root.path, why=card.problem)
+
+    def _look(self, card: Card, project: Project) -> None:
         branch = directories.branch(project.root.path)
         if branch != card.branch:
             card.branch = branch
             self.touch(project.id)
-        if card.writing:
+        if card.lock.locked():
             return
         if card.baseline is None or client_paths.checkpoint_stamp(project.root.path) != card.stamp:
             self.reread(card)
@@ -108,8 +121,6 @@ class Board:
     def reread(self, card: Card) -> None:
         """Take over what somebody else wrote into handoff.yaml."""
         root = card.project.root.path
-        if self.gate.refusal(card.project.id, root):
-            return
         card.stamp = client_paths.checkpoint_stamp(root)
         try:
             stored = checkpoint_file.load(root)
@@ -118,13 +129,32 @@ class Board:
             return
         card.unreadable = stored.problem
         if stored.status is None and not stored.problem:
-            self.core.drop_values(card.project.id, [*SETTABLE, "files"])
+            self._missed(card)
+            return
+        card.absent_since = 0.0
         if stored.data is not None and stored.status is not None:
             ours = self.core.checkpoint(card.project.id)
             self.learn_edits(card.project, stored.data, ours, stored.status.st_mtime)
-            self.core.set_checkpoint(card.project.id, stored.data, stored.data)
+            self.remember(card.project, stored.data, stored.data)
         card.baseline = stored.data or {}
         self.touch(card.project.id, git_too=False)
+
+    def _missed(self, card: Card) -> None:
+        """Forget what a person set only when the file is gone for good, not while it is replaced.
+
+        An editor may rename it away before it writes; a whole disk may be away for a while.
+        """
+        now = clock.monotonic()
+        card.absent_since = card.absent_since or now
+        if card.baseline and now - card.absent_since < ABSENT_SECONDS:
+            card.stamp = ""  # look again
+            return
+        directory = f"{card.project.root.path}/{checkpoint_file.DIRECTORY}"
+        if card.baseline and os.path.isdir(directory):
+            self.core.drop_values(card.project.id, [*SETTABLE, "files"])
+        if card.project.root.exists:
+            card.baseline = {}
+            self.touch(card.project.id, git_too=False)
 
     def learn_edits(
         self,
@@ -140,7 +170,11 @@ class Board:
             edited["files"] = added
         if edited:
             at = clock.iso_milliseconds(edited_at)
-            self.set_values(project, redact_values(edited), at)
+            self.set_values(project, edited, at)
+
+    def remember(self, project: Project, written: dict[str, Any], intended: dict[str, Any]) -> None:
+        """Keep what the file says, so that a value that is neither is known as a person's."""
+        self.core.set_checkpoint(project.id, redact_values(written), redact_values(intended))
 
     def set_values(self, project: Project, values: dict[str, Any], at: str) -> None:
         """Enter what a person set, with the session in whose presence it was set."""
@@ -148,7 +182,8 @@ class Board:
         present = main is not None and main.state.first_time <= at
         session_id = main.state.session_id if main and present else ""
         self.core.set_values(
-            project.id, {name: Setting(value, session_id, at) for name, value in values.items()}
+            project.id,
+            {name: Setting(value, session_id, at) for name, value in redact_values(values).items()},
         )
 
     # Changes

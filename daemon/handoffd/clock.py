@@ -3,6 +3,8 @@
 import time
 from datetime import UTC, datetime
 
+DAY_SECONDS = 24 * 3600.0
+
 
 def wall() -> float:
     return time.time()

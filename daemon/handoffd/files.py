@@ -63,12 +63,13 @@ class BusyError(HandoffError):
 @contextmanager
 def locked(directory_handle: int, name: str, wait_seconds: float) -> Iterator[None]:
     """Hold the lock that every writer of ours takes; the kernel drops it with the process."""
-    handle = os.open(
-        name,
-        os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK,
-        0o600,
-        dir_fd=directory_handle,
-    )
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        handle = os.open(name, flags, 0o600, dir_fd=directory_handle)
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise _unsafe(name) from None
+        raise
     try:
         _acquire(handle, name, wait_seconds)
         yield

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from handoffd import clock, log
+from handoffd.errors import StoreError
 from handoffd.gate import Gate
-from handoffd.projects import Projects
+from handoffd.projects import Project, Projects
 from handoffd.session.fold import fold, is_repeated
 from handoffd.session.state import FOLD_VERSION, SessionState, dump, load
 from handoffd.sources.tailer import LINE_MAX_BYTES, Replaced, Slice, Tail
@@ -25,12 +26,12 @@ from handoffd.transcript.events import events
 from handoffd.transcript.records import Record, parse_line
 
 LIVE, RECENT, BACKLOG = 0, 1, 2
-RECENT_SECONDS = 24 * 3600.0
 # How long the socket may wait for the reading.
 TURN_SECONDS = 0.01
+STORE_RETRY_SECONDS = 1.0
 TAILS_MAX = 64
 SESSIONS_MAX = 64
-_QUARANTINE_TRIES = 3
+QUARANTINE_TRIES = 3
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Entry:
     read_to: int = 0
     failures: int = 0
     refusal: str = ""
+    # The project of a transcript that we may not read, so that we need not look again.
+    root: str = ""
 
     @property
     def lag_bytes(self) -> int:
@@ -59,7 +62,6 @@ class Counters:
     replaced: int = 0
     redacted: int = 0
     silenced: int = 0
-    quarantined: int = 0
     last_record_at: float = 0.0
 
 
@@ -80,6 +82,7 @@ class Intake:
     _tails: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _stepped: set[str] = field(default_factory=set)
 
     def open(self) -> None:
         """Take up the cursors of the last run; folds of another version are made anew."""
@@ -115,7 +118,7 @@ class Intake:
     def _priority(self, entry: Entry, *, first: bool) -> int:
         if not first:
             return LIVE
-        recent = self.started_at - entry.mtime_ns / 1e9 < RECENT_SECONDS
+        recent = self.started_at - entry.mtime_ns / 1e9 < clock.DAY_SECONDS
         return RECENT if recent else BACKLOG
 
     def _enqueue(self, name: str, entry: Entry, priority: int) -> None:
@@ -138,11 +141,35 @@ class Intake:
             if not self._queue:
                 self._wake.clear()
                 await self._wake.wait()
-            until = clock.monotonic() + TURN_SECONDS
-            with self.state.batch():
-                while self._queue and clock.monotonic() < until:
-                    self.step()
+            try:
+                self._turn()
+            except StoreError as problem:
+                log.get().warning("state_failed", why=problem.title)
+                self._take_back()
+                await asyncio.sleep(STORE_RETRY_SECONDS)
             await asyncio.sleep(0)
+
+    def _turn(self) -> None:
+        """Read for a few milliseconds; what was read is written to disk at once."""
+        self._stepped.clear()
+        until = clock.monotonic() + TURN_SECONDS
+        with self.state.batch():
+            while self._queue and clock.monotonic() < until:
+                self.step()
+
+    def _take_back(self) -> None:
+        """Go back to what the store knows: nothing of this turn was kept."""
+        self._sessions.clear()
+        for name in self._stepped:
+            self._restore(name, self.entries[name])
+            self._enqueue(name, self.entries[name], LIVE)
+
+    def _restore(self, name: str, entry: Entry) -> None:
+        known = entry.cursor
+        entry.cursor = self.state.cursor(name) or Cursor(name, known.session_id, known.path)
+        entry.read_to = 0
+        self._tails.pop(name, None)
+        self._sessions.pop(known.session_id, None)
 
     def step(self) -> None:
         """Read one slice of the transcript that matters most."""
@@ -150,6 +177,7 @@ class Intake:
         if self._queued.get(name) != priority:
             return  # it was queued again with a higher priority
         del self._queued[name]
+        self._stepped.add(name)
         entry = self.entries[name]
         try:
             more = self._advance(name, entry)
@@ -157,7 +185,10 @@ class Intake:
             more = self._start_over(name, entry)
         except FileNotFoundError:
             self._tails.pop(name, None)
+            entry.size = entry.cursor.offset  # what is gone cannot be behind
             return
+        except StoreError:
+            raise
         except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
             more = self._failed(name, entry, problem)
         if more:
@@ -165,14 +196,10 @@ class Intake:
 
     def _failed(self, name: str, entry: Entry, problem: Exception) -> bool:
         """Try again a few times, then leave the transcript alone until it changes."""
-        self._tails.pop(name, None)
-        self._sessions.pop(entry.cursor.session_id, None)
+        self._restore(name, entry)
         entry.failures += 1
-        log.get().error("transcript_failed", transcript=name, error=type(problem).__name__)
-        if entry.failures < _QUARANTINE_TRIES:
-            return True
-        self.counters.quarantined += 1
-        return False
+        log.get().error("transcript_failed", transcript=name, error=log.where(problem))
+        return entry.failures < QUARANTINE_TRIES
 
     def _advance(self, name: str, entry: Entry) -> bool:
         session = self._session(entry.cursor.session_id)
@@ -182,7 +209,9 @@ class Intake:
         silent = self.gate.next_skip(name, entry.cursor.offset)
         taken = tail.read(ceiling=silent.start if silent else None)
         entry.read_to = tail.position
-        if not tail.holds_a_line:
+        if tail.holds_a_line:
+            self._trim_tails()
+        else:
             del self._tails[name]
         if silent and not taken.lines and not taken.more:
             return self._skip(entry, tail, silent)
@@ -195,6 +224,8 @@ class Intake:
     def _admit(self, name: str, entry: Entry, session: SessionState) -> bool:
         """Ask the gate; a transcript found during a pause is silent from where it was read to."""
         project = self.projects.of(session) if session.cwd else None
+        if project is None and entry.root:
+            project = self.projects.at(entry.root)
         entry.refusal = self.gate.refusal(
             project.id if project else None, project.root.path if project else None
         )
@@ -207,6 +238,8 @@ class Intake:
 
     def _skip(self, entry: Entry, tail: Tail, silent: Skip) -> bool:
         end = silent.end
+        if end is None:
+            entry.refusal = "paused"
         if end is None or end > entry.size:
             return False
         tail.jump(end)
@@ -216,43 +249,45 @@ class Intake:
 
     def _fold(self, name: str, entry: Entry, session: SessionState, taken: Slice) -> bool:
         """Fold a slice and commit it; False if its project turns out to be none of our business."""
-        records = self._parse(entry, taken)
-        if not session.cwd:
-            cwd = next((found for record in records if (found := record.text("cwd"))), "")
-            project = self.projects.at(cwd) if cwd else None
-            entry.refusal = self.gate.refusal(
-                project.id if project else None, project.root.path if project else None
-            )
+        records = self._parse(taken)
+        cwd = session.cwd or next((found for record in records if (found := record.cwd)), "")
+        project = self.projects.at(cwd) if cwd else None
+        if project and not session.cwd:
+            entry.refusal = self.gate.refusal(project.id, project.root.path)
             if entry.refusal:
-                self._withdraw(name, entry, project.id if project else None)
+                self._withdraw(name, entry, project)
                 return False
         before = session.redacted
         for record in records:
-            self._fold_record(name, session, record)
+            self._fold_record(name, session, record, project.id if project else None)
         self.counters.redacted += session.redacted - before
         self._commit(entry, session)
         return True
 
-    def _withdraw(self, name: str, entry: Entry, project_id: str | None) -> None:
+    def _withdraw(self, name: str, entry: Entry, project: Project) -> None:
         """Forget a slice that should not have been read."""
+        entry.root = project.root.path
         self._tails.pop(name, None)
         self._sessions.pop(entry.cursor.session_id, None)
         entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
         if entry.refusal == "paused":
-            self.gate.silence(name, 0, project_id)
+            self.gate.silence(name, 0, project.id)
 
-    def _parse(self, entry: Entry, taken: Slice) -> list[Record]:
+    def _parse(self, taken: Slice) -> list[Record]:
         records: list[Record] = []
         for offset, line in taken.lines:
             parsed = parse_line(offset, line)
             records += parsed.records
-            entry.cursor.damaged += parsed.damaged
             self.counters.damaged += parsed.damaged
         self.counters.oversized += taken.oversized
         return records
 
-    def _fold_record(self, name: str, session: SessionState, record: Record) -> None:
-        if self._is_silent(session, record):
+    def _fold_record(
+        self, name: str, session: SessionState, record: Record, project_id: str | None
+    ) -> None:
+        # A copy of what was written during a pause is recognised by its time.
+        time = record.text("timestamp")
+        if self.gate.has_pauses and self.gate.was_paused_at(project_id, time):
             self.counters.silenced += 1
             return
         if is_repeated(session, record):
@@ -261,12 +296,6 @@ class Intake:
         for event in events(record):
             fold(session, event, name)
         self.counters.records += 1
-
-    def _is_silent(self, session: SessionState, record: Record) -> bool:
-        if not self.gate.has_pauses:
-            return False
-        project_id = self.projects.of(session).id if session.cwd else None
-        return self.gate.was_paused_at(project_id, record.text("timestamp"))
 
     def _commit(self, entry: Entry, session: SessionState) -> None:
         project = self.projects.of(session) if session.cwd else None
@@ -321,7 +350,6 @@ class Intake:
         known = self._tails.get(name)
         if known is None or known.cursor is not entry.cursor:
             known = self._tails[name] = Tail(entry.cursor)
-            self._trim_tails()
         self._tails.move_to_end(name)
         return known
 
@@ -350,10 +378,14 @@ class Intake:
             for name in self.gate.silent_transcripts(scopes)
         }
 
-    def requeue_all(self) -> None:
-        """Look at every transcript again: what was refused may be allowed now."""
+    @property
+    def quarantined(self) -> int:
+        return sum(entry.failures >= QUARANTINE_TRIES for entry in self.entries.values())
+
+    def requeue(self, *refusals: str) -> None:
+        """Look again at transcripts that were refused: they may be allowed now."""
         for name, entry in self.entries.items():
-            if entry.refusal or entry.lag_bytes:
+            if entry.refusal in refusals:
                 entry.refusal = ""
                 self._enqueue(name, entry, RECENT)
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import traceback
 from typing import IO, Any
 
 import structlog
@@ -24,12 +25,14 @@ class LogFile:
 
     def write(self, text: str) -> int:
         try:
+            if self._stream.closed:
+                self._stream = self._open()
             if self._stream.tell() > LOG_MAX_BYTES:
                 self._stream.close()
                 os.replace(self._path, self._path + ".1")
                 self._stream = self._open()
             return self._stream.write(text)
-        except OSError:
+        except (OSError, ValueError):
             return 0  # a full disk must not take the daemon down with it
 
     def flush(self) -> None:
@@ -54,6 +57,13 @@ def configure(level: str, log_file: str | None) -> None:
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(stream=stream, level=logging.WARNING, force=True)
+
+
+def where(problem: BaseException) -> str:
+    """Name the place of a failure without its values, which may be a transcript's."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    return f"{type(problem).__name__}{place}"
 
 
 def get() -> Any:

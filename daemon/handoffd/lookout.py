@@ -21,7 +21,6 @@ FLOOD = 512
 RESCAN_SECONDS = (5.0, 60.0)
 # The share of a core that rescans may take.
 RESCAN_SHARE = 0.002
-ACTIVE_SECONDS = 24 * 3600.0
 _PAUSE_EVERY = 100
 
 
@@ -180,11 +179,12 @@ class Lookout:
 
     def _refresh_projects(self) -> None:
         self.board.projects.forget_cached()
-        self.board.retire(ACTIVE_SECONDS)
+        self.board.retire(clock.DAY_SECONDS)
         for card in list(self.board.cards.values()):
             project = self.board.projects.by_id(card.project.id)
             if project is not None:
                 self.board.refresh(project)
+        self.intake.requeue("disabled")
 
     def _choose_watches(self) -> None:
         wanted = {*self.roots, *self._active_directories()}
@@ -199,7 +199,7 @@ class Lookout:
 
     def _active_directories(self) -> list[str]:
         """Return the directories in which a transcript grew of late; each costs a thread."""
-        since = (clock.wall() - ACTIVE_SECONDS) * 1e9
+        since = (clock.wall() - clock.DAY_SECONDS) * 1e9
         active = [path for path, newest in self._directories.items() if newest > since]
         active.sort(key=self._directories.__getitem__, reverse=True)
         return active[:WATCHED_PROJECTS_MAX]

@@ -14,6 +14,7 @@ from handoffd.handoffs.checkpoint_file import (
     save_handoff,
     update_handoff,
 )
+from handoffd.session.text import redact_values
 
 __all__ = (
     "config_problem",
@@ -24,9 +25,14 @@ __all__ = (
     "save",
     "save_handoff",
     "save_state",
+    "save_text",
     "show_text",
     "update_handoff",
 )
+
+
+# What a hook may wait for.
+HOOK_SECONDS = 0.1
 
 
 def inject_text(start: str, level: str) -> str:
@@ -46,7 +52,7 @@ def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str:
         raise HandoffError(f"{root}: handoff.yaml cannot be read: {stored.problem}.", "Mend it.")
     if stored.data is None:
         raise HandoffError(f"There is no handoff of {start} on disk.")
-    data = {"project": root, "document": stored.data}
+    data = {"project": root, "document": redact_values(stored.data)}
     if as_json:
         return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     from handoffd.api.handlers import show
@@ -87,6 +93,19 @@ def save(start: str, given: dict[str, str | None], tags: list[str]) -> dict[str,
     }
 
 
+def save_text(
+    start: str, given: dict[str, str | None], tags: list[str], style: dict[str, Any]
+) -> str:
+    """Save, and say so as the daemon would."""
+    from handoffd.api.handlers.save import render
+    from handoffd.api.text import Style
+
+    data = save(start, given, tags)
+    if style["json"]:
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    return render(data, Style.model_validate(style))
+
+
 def _blank() -> dict[str, Any]:
     from handoffd.handoffs import checkpoint
 
@@ -101,21 +120,21 @@ def save_state(start: str) -> None:
     root = find_root(start)
     if not root.writable_unasked:
         return
-    observed = git_state(root.path)
+    observed = git_state(root.path, HOOK_SECONDS)
     checkpoint_file.change(
-        root.path, lambda found: checkpoint_file.merged(found or _blank(), observed)
+        root.path, lambda found: checkpoint_file.merged(found or _blank(), observed), HOOK_SECONDS
     )
 
 
-def git_state(root: str) -> dict[str, Any]:
-    """Return branch and uncommitted files, as far as git answers."""
+def git_state(root: str, seconds: float = 2.0) -> dict[str, Any]:
+    """Return branch and uncommitted files, as far as git answers in time."""
     from handoffd.links import git
     from handoffd.sources.projects import branch, git_directory
 
     if git_directory(root) is None:
         return {}
     try:
-        uncommitted = git.uncommitted_files(root)
+        uncommitted = git.uncommitted_files(root, seconds)
     except git.GitError:
         return {"branch": branch(root)}
     return {"branch": branch(root), "files": uncommitted}

@@ -60,8 +60,8 @@ class Parts:
             )
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
-        if self.intake.counters.quarantined:
-            text = f"{self.intake.counters.quarantined} transcripts could not be read."
+        if self.intake.quarantined:
+            text = f"{self.intake.quarantined} transcripts could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
         for card in self.board.cards.values():
             found += self._project_warnings(card)

@@ -25,7 +25,7 @@ class Projects:
     """Finds the project of a directory; what the disk says is believed for half a minute."""
 
     core: CoreStore
-    _found: dict[str, tuple[float, Project]] = field(default_factory=dict)
+    _found: dict[tuple[str, str], tuple[float, Project]] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
     _roots: dict[str, str] = field(default_factory=dict)
 
@@ -50,7 +50,8 @@ class Projects:
         self._found.clear()
 
     def _cached(self, path: str, find: Callable[[str], Root], *, create: bool) -> Project:
-        known = self._found.get(path)
+        key = (find.__name__, path)
+        known = self._found.get(key)
         now = clock.monotonic()
         if known is not None and now - known[0] < _CACHE_SECONDS:
             return known[1]
@@ -59,7 +60,7 @@ class Projects:
         root = find(path)
         project = Project(self._id(root.path, create=create), root)
         if project.id:
-            self._found[path] = (now, project)
+            self._found[key] = (now, project)
         return project
 
     def _id(self, root: str, *, create: bool) -> str:

@@ -27,7 +27,6 @@ WRITE_SECONDS = 2.0
 GIT_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 0.2
 RETRY_SECONDS = (1.0, 60.0)
-CURRENT_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +78,42 @@ class Scribe:
     def _ask_git_beside(self, card: Card) -> None:
         card.git_wanted = False
         card.git_not_before = clock.monotonic() + GIT_SECONDS
+        if card.asking:
+            return
+        card.asking = True
         task = asyncio.ensure_future(self.ask_git(card))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
 
     async def ask_git(self, card: Card) -> None:
         """Learn which files are uncommitted, and whether git tracks our own."""
+        first = card.tracked is None
+        before = card.uncommitted
+        try:
+            await self._learn_from_git(card)
+        except git.GitError as problem:
+            root = card.project.root.path
+            log.get().warning("git_failed", project=root, why=str(problem))
+            card.git_not_before = clock.monotonic() + 12 * GIT_SECONDS
+            card.git_wanted = True
+        finally:
+            card.asking = False
+        if card.tracked is not None and (first or card.uncommitted != before):
+            self.board.touch(card.project.id, git_too=False)
+
+    async def _learn_from_git(self, card: Card) -> None:
         root = card.project.root
+        if self.board.gate.refusal(card.project.id, root.path):
+            return
         if not root.exists or directories.git_directory(root.path) is None:
             card.uncommitted, card.tracked = [], False
             return
-        try:
-            found = await asyncio.to_thread(git.uncommitted_files, root.path)
-            name = client_paths.CHECKPOINT
-            card.tracked = await asyncio.to_thread(git.is_tracked, root.path, name)
-        except git.GitError as problem:
-            log.get().warning("git_failed", project=root.path, why=str(problem))
-            card.tracked = bool(card.tracked)
-            card.git_not_before = clock.monotonic() + 12 * GIT_SECONDS
-            return
-        if found != card.uncommitted:
-            card.uncommitted = found
+        # First what decides whether we may write, then what may take its time.
+        tracked = await asyncio.to_thread(git.is_tracked, root.path, client_paths.CHECKPOINT)
+        first, card.tracked = card.tracked is None, tracked
+        if first:
             self.board.touch(card.project.id, git_too=False)
+        card.uncommitted = await asyncio.to_thread(git.uncommitted_files, root.path)
 
     async def publish(self, card: Card) -> None:
         """Write the checkpoint if it says something new, then the brief; tell the watchers."""
@@ -112,9 +125,10 @@ class Scribe:
         if not project.root.exists:
             card.problem = ""
         self.board.refresh(project)
-        if card.tracked is None:
-            await self.ask_git(card)
         card.dirty = False
+        if card.tracked is None:
+            self._ask_git_beside(card)  # which touches the project when it is done
+            return
         view = self.board.view(project)
         if view.main is None and not self.board.core.settings(project.id):
             return
@@ -125,13 +139,13 @@ class Scribe:
             await self._write_brief(card, view)
             card.retry_seconds = 0.0
             card.problem = ""
-        except (OSError, HandoffError) as problem:
+        except Exception as problem:  # noqa: BLE001  one project must not stop the others
             self._retry_later(card, problem)
         self.published({"project": project.root.path, "document": view.document})
 
     def _is_current(self, view: View) -> bool:
         """Leave the files of old work alone: only what is active now is written unasked."""
-        return view.main is None or view.main.idle_seconds < CURRENT_SECONDS
+        return view.main is not None and view.main.idle_seconds < clock.DAY_SECONDS
 
     def _retry_later(self, card: Card, problem: Exception) -> None:
         least, most = RETRY_SECONDS
@@ -139,9 +153,13 @@ class Scribe:
         card.retry_seconds = 0.2 if busy else min(max(card.retry_seconds * 2, least), most)
         card.write_not_before = clock.monotonic() + card.retry_seconds
         card.dirty = True
-        if not busy:
-            card.problem = str(problem).splitlines()[0].replace(card.project.root.path + "/", "")
-            log.get().warning("write_failed", project=card.project.root.path, why=card.problem)
+        if busy:
+            return
+        root = card.project.root.path
+        expected = isinstance(problem, (OSError, HandoffError))
+        told = str(problem).splitlines()[0] if expected else log.where(problem)
+        card.problem = told.replace(f"{root}/", "")
+        log.get().warning("write_failed", project=root, why=card.problem)
 
     async def _tidy(self, card: Card) -> None:
         """Once in our life, remove what a killed writer may have left in a project."""
@@ -154,7 +172,7 @@ class Scribe:
         if card.baseline is not None and covers(card.baseline, new) and self._unchanged(card):
             return
         baseline = card.baseline or {}
-        self.board.core.set_checkpoint(card.project.id, baseline, new)
+        self.board.remember(card.project, baseline, new)
         edited: dict[str, Any] = {}
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -165,6 +183,7 @@ class Scribe:
         done = await self._change(card, compute, BUSY_WAIT_SECONDS)
         card.write_not_before = clock.monotonic() + WRITE_SECONDS
         self._wrote(card, done)
+        self.board.core.drop_values(card.project.id, view.superseded)
         if edited:
             self.board.set_values(card.project, edited, clock.iso_milliseconds())
 
@@ -181,6 +200,7 @@ class Scribe:
         path = client_paths.brief_file(root)
         await asyncio.to_thread(_write_private, path, text.encode("utf-8", "replace"))
         card.brief_hash = hash(text)
+        card.write_not_before = clock.monotonic() + WRITE_SECONDS
 
     # Asked for
 
@@ -207,7 +227,7 @@ class Scribe:
         def compute(found: dict[str, Any] | None) -> dict[str, Any]:
             return with_tags({**(found or {}), **new, "timestamp": clock.iso()}, tags)
 
-        self.board.core.set_checkpoint(project.id, card.baseline or {}, new)
+        self.board.remember(project, card.baseline or {}, new)
         done = await self._change(card, compute, checkpoint_file.WAIT_SECONDS)
         self.board.projects.forget_cached()  # an unmarked directory has a marker now
         self._wrote(card, done)
@@ -228,17 +248,18 @@ class Scribe:
         self, card: Card, compute: checkpoint_file.Compute, wait_seconds: float
     ) -> checkpoint_file.Written:
         root = card.project.root.path
-        card.writing = True  # what changes on disk meanwhile is our own doing
-        try:
+        async with card.lock:  # what changes on disk meanwhile is our own doing
             return await asyncio.to_thread(checkpoint_file.change, root, compute, wait_seconds)
-        finally:
-            card.writing = False
 
     def _wrote(self, card: Card, done: checkpoint_file.Written) -> None:
         card.stamp = f"{done.status.st_size}.{done.status.st_mtime_ns}"
         card.baseline = done.data
-        self.board.core.set_checkpoint(card.project.id, done.data, done.data)
+        self.board.remember(card.project, done.data, done.data)
         self.writes += 1
+
+    def close(self) -> None:
+        """Let no git outlive us."""
+        git.end_all()
 
     async def finish(self) -> None:
         """Write what is still unwritten: the last thing before the end."""

@@ -36,6 +36,7 @@ def test_kill_fifty_times(house):
     grower = threading.Thread(target=grow)
     grower.start()
     chance = random.Random(7)
+    seen = set()
     try:
         for _ in range(KILLS):
             house.process = house.spawn()
@@ -44,9 +45,11 @@ def test_kill_fifty_times(house):
             for project in projects:
                 text = house.yaml(project)
                 assert not text or yaml.safe_load(text)["goal"], text
+                seen.add(text)
     finally:
         stop.set()
         grower.join()
+    assert len(seen) > KILLS / 2, "the daemons did some work before they were killed"
     house.start()
     wait_for(house.settled, 30)
 

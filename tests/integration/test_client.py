@@ -345,7 +345,7 @@ def test_up_and_down(house):
     assert answers.isdisjoint({f"{pid}).\n"})
     assert '"event": "started"' in logs.stdout
     assert (0, 0) == (logs.returncode, ended.returncode)
-    assert not os.path.exists(f"/proc/{pid}")
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
     assert 3 == house.handoff("status").returncode
 
 
@@ -545,12 +545,17 @@ def test_show_of_a_file_nobody_told_us_of(live):
     """A handoff.yaml in a project without any session is shown as what its author set."""
     project = live.project()
     (project / ".flow-guardian").mkdir()
-    (project / ".flow-guardian/handoff.yaml").write_text(
-        "goal: From a colleague\nstatus: blocked\nnow: waiting\ntimestamp: 2026-01-17T10:30:00Z\n"
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text(
+        "goal: From a colleague\nstatus: blocked\nnow: waiting\nfiles: [a.py]\n"
+        "branch: theirs\nsession_id: abc\ntimestamp: 2026-01-17T10:30:00Z\n"
     )
+    before = path.read_bytes()
 
     assert "From a colleague" in live.handoff("show", cwd=project).stdout
     assert "**Status:** blocked" in live.handoff("inject", cwd=project).stdout
+    time.sleep(2.5)
+    assert before == path.read_bytes()
 
 
 def test_colour_only_on_a_terminal(live):

@@ -1,5 +1,7 @@
 """What is written while paused is never folded, stored, logged or answered: not even later."""
 
+import pytest
+
 from conftest import timestamp, wait_for
 
 PHRASE = "planted xyzzy phrase"
@@ -91,15 +93,19 @@ def test_pause_one_project(live):
     assert nowhere(live, quiet, loud)
 
 
-def test_copies_of_silenced_records_stay_unknown(live):
+@pytest.mark.parametrize("scope", [[], ["."]])
+def test_copies_of_silenced_records_stay_unknown(live, scope):
     """A fork that copies the paused lines into a new file later reveals nothing."""
     project = live.project()
     session = live.session(project)
     session.prompt("A session that will be forked")
     wait_for(lambda: live.call("status")["sessions"] == 1)
-    live.handoff("pause")
+    live.handoff("pause", *scope, cwd=project)
+    silent = live.session(project)
+    silent.prompt(f"The very first words are the {PHRASE}")
     session.edit(f"{project}/{PHRASE}.py")
-    live.handoff("unpause")
+    live.handoff("unpause", *scope, cwd=project)
+    live.session(project).raw(silent.path.read_bytes())
     fork = live.session(project)
     fork.raw(session.path.read_bytes())
     fork.prompt("The fork goes on from here", timestamp=timestamp(-1))
@@ -136,10 +142,13 @@ def test_nothing_is_written_while_paused(live):
     before = live.yaml(project)
     live.git(project, "switch", "-q", "-c", "secret-branch")
     session.prompt(f"The {PHRASE} again")
+    (project / f"{PHRASE}.txt").write_text("x")
     live.handoff("inject", "--save-state", cwd=project)
     wait_for(lambda: live.call("status")["rescans"] >= 3, 20)
 
     assert before == live.yaml(project)
+    assert "secret-branch" not in str(live.show(project))
+    assert PHRASE not in str(live.show(project))
     assert "is paused" in live.handoff("show", cwd=project).stdout
 
 
@@ -172,5 +181,4 @@ def test_excluded_and_disabled_projects(house):
     assert "excluded" == house.show(secret)["refused"]
     assert "disabled" == house.show(off)["refused"]
     (off / ".flow-guardian/config.yaml").write_text("enabled: true\n")
-    house.call("unpause")
     wait_for(lambda: PHRASE in house.document(off)["goal"])

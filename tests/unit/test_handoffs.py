@@ -171,3 +171,10 @@ def test_brief_is_bounded(level):
 
     assert len(text.encode()) <= 2048
     assert text.endswith("</handoffd-context>\n")
+
+
+def test_brief_with_an_endless_head_ends():
+    """A path of any length does not keep the brief from being made."""
+    text = briefing.render({"goal": "g", "now": "n", "timestamp": "ü" * 5000}, "/ü" * 3000)
+
+    assert text.endswith("</handoffd-context>\n")

@@ -225,7 +225,16 @@ def test_copies_in_other_records_are_not_prompts():
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
-    "unit", ["<ide_selection>", "<handoffd-context", '{"', "<command-name>", " "]
+    "unit",
+    [
+        "<ide_selection>",
+        "<ide_selection></ide_selection>",
+        "{}",
+        "<handoffd-context",
+        '{"',
+        "<command-name>",
+        " ",
+    ],
 )
 def test_no_prompt_takes_its_square(unit):
     """A megabyte of unclosed tags is read in no time."""

@@ -6,7 +6,9 @@ EXAMPLE = "handoff inject --level L2"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-q", "--quiet", action="store_true", help="no effect: it is always quiet")
     parser.add_argument(
+        "-l",
         "--level",
         choices=fast.LEVELS,
         help="L0 one line, L1 five files (default), L2 all files and lists, L3 everything",

@@ -1,8 +1,7 @@
 import argparse
-import json
 import sys
 
-from handoff import local
+from handoff import fast, local
 from handoff.cli import add_json, here
 from handoff.client import Client
 from handoff.errors import NotAnsweringError, NotRunningError
@@ -30,20 +29,14 @@ def run(given: argparse.Namespace) -> int:
     fields = ("message", "goal", "now", "hypothesis", "outcome", "status")
     values = {name: getattr(given, name) for name in fields}
     cwd = here()
+    style = fast.rendering(given.json)
     note = ""
     try:
         told = {name: value for name, value in values.items() if value is not None}
-        result = Client().call("save", cwd=cwd, tags=given.tag, **told)
-        data = result["data"]
-        note = "".join(f"warning: {item['text']}\n" for item in result["warnings"])
+        text = Client().call("save", cwd=cwd, tags=given.tag, render=style, **told)["text"]
     except (NotRunningError, NotAnsweringError) as reason:
-        data = local.daemon_code().save(cwd, values, given.tag)
+        text = local.daemon_code().save_text(cwd, values, given.tag, style)
         note = f"{reason.title} Saved without it.\n"
-    if given.json:
-        print(json.dumps(data, ensure_ascii=False, indent=2))
-    else:
-        masked = f"Secrets masked: {data['redacted']}\n" if data["redacted"] else ""
-        cut = f"Cut to {data['cut_to']} characters.\n" if data["cut_to"] else ""
-        print(f"Saved {data['path']}\n{cut}{masked}now: {data['document']['now']}", flush=True)
+    print(text, end="", flush=True)
     sys.stderr.write(note)
     return 0

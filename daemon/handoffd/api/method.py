@@ -1,7 +1,7 @@
 """What a handler is: a model of its parameters, a function, and a way to show its result."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -38,6 +38,7 @@ class Reply:
     every_warning: bool = False
     silent: bool = False
     after: Callable[[], None] | None = None
+    watcher: Callable[[dict[str, Any]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +47,3 @@ class Method:
     params: type[Params]
     handle: Callable[[Parts, Any, Send], Awaitable[Reply]]
     render: Callable[[Any, Style], str]
-    summary: str
-    results: dict[str, str] = field(default_factory=dict)

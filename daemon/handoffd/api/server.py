@@ -6,7 +6,6 @@ import os
 import socket
 import stat
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -27,6 +26,8 @@ CONNECTIONS_MAX = 128
 FIRST_FRAME_SECONDS = 10.0
 SEND_BUFFER_MAX_BYTES = 4 << 20
 BACKLOG = 128
+# What a client of another version must be able to ask, to replace us.
+ANY_PROTOCOL = ("status", "down")
 
 
 @dataclass(slots=True)
@@ -151,14 +152,17 @@ class Connection:
             return b""
 
     async def _answer(self, line: bytes) -> None:
-        known = len(self.parts.watchers)
         frame = await answer(self.parts, line, self._send)
-        if frame is not None:
-            self._send(frame[0])
-            await self.writer.drain()
-            if frame[1] is not None:
-                frame[1]()
-        self._watchers += self.parts.watchers[known:]
+        if frame is None:
+            return
+        self._send(frame[0])
+        await self.writer.drain()
+        reply = frame[1]
+        if reply is not None and reply.watcher is not None:
+            self._watchers.append(reply.watcher)
+            self.parts.watchers.append(reply.watcher)
+        if reply is not None and reply.after is not None:
+            reply.after()
 
     def _send(self, frame: dict[str, Any]) -> None:
         transport = self.writer.transport
@@ -173,7 +177,7 @@ def encode(frame: dict[str, Any]) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-Answer = tuple[dict[str, Any], Callable[[], None] | None]
+Answer = tuple[dict[str, Any], Reply | None]
 
 
 async def answer(parts: Parts, line: bytes, send: Send) -> Answer | None:
@@ -193,16 +197,10 @@ async def answer(parts: Parts, line: bytes, send: Send) -> Answer | None:
         data = {"hint": problem.hint, "exit": problem.exit_code}
         frame = error_frame(request_id, wire.COMMAND_FAILED, problem.title, data), None
     except Exception as problem:  # noqa: BLE001  one bad request must not end the daemon
-        log.get().error("request_failed", method=request["method"], error=_where(problem))
+        log.get().error("request_failed", method=request["method"], error=log.where(problem))
         text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
         frame = error_frame(request_id, wire.INTERNAL_ERROR, text), None
     return frame if "id" in request else None
-
-
-def _where(problem: Exception) -> str:
-    """Name the place of a failure without the values, which may be a transcript's."""
-    last = traceback.extract_tb(sys.exc_info()[2])[-1]
-    return f"{type(problem).__name__} at {os.path.basename(last.filename)}:{last.lineno}"
 
 
 async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
@@ -216,7 +214,7 @@ async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
         return error_frame(request_id, wire.INVALID_PARAMS, "params must be an object"), None
     given = dict(given)
     protocol = given.pop("protocol", wire.PROTOCOL)
-    if protocol != wire.PROTOCOL:
+    if protocol != wire.PROTOCOL and method.name not in ANY_PROTOCOL:
         return error_frame(request_id, wire.INVALID_REQUEST, *_versions_differ(protocol)), None
     try:
         style = Style.model_validate(given.pop("render")) if "render" in given else None
@@ -235,10 +233,12 @@ async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
     result |= {"warnings": warnings, "exit": reply.exit}
     if style is not None:
         result["text"] = rendered(reply, style, method.render, warnings)
-    return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply.after
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply
 
 
 def _plain(problem: Any) -> str:
+    if problem["type"] == "string_unicode":
+        return "the name is not UTF-8"
     return "must be an absolute path" if problem["loc"] == ("cwd",) else str(problem["msg"])
 
 

@@ -11,6 +11,8 @@ BRIEF_MAX_BYTES = 2048
 LEVELS = ("L0", "L1", "L2", "L3")
 _FILES_AT_L1 = 5
 _LINE_MAX = 320
+_LINE_MIN = 20
+_ATTRIBUTE_MAX = 200
 _NAMES = (
     ("goal", "Goal"),
     ("status", "Status"),
@@ -72,13 +74,14 @@ def _line(value: Any) -> str:
 
 
 def _attribute(value: Any) -> str:
-    return '"' + _line(value).replace('"', "'").replace(">", "›") + '"'
+    text = _line(value)[:_ATTRIBUTE_MAX].replace('"', "'").replace(">", "›")
+    return f'"{text}"'
 
 
 def _fit(head: list[str], lines: list[str]) -> str:
     """Leave out the last lines, never the mark, where the limit is passed."""
     while True:
         text = "\n".join([*head, *lines, "</handoffd-context>", ""])
-        if len(text.encode()) <= BRIEF_MAX_BYTES or not lines:
+        if len(text.encode()) <= BRIEF_MAX_BYTES or not lines or len(lines[0]) < _LINE_MIN:
             return text
         lines = lines[:-1] or [shorten(lines[0], len(lines[0]) // 2)]

@@ -53,7 +53,9 @@ def parse(text: str) -> dict[str, Any] | None:
     try:
         _refuse_bombs(text)
         data = yaml.load(text, Loader=_Loader)  # noqa: S506  a safe loader of our own
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+    except CheckpointError:
+        raise
+    except Exception as problem:  # noqa: BLE001  a person's file may hold anything
         raise CheckpointError(f"invalid YAML: {_first_line(problem)}") from None
     if data is None:
         return None
@@ -67,6 +69,8 @@ def _refuse_bombs(text: str) -> None:
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):
             raise CheckpointError("aliases are not accepted")
+        if getattr(event, "tag", None) not in (None, "!"):
+            raise CheckpointError("tags are not accepted")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEPTH_MAX:
@@ -145,17 +149,17 @@ def render(data: Mapping[str, Any], previous: str | None = None) -> str:
 def _render_over(data: dict[str, Any], previous: str) -> str:
     # Imported only here: it is heavy, and needed only for a file that has comments.
     from ruamel.yaml import YAML  # noqa: PLC0415
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     editor = YAML()
     editor.preserve_quotes = True
     editor.width = 1000
     editor.representer.add_representer(type(None), _represent_null)
+    known = parse(previous) or {}
     try:
         document = editor.load(previous)
-        known = parse(previous) or {}
-    except (YAMLError, CheckpointError):
-        return render(data)
+    except Exception as problem:  # noqa: BLE001  a date that is none, and the like
+        why = f"it cannot be rewritten with its comments: {_first_line(problem)}"
+        raise CheckpointError(why) from None
     if not isinstance(document, dict):
         return render(data)
     for key in [key for key in document if key not in data]:

@@ -22,10 +22,10 @@ NAME = "handoff.yaml"
 LOCK_NAME = ".handoff.lock"
 WAIT_SECONDS = 5.0
 _TRIES = 50
-_last_written: list[Any] = []
 
 Data = dict[str, Any]
 Compute = Callable[[Data | None], Data | None]
+_last_written: dict[str, tuple[str, Data]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def load(root: str) -> Stored:
             return _read(handle)
     except FileNotFoundError:
         return Stored(None)
-    except PermissionError as problem:
+    except OSError as problem:
         raise _forbidden(root, "read", problem) from None
 
 
@@ -135,16 +135,15 @@ def change(root: str, compute: Compute, wait_seconds: float = WAIT_SECONDS) -> W
                 done = _try_change(handle, compute)
                 if done is not None:
                     return done
-    except (PermissionError, FileNotFoundError) as problem:
+    except OSError as problem:
         raise _forbidden(root, "write", problem) from None
     raise HandoffError(f"{root}/{DIRECTORY}/{NAME} keeps changing under us.", "Try again.")
 
 
 def _parsed(text: str) -> Data | None:
     """Parse, or remember: what we wrote last is what we mostly find at the next write."""
-    if _last_written and _last_written[0] == text:
-        return dict(_last_written[1])
-    return checkpoint.parse(text)
+    known = _last_written.get("it")
+    return dict(known[1]) if known and known[0] == text else checkpoint.parse(text)
 
 
 def tidy(root: str) -> None:
@@ -170,7 +169,10 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
         raise HandoffError("There is nothing to write.")
     new = redact_values(new)
     checkpoint.validate(new)
-    text = checkpoint.render(new, found.text if found.data is not None else None)
+    try:
+        text = checkpoint.render(new, found.text if found.data is not None else None)
+    except checkpoint.CheckpointError as problem:
+        raise HandoffError(f"{NAME} is left alone: {problem}.", "Mend it.") from None
     size = len(text.encode())
     if size > checkpoint.SIZE_MAX_BYTES:
         raise HandoffError(f"{NAME} would have {size} bytes; the limit is 64 KiB.")
@@ -179,7 +181,7 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
     )
     if status is None:
         return None
-    _last_written[:] = [text, new]
+    _last_written["it"] = (text, new)
     return Written(dict(new), status, found)
 
 

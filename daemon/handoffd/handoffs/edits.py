@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from handoffd.handoffs.checkpoint import STATUSES
 from handoffd.session.text import CLEARABLE
 
 # The fields in which a person's edit is recognised and stands.
@@ -15,6 +16,8 @@ def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict
     for name in SETTABLE:
         value = found.get(name)
         stated = isinstance(value, str) and bool(value.strip())
+        if name == "status":
+            stated = value in STATUSES
         cleared = value is None and name in CLEARABLE and any(ours)
         if (stated or cleared) and all(value != document.get(name) for document in ours):
             edited[name] = value
@@ -34,6 +37,9 @@ def merge(
     Nothing but the time being new is no reason to write.
     """
     wanted = {**new, **edited}
+    for name in ("branch", "session_id"):
+        if wanted.get(name) is None and (found or {}).get(name):
+            del wanted[name]  # not knowing is no reason to erase
     if found is not None and covers(found, wanted):
         return None
     return {**(found or {}), **wanted, "timestamp": timestamp}
@@ -42,7 +48,7 @@ def merge(
 def added_files(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[str]:
     """Return the files that somebody else put into the list."""
     listed = found.get("files")
-    if not isinstance(listed, list) or not any(ours):
+    if not isinstance(listed, list):
         return []
     known = [path for document in ours for path in document.get("files") or []]
     return [path for path in listed if isinstance(path, str) and path not in known]

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from handoffd.handoffs.checkpoint import NOT_STATED
 from handoffd.session.state import Receipt, SessionState, Value
+from handoffd.session.text import PATH_MAX, keep
 
 # A lane is live for this long after its last record.
 LIVE_SECONDS = 30 * 60.0
@@ -86,9 +87,11 @@ def compose(
     document["status"] = document["status"] or "in_progress"
     document |= {"hypothesis": None, "outcome": None}
     edited = _files(root, main)
-    others = [path for path in uncommitted if path not in edited]
+    seen = [keep(path, PATH_MAX)[0] for path in uncommitted]
+    others = [path for path in seen if path and path not in edited]
     document["files"] = [*edited, *others][:FILES_SHOWN]
-    document["branch"] = branch or (main.state.branch.text if main and main.state.branch else None)
+    known = main.state.branch.text if main and main.state.branch else None
+    document["branch"] = keep(branch, PATH_MAX)[0] if branch else known
     document["session_id"] = main.state.session_id if main else None
     view.receipts = {name: value.receipt for name, value in values.items() if value}
     _apply_settings(document, view, main, settings)

@@ -24,14 +24,14 @@ _RULES: dict[str, str] = {
     "pypi-token": r"\bpypi-[A-Za-z0-9_-]{50,}",
     # Bounded, so that a run of beginnings does not cost its square.
     "jwt": r"\beyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]*",
-    "url-password": r"(?<=://)(?!\[redacted)[^\s/:@]{1,64}:[^\s/@]{3,128}(?=@[A-Za-z0-9\[])",
+    "url-password": r"(?<=://)(?!\[redacted)[^\s/:@]{0,64}:[^\s/@]{3,}(?=@[A-Za-z0-9\[])",
     "bearer-token": r"(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}",
     "hugging-face-token": r"\bhf_[A-Za-z0-9]{30,}",
     "basic-auth": r"(?<=-u )[\w.@-]{1,64}:[^\s'\"]{4,128}",
     "assignment": (
         r"(?i)(?:passw(?:or)?d|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key"
         r"|credentials?)(?:[_-]key)?[\"']?\s{0,3}(?P<sign>=>|:=|=|:)\s{0,3}[\"']?"
-        r"(?P<value>[^\s\"',;(){}<>\[\]$]{6,200})"
+        r"(?P<value>[^\s\"',;(){}<>\[\]]{6,})"
     ),
 }
 # Without one of these no rule can match; most texts have none.
@@ -48,7 +48,7 @@ _table = re.compile(
 _kinds = tuple(_LITERAL)
 _assignment = re.compile(_RULES["assignment"])
 _PLACEHOLDER = re.compile(
-    r"(?i)\[redacted|^(?:x{4,}|\*{4,}|\.{3,}|<.*>|your[_-].*|example.*|changeme|placeholder|true|false"
+    r"(?i)\[redacted|^(?:\$|x{4,}|\*{4,}|\.{3,}|<.*>|your[_-].*|example.*|changeme|placeholder|true|false"
     r"|none|null|undefined|os\.environ.*|process\.env.*|getenv.*|env\..*|string|required|optional)"
 )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 # Raise it when the meaning of a stored fold changes: older ones are folded anew.
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 FILES_MAX = 40
 RECENT_UUIDS_MAX = 128
 UUID_KEPT = 12

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from handoff.errors import HandoffValidationError
-from handoffd.session.redact import may_hold_secret, redact
+from handoffd.session.redact import redact
 
 GOAL_MAX = 300
 NOW_MAX = 240
@@ -15,6 +15,7 @@ SAVED_MAX = 2000
 CLEARABLE = ("hypothesis", "outcome")
 # More than any kept text, so that a secret is never cut in half before it is recognised.
 _SCANNED_MAX = 8192
+_READ_MAX = 8 * _SCANNED_MAX
 
 # C0 and C1 controls, the bidirectional overrides and isolates, lone surrogates, and the
 # Unicode tags that hide text from a person's eyes.
@@ -35,9 +36,9 @@ def clean(text: str) -> str:
 
 def keep(text: str, limit: int) -> tuple[str, int]:
     """Return the text as one safe line of at most `limit` characters, and the secrets masked."""
-    masked, kinds = redact(clean(text[:_SCANNED_MAX]))
-    line = _SPACE.sub(" ", masked).strip()
-    return shorten(line, limit), len(kinds)
+    line = _SPACE.sub(" ", clean(text[:_READ_MAX])).strip()
+    masked, kinds = redact(line[:_SCANNED_MAX])
+    return shorten(masked, limit), len(kinds)
 
 
 def shorten(line: str, limit: int) -> str:
@@ -90,15 +91,11 @@ def keep_values(values: dict[str, str]) -> Kept:
 
 def redact_values(value: Any) -> Any:
     """Mask the secrets in every text of a document, whatever its shape."""
-    return _mask(value, look=may_hold_secret(str(value)))
-
-
-def _mask(value: Any, *, look: bool) -> Any:
     if isinstance(value, str):
-        seen = _UNSEEN.sub("", value)
-        return redact(seen)[0] if look else seen
+        # First what hides: an invisible character must not cut a token in two.
+        return redact(_UNSEEN.sub("", value))[0]
     if isinstance(value, dict):
-        return {key: _mask(item, look=look) for key, item in value.items()}
+        return {key: redact_values(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mask(item, look=look) for item in value]
+        return [redact_values(item) for item in value]
     return value

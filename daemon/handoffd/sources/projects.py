@@ -58,9 +58,8 @@ def look_at(path: str) -> Root:
 
 def git_directory(root: str) -> str | None:
     """Return where HEAD lies: `.git` of the nearest ancestor, or where a worktree's file points."""
-    own_home = paths.home()
     directory = root
-    while directory not in ("/", own_home, ""):
+    while directory not in ("/", "") and not paths.is_home(directory):
         path = f"{directory}/.git"
         if os.path.isdir(path):
             return path

@@ -149,7 +149,6 @@ class Tail:
         """Advance the cursor, and complete the fingerprint of a file that was short."""
         cursor = self.cursor
         cursor.offset = taken.end
-        cursor.oversized += taken.oversized
         if cursor.head_bytes < min(_HEAD_BYTES, taken.end):
             head = os.pread(handle, min(_HEAD_BYTES, taken.end), 0)
             cursor.head, cursor.head_bytes = _digest(head), len(head)

@@ -6,12 +6,12 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from handoffd import clock
 from handoffd.transcript.records import parse_line
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
 _FIRST_LINE_MAX_BYTES = 64 << 10
-# How long after its last write a session may still get new sub-agents.
-COMPANION_SECONDS = 24 * 3600.0
+_owners: dict[tuple[str, int], str] = {}
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def in_directory(directory: str, now: float) -> Iterator[Transcript]:
             companions.append(entry.name)
     for session_id in companions:
         # A session whose own file is old gets no new sub-agents: one stat less a rescan each.
-        if now - newest.get(session_id, 0.0) < COMPANION_SECONDS or session_id not in newest:
+        if now - newest.get(session_id, 0.0) < clock.DAY_SECONDS or session_id not in newest:
             yield from _agents(f"{directory}/{session_id}", session_id)
 
 
@@ -86,8 +86,12 @@ def _main_or_old_agent(entry: os.DirEntry[str]) -> Transcript | None:
         return None
     if not stem.startswith("agent-"):
         return _transcript(entry, stem, stem)
-    owner = _owner(entry.path)
-    return _transcript(entry, f"{owner}/{stem}", owner) if owner else None
+    found = _transcript(entry, stem, "")
+    owner = _owner(entry.path, entry.inode()) if found else ""
+    if found is None or not owner:
+        return None
+    found.name, found.session_id = f"{owner}/{stem}", owner
+    return found
 
 
 def _agents(companion: str, session_id: str) -> Iterator[Transcript]:
@@ -113,13 +117,22 @@ def _transcript(entry: os.DirEntry[str], name: str, session_id: str) -> Transcri
     return Transcript(name, session_id, entry.path, status.st_size, status.st_mtime_ns)
 
 
-def _owner(path: str) -> str:
+def _owner(path: str, inode: int) -> str:
     """Return the session of a sub-agent's file at its old place: its first record names it."""
+    known = _owners.get((path, inode))
+    if known is not None:
+        return known
     try:
-        with open(path, "rb") as stream:
-            line = stream.readline(_FIRST_LINE_MAX_BYTES)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        line = os.read(handle, _FIRST_LINE_MAX_BYTES).split(b"\n", 1)[0]
+    finally:
+        os.close(handle)
     records = parse_line(0, line).records
     session_id = records[0].text("sessionId") if records else ""
-    return session_id if _NAME.match(session_id) else ""
+    if not _NAME.match(session_id):
+        return ""
+    _owners[path, inode] = session_id
+    return session_id

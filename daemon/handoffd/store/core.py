@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
+from handoffd.errors import StoreError
 from handoffd.store.database import open_database, run_script, transaction
 
 EVERYTHING = "*"
@@ -108,7 +109,13 @@ class CoreStore:
     """Threads, triggers, pauses and the values a person set."""
 
     def __init__(self, path: str) -> None:
-        self._db: sqlite3.Connection = open_database(path, durable=True, migrations=MIGRATIONS)
+        try:
+            self._db: sqlite3.Connection = open_database(path, durable=True, migrations=MIGRATIONS)
+        except sqlite3.DatabaseError as problem:
+            raise StoreError(
+                f"{path} cannot be used: {problem}. It is left as it is.",
+                "Free some space, or move it aside to start without what you set yourself.",
+            ) from None
 
     def close(self) -> None:
         self._db.close()

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Migration = Callable[[sqlite3.Connection], None]
-BUSY_SECONDS = 5.0
+# Nobody else writes to our databases for longer; the event loop waits meanwhile.
+BUSY_SECONDS = 1.0
 
 
 def open_database(
@@ -46,13 +47,16 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migr
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> "Iterator[None]":
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        connection.execute("BEGIN IMMEDIATE")
         yield
-    except BaseException:
-        connection.execute("ROLLBACK")
+        connection.execute("COMMIT")
+    except BaseException as problem:
+        # On a full disk SQLite itself has rolled back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        _tell(problem)
         raise
-    connection.execute("COMMIT")
 
 
 @contextmanager
@@ -61,11 +65,20 @@ def savepoint(connection: sqlite3.Connection) -> "Iterator[None]":
     connection.execute("SAVEPOINT part")
     try:
         yield
-    except BaseException:
-        connection.execute("ROLLBACK TO part")
-        connection.execute("RELEASE part")
+    except BaseException as problem:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        _tell(problem)
         raise
     connection.execute("RELEASE part")
+
+
+def _tell(problem: BaseException) -> None:
+    """Tell a full disk or a lock from a mistake of ours: the one passes, the other does not."""
+    if isinstance(problem, sqlite3.OperationalError):
+        text = f"The store cannot be written: {problem}."
+        raise StoreError(text, "Free some space.") from problem
 
 
 def run_script(*statements: str) -> Migration:

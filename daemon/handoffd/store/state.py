@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from handoffd.errors import StoreError
 from handoffd.store.database import open_database, run_script, savepoint, transaction
 
 _CURSORS = run_script(
@@ -18,8 +19,6 @@ _CURSORS = run_script(
         head_bytes INTEGER NOT NULL,
         tail BLOB NOT NULL,
         tail_bytes INTEGER NOT NULL,
-        oversized INTEGER NOT NULL,
-        damaged INTEGER NOT NULL,
         mtime_ns INTEGER NOT NULL
     )""",
     """CREATE TABLE sessions (
@@ -31,7 +30,6 @@ _CURSORS = run_script(
         fold TEXT NOT NULL
     )""",
     "CREATE INDEX sessions_by_project ON sessions (project_id, last_seconds)",
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 MIGRATIONS = (_CURSORS,)
 
@@ -51,8 +49,6 @@ class Cursor:
     head_bytes: int = 0
     tail: bytes = b""
     tail_bytes: int = 0
-    oversized: int = 0
-    damaged: int = 0
     mtime_ns: int = 0
 
 
@@ -74,6 +70,9 @@ class StateStore:
 
     def close(self) -> None:
         self._db.close()
+
+    def is_whole(self) -> bool:
+        return bool(self._db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
 
     def cursors(self) -> Iterator[Cursor]:
         for row in self._db.execute("SELECT * FROM cursors"):
@@ -103,7 +102,7 @@ class StateStore:
 
     def _put_cursor(self, cursor: Cursor) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO cursors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 cursor.transcript,
                 cursor.session_id,
@@ -113,8 +112,6 @@ class StateStore:
                 cursor.head_bytes,
                 cursor.tail,
                 cursor.tail_bytes,
-                cursor.oversized,
-                cursor.damaged,
                 cursor.mtime_ns,
             ),
         )
@@ -131,14 +128,22 @@ class StateStore:
         ).fetchone()
         return StoredSession(*row) if row else None
 
-    def sessions(self, project_id: str | None, limit: int) -> list[StoredSession]:
+    def sessions(
+        self, project_id: str | None, limit: int, *, headless: bool | None = None
+    ) -> list[StoredSession]:
         """Return sessions, of one project or of all, most recently active first."""
-        where = "" if project_id is None else "WHERE project_id = ?"
         rows = self._db.execute(
-            f"SELECT * FROM sessions {where} ORDER BY last_seconds DESC LIMIT ?",  # noqa: S608
-            (limit,) if project_id is None else (project_id, limit),
+            "SELECT * FROM sessions WHERE (?1 IS NULL OR project_id = ?1)"
+            " AND (?2 IS NULL OR headless = ?2) ORDER BY last_seconds DESC LIMIT ?3",
+            (project_id, headless, limit),
         )
         return [StoredSession(*row) for row in rows]
+
+    def cursor(self, transcript: str) -> Cursor | None:
+        row = self._db.execute(
+            "SELECT * FROM cursors WHERE transcript = ?", (transcript,)
+        ).fetchone()
+        return Cursor(*row) if row else None
 
     def session_ids(self, project_id: str) -> set[str]:
         rows = self._db.execute(
@@ -167,22 +172,20 @@ class StateStore:
         row = self._db.execute(f"SELECT COUNT(*) FROM sessions {where}", values)  # noqa: S608
         return int(row.fetchone()[0])
 
-    def fact(self, name: str) -> str | None:
-        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return str(row[0]) if row else None
-
-    def set_fact(self, name: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
-
 
 def open_state(path: str, moved_aside: str) -> tuple[StateStore, bool]:
     """Open state.db; a damaged one is moved aside, since the transcripts hold the truth."""
     try:
         store = StateStore(path)
-        store.count_sessions()
+        if store.is_whole():
+            return store, False
+        store.close()
+    except sqlite3.OperationalError as problem:
+        # Locked, or no space: that is not damage.
+        raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
     except sqlite3.DatabaseError:
-        for suffix in ("", "-wal", "-shm"):
-            if os.path.exists(path + suffix):
-                os.rename(path + suffix, moved_aside + suffix)
-        return StateStore(path), True
-    return store, False
+        pass
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(path + suffix):
+            os.rename(path + suffix, moved_aside + suffix)
+    return StateStore(path), True

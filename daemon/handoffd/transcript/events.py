@@ -126,7 +126,7 @@ def events(record: Record) -> Iterator[Event]:
         origin,
         kind,
         kind in CONVERSATION or kind in METADATA,
-        record.text("cwd"),
+        record.cwd,
         record.text("gitBranch"),
         record.text("entrypoint"),
         kind in CONVERSATION,
@@ -173,13 +173,14 @@ def without_marked(text: str) -> str:
 def _without_editor(text: str) -> str:
     """Take out what an editor put beside the words; by search, since a regex may take its time."""
     for tag in _IDE_TAGS:
-        start = text.find(f"<{tag}>")
-        while start >= 0:
+        kept, position = [], 0
+        while (start := text.find(f"<{tag}>", position)) >= 0:
             end = text.find(f"</{tag}>", start)
             if end < 0:
                 break
-            text = text[:start] + text[end + len(tag) + 3 :]
-            start = text.find(f"<{tag}>", start)
+            kept.append(text[position:start])
+            position = end + len(tag) + 3
+        text = "".join([*kept, text[position:]])
     return text
 
 
@@ -220,13 +221,14 @@ def _attachment(record: Record, origin: Origin) -> Iterator[Event]:
 
 
 def _relocated(record: Record, origin: Origin) -> Iterator[Event]:
-    if record.text("relocatedCwd"):
-        yield Moved(origin, record.text("relocatedCwd"))
+    path = record.text("relocatedCwd")
+    if path.startswith("/") and "\0" not in path:
+        yield Moved(origin, path)
 
 
 def _worktree(record: Record, origin: Origin) -> Iterator[Event]:
     path = record.mapping("worktreeSession").get("worktreePath")
-    if isinstance(path, str) and path:
+    if isinstance(path, str) and path.startswith("/") and "\0" not in path:
         yield Moved(origin, path)
 
 

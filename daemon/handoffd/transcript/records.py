@@ -1,11 +1,13 @@
 """Bytes of a transcript line to records. Pure, and never raises: the format is not ours."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 _decoder = json.JSONDecoder(strict=False)
 _BLANK = "\x00 \t\r\n"
+_blanks = re.compile(f"[{_BLANK}]*")
 _RECOVERY_TRIES = 50
 
 
@@ -20,6 +22,12 @@ class Record:
         """Return a string field, or an empty string if it is missing or of another type."""
         value = self.data.get(key)
         return value if isinstance(value, str) else ""
+
+    @property
+    def cwd(self) -> str:
+        """The directory, if it can be one."""
+        found = self.text("cwd")
+        return found if found.startswith("/") and "\0" not in found else ""
 
     def flag(self, key: str) -> bool:
         return self.data.get(key) is True
@@ -44,7 +52,7 @@ def parse_line(offset: int, line: bytes) -> Parsed:
         return Parsed((), damaged=b"\x00" in line)
     offset += len(line) - len(line.lstrip(_BLANK.encode()))
     records: list[Record] = []
-    position, damaged = 0, False
+    position, counted, damaged = 0, 0, False
     while position < len(text):
         value, end = _decode(text, position)
         if value is None:
@@ -52,8 +60,10 @@ def parse_line(offset: int, line: bytes) -> Parsed:
             position, value, end = _recover(text, position)
         if value is None:
             break
-        records.append(Record(offset + _bytes_before(text, position), value))
-        position = end + len(text[end:]) - len(text[end:].lstrip(_BLANK))
+        offset += len(text[counted:position].encode("utf-8", "surrogateescape"))
+        counted = position
+        records.append(Record(offset, value))
+        position = _blanks.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
     return Parsed(tuple(records), damaged)
 
 
@@ -75,7 +85,3 @@ def _recover(text: str, position: int) -> tuple[int, dict[str, Any] | None, int]
         if value is not None and end == len(text) and isinstance(value.get("type"), str):
             return position, value, end
     return position, None, position
-
-
-def _bytes_before(text: str, position: int) -> int:
-    return len(text[:position].encode("utf-8", "surrogateescape")) if position else 0

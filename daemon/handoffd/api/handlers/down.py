@@ -16,6 +16,4 @@ def render(data: dict[str, Any], _style: Style) -> str:
     return f"handoffd (process {data['pid']}) is ending.\n"
 
 
-METHOD = Method(
-    "down", Params, handle, render, "End the daemon.", {"pid": "the process that is ending"}
-)
+METHOD = Method("down", Params, handle, render)

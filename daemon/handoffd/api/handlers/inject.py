@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from handoffd.api.method import InProject, Method, Reply, Send
-from handoffd.api.resolve import hook_fields, hook_project, learn_root
+from handoffd.api.resolve import hook_fields, hook_project, learn_root, named_project
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 
@@ -25,7 +25,10 @@ class InjectParams(InProject):
 async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
     hook = hook_fields(params.hook)
     learn_root(parts, hook.get("transcript_path", ""))
-    project = hook_project(parts, params.cwd, hook, params.environment)
+    if params.project:
+        project = named_project(parts, params)
+    else:
+        project = hook_project(parts, params.cwd, hook, params.environment)
     if params.save_state:
         # The caller has 100 ms; the writing goes on without it.
         parts.scribe.write_now(project)
@@ -41,11 +44,4 @@ def render(data: dict[str, Any], _style: Style) -> str:
     return str(data["text"])
 
 
-METHOD = Method(
-    "inject",
-    InjectParams,
-    handle,
-    render,
-    "The brief of a project for a new session: at most 2 KB, marked, a record of the past.",
-    {"project": "its root", "text": "the brief, or nothing"},
-)
+METHOD = Method("inject", InjectParams, handle, render)

@@ -29,11 +29,4 @@ def render(data: dict[str, Any], _style: Style) -> str:
     )
 
 
-METHOD = Method(
-    "pause",
-    InProject,
-    handle,
-    render,
-    "Learn nothing from now on, of `project` or, when none is named, of everything.",
-    {"paused": "`*`, or the project's root", "already": "whether it was paused before"},
-)
+METHOD = Method("pause", InProject, handle, render)

@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from handoff.paths import CHECKPOINT
+from handoff.paths import CHECKPOINT, home
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, count
+from handoffd.api.text import Style, count, shorten_path, wrap
 from handoffd.parts import Parts
 from handoffd.session.text import SAVED_MAX
 
@@ -36,22 +36,13 @@ async def handle(parts: Parts, params: SaveParams, _send: Send) -> Reply:
 
 
 def render(data: dict[str, Any], style: Style) -> str:
-    lines = [f"Saved {data['path']}"]
+    lines = [f"Saved {shorten_path(data['path'], home())}"]
+    if data["cut_to"]:
+        lines.append(f"Cut to {data['cut_to']} characters.")
     if data["redacted"]:
         lines.append(f"Masked: {count(data['redacted'], 'secret')}.")
-    lines.append(style.dim(f"now: {data['document']['now']}"))
+    lines += wrap("now:", data["document"]["now"], style.columns, 5)
     return "\n".join(lines) + "\n"
 
 
-METHOD = Method(
-    "save",
-    SaveParams,
-    handle,
-    render,
-    "Set values of the checkpoint and write it at once; what is not given stays.",
-    {
-        "path": "the file",
-        "document": "what it says now",
-        "redacted": "how many secrets were masked",
-    },
-)
+METHOD = Method("save", SaveParams, handle, render)

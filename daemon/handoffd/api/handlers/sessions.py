@@ -59,11 +59,4 @@ def render(data: dict[str, Any], style: Style) -> str:
     return "\n".join([*lines, *([f"({left} more)"] if left > 0 else [])]) + "\n"
 
 
-METHOD = Method(
-    "sessions",
-    SessionsParams,
-    handle,
-    render,
-    "The sessions of a project, or of all projects when none is named.",
-    {"sessions": "the most recent first", "total": "how many are known"},
-)
+METHOD = Method("sessions", SessionsParams, handle, render)

@@ -27,7 +27,7 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
         "idle_seconds": round(main.idle_seconds, 1) if main else None,
         "lanes": [describe(lane, main) for lane in parts.board.lanes(project.id)],
         "receipts": {name: vars_of(receipt) for name, receipt in view.receipts.items()},
-        "uncommitted": card.uncommitted,
+        "uncommitted": redact_values(card.uncommitted),
         "refused": refused or None,
         "not_written": _reason(parts, project),
     }
@@ -82,18 +82,4 @@ def render(data: dict[str, Any], style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-METHOD = Method(
-    "show",
-    InProject,
-    handle,
-    render,
-    "The newest state of a project, with its lanes and the receipt of every value.",
-    {
-        "document": "the fields of handoff.yaml as they are now",
-        "lanes": "the sessions of the project, most recent first",
-        "receipts": "where each value comes from",
-        "uncommitted": "files that differ from the last commit",
-        "refused": "paused, excluded or disabled, if so",
-        "not_written": "why handoff.yaml is not written, if so",
-    },
-)
+METHOD = Method("show", InProject, handle, render)

@@ -38,7 +38,7 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
             "oversized_lines": counters.oversized,
             "repeated_records": counters.repeated,
             "silenced": counters.silenced,
-            "transcripts": counters.quarantined,
+            "transcripts": intake.quarantined,
         },
         "redacted": counters.redacted + parts.scribe.redacted,
         "replaced": counters.replaced,
@@ -94,11 +94,11 @@ def render(data: dict[str, Any], style: Style) -> str:
     progress = f"{count(data['transcripts'], 'transcript')}, {count(data['sessions'], 'session')}"
     if waiting:
         progress += f", {waiting} to read ({size(data['waiting_bytes'])})"
-    elif not data["first_scan_done"]:
-        progress += ", looking"
+    else:
+        progress += ", all read" if data["first_scan_done"] else ", looking"
     rows = [
         ("daemon", _daemon(data)),
-        ("progress", progress + ("" if waiting else ", all read")),
+        ("progress", progress),
         ("last record", data["last_record_at"] or "none in this run"),
         ("watching", f"{data['watched']} directories; rescan every {data['rescan_seconds']:g} s"),
         ("skipped", _skipped(data)),
@@ -144,18 +144,4 @@ def _project_row(item: dict[str, Any], home: str) -> tuple[str, str, str]:
     )
 
 
-METHOD = Method(
-    "status",
-    Params,
-    handle,
-    render,
-    "What the daemon is doing: progress, lag of each transcript in bytes, what was skipped.",
-    {
-        "transcripts": "how many are known",
-        "waiting_transcripts": "how many are still to be read, and waiting_bytes of them",
-        "lag": "transcripts that are behind: path, bytes, seconds",
-        "last_record_at": "when the last record was consumed",
-        "skipped": "counters of what was not used",
-        "paused": "`*` for everything, or project roots",
-    },
-)
+METHOD = Method("status", Params, handle, render)

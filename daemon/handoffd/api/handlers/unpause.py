@@ -18,7 +18,9 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
     ended = [scope for scope in scopes if project is None or scope == project.id]
     await parts.lookout.rescan()
     parts.gate.unpause(ended, parts.intake.ends_of_silence(ended))
-    parts.intake.requeue_all()
+    parts.intake.requeue("paused", "excluded", "disabled")
+    for project_id in list(parts.board.cards):
+        parts.board.touch(project_id)
     return Reply({"ended": len(ended)})
 
 
@@ -26,11 +28,4 @@ def render(data: dict[str, Any], _style: Style) -> str:
     return "Listening again.\n" if data["ended"] else "Nothing was paused.\n"
 
 
-METHOD = Method(
-    "unpause",
-    InProject,
-    handle,
-    render,
-    "End the pause of `project`, or every pause when none is named.",
-    {"ended": "how many pauses were ended"},
-)
+METHOD = Method("unpause", InProject, handle, render)

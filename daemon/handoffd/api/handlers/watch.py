@@ -15,18 +15,11 @@ async def handle(parts: Parts, params: InProject, send: Send) -> Reply:
         if wanted in (None, change["project"]):
             send({"jsonrpc": "2.0", "method": "change", "params": change})
 
-    return Reply({"watching": wanted or "*"}, after=lambda: parts.watchers.append(tell))
+    return Reply({"watching": wanted or "*"}, watcher=tell)
 
 
 def render(data: dict[str, Any], _style: Style) -> str:
     return f"Watching {data['watching']}\n"
 
 
-METHOD = Method(
-    "watch",
-    InProject,
-    handle,
-    render,
-    "Notifications `change` with project and document, until the connection is closed.",
-    {"watching": "`*`, or the project's root"},
-)
+METHOD = Method("watch", InProject, handle, render)
