@@ -66,12 +66,12 @@ def load_handoff(project_root: Path | None = None) -> Data | None:
 
 def save_handoff(data: Mapping[str, Any], project_root: Path | None = None) -> Path:
     """Write a checkpoint, with a timestamp if it has none, and return its path."""
-    root = _root(project_root)
+    root = str(_root(project_root))
     new = dict(data)
     new["timestamp"] = _iso(new.get("timestamp")) or clock.iso()
     checkpoint.validate(new)
-    change(str(root), lambda _: new)
-    return root / DIRECTORY / NAME
+    change(root, lambda _: new)
+    return Path(f"{root}/{DIRECTORY}/{NAME}")
 
 
 def update_handoff(updates: Mapping[str, Any], project_root: Path | None = None) -> Data:

@@ -1,11 +1,12 @@
 """Text of a transcript made fit to be kept: one line, no controls, no secrets, bounded."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from handoff.errors import HandoffValidationError
-from handoffd.session.redact import redact
+from handoffd.session.redact import may_hold_secret, redact
 
 GOAL_MAX = 300
 NOW_MAX = 240
@@ -91,11 +92,24 @@ def keep_values(values: dict[str, str]) -> Kept:
 
 def redact_values(value: Any) -> Any:
     """Mask the secrets in every text of a document, whatever its shape."""
+    texts: list[str] = []
+
+    # First what hides: an invisible character must not cut a token in two.
+    def unhide(text: str) -> str:
+        texts.append(_UNSEEN.sub("", text))
+        return texts[-1]
+
+    seen = _each_text(value, unhide)
+    if not may_hold_secret("\n".join(texts)):
+        return seen
+    return _each_text(seen, lambda text: redact(text)[0])
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        # First what hides: an invisible character must not cut a token in two.
-        return redact(_UNSEEN.sub("", value))[0]
+        return change(value)
     if isinstance(value, dict):
-        return {key: redact_values(item) for key, item in value.items()}
+        return {key: _each_text(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [redact_values(item) for item in value]
+        return [_each_text(item, change) for item in value]
     return value
