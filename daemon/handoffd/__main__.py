@@ -2,9 +2,12 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from handoff import __version__, paths
 from handoff.errors import EXIT_FAILED, HandoffError
+
+TRACED = ("goal", "now", "status", "branch", "last_prompt")
 
 
 def main() -> None:
@@ -31,11 +34,37 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: handoffd run --config ~/.config/handoffd/config.toml",
     )
     run.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
+    replay = commands.add_parser(
+        "replay",
+        help="fold transcripts offline and show the state, or how a value came about",
+        epilog="Example: handoffd replay --trace goal ~/.claude/projects/*/3f78*.jsonl",
+    )
+    replay.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    replay.add_argument("--json", action="store_true", help="print JSON for a program")
+    replay.add_argument("--at", type=int, metavar="N", help="stop after N records")
+    replay.add_argument(
+        "--trace", default="", choices=TRACED, metavar="FIELD", help=", ".join(TRACED)
+    )
     run.add_argument("--log-file", help="log there instead of to stderr; kept below 2 MB")
     return parser
 
 
+def _replay(arguments: argparse.Namespace) -> int:
+    from handoffd.replay import render  # noqa: PLC0415
+
+    for path in arguments.files:
+        try:
+            text = render(path, as_json=arguments.json, at=arguments.at, trace=arguments.trace)
+        except OSError as problem:
+            print(f"handoffd: {path}: {problem.strerror or 'no transcript'}", file=sys.stderr)  # noqa: T201
+            return EXIT_FAILED
+        print(text, end="")  # noqa: T201
+    return 0
+
+
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "replay":
+        return _replay(arguments)
     _leave_out_openssl()
     from handoffd.app import run  # noqa: PLC0415  --help needs none of it
 

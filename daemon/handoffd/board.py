@@ -15,6 +15,7 @@ from handoff.errors import HandoffError
 from handoffd import clock, log
 from handoffd.gate import Gate
 from handoffd.handoffs import briefing, checkpoint_file
+from handoffd.handoffs.checkpoint import LISTS
 from handoffd.handoffs.edits import SETTABLE, added_files, edited_values
 from handoffd.handoffs.lanes import INHERITED_SECONDS, Lane, View, choose, compose
 from handoffd.projects import Project, Projects
@@ -94,7 +95,8 @@ class Board:
         settings = self.core.settings(project.id)
         view = compose(root, self.lanes(project.id), settings, card.branch, card.uncommitted)
         known = card.baseline or {}
-        view.extras = {key: known[key] for key in known if key not in view.document}
+        ours = (*LISTS, *view.document)
+        view.extras = {key: known[key] for key in known if key not in ours}
         return view
 
     def refresh(self, project: Project) -> None:
@@ -151,7 +153,7 @@ class Board:
             return
         directory = f"{card.project.root.path}/{checkpoint_file.DIRECTORY}"
         if card.baseline and os.path.isdir(directory):
-            self.core.drop_values(card.project.id, [*SETTABLE, "files"])
+            self.core.drop_values(card.project.id, [*SETTABLE, *LISTS, "files"])
         if card.project.root.exists:
             card.baseline = {}
             self.touch(card.project.id, git_too=False)

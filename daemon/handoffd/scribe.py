@@ -225,7 +225,9 @@ class Scribe:
             new["now"] = DEFAULT_NOW
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any]:
-            return with_tags({**(found or {}), **new, "timestamp": clock.iso()}, tags)
+            now = clock.iso()
+            saved = merge(found, new, {}, now) or {**(found or new), "timestamp": now}
+            return with_tags(saved, tags)
 
         self.board.remember(project, card.baseline or {}, new)
         done = await self._change(card, compute, checkpoint_file.WAIT_SECONDS)

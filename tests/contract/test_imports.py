@@ -49,7 +49,8 @@ ALLOWED = {
         "store",
     },
     "offline": {"api", "config", "handoffs", "links", "session", "sources"},
-    "__main__": {"app"},
+    "replay": {"handoffs", "session", "sources", "store", "transcript"},
+    "__main__": {"app", "replay"},
     "__init__": set(),
     **{name: set() for name in FOUNDATION},
 }

@@ -487,3 +487,43 @@ def test_secret_in_a_persons_file_is_kept_nowhere_else(live):
     assert not [
         p for p in live.state.rglob("*") if p.is_file() and token.encode() in p.read_bytes()
     ]
+
+
+def test_next_comes_and_goes(live):
+    """What comes next is written while it is open, and taken out when it is done."""
+    project, session = begin(live)
+    session.raw(
+        session.line(
+            "assistant",
+            message={
+                "content": [
+                    {
+                        "type": "tool_use",
+                        "id": "t",
+                        "name": "TodoWrite",
+                        "input": {"todos": [{"content": "Write the test", "status": "pending"}]},
+                    }
+                ]
+            },
+        )
+    )
+    wait_for(lambda: "next:\n- Write the test" in live.yaml(project))
+    session.raw(
+        session.line(
+            "assistant",
+            message={
+                "content": [
+                    {
+                        "type": "tool_use",
+                        "id": "t",
+                        "name": "TodoWrite",
+                        "input": {"todos": [{"content": "Write the test", "status": "completed"}]},
+                    }
+                ]
+            },
+        )
+    )
+    session.say("Everything is done now.")
+
+    wait_for(lambda: "Everything is done now." in live.yaml(project))
+    assert "next:" not in live.yaml(project)

@@ -79,6 +79,19 @@ def test_files_are_relative_and_uncommitted_ones_follow():
     assert ["a.py", "c.py", "d.py"] == view.document["files"]
 
 
+def test_next_comes_from_todos_then_words():
+    """Open todos come first, those in progress before the rest, then what was announced and asked."""
+    todos = [
+        ("0", "completed", value("done")),
+        ("1", "pending", value("later")),
+        ("2", "in_progress", value("doing")),
+    ]
+    view = compose("/p", [lane(todos=todos, intention=value("I will test it"))], {}, None, [])
+
+    assert ["doing", "later", "I will test it", "p"] == view.document["next"]
+    assert "quoted" == view.receipts["next.0"].evidence
+
+
 def test_a_persons_values_stand():
     """Set values win over the same session's, whatever it says later, except now and status."""
     settings = {
@@ -109,6 +122,7 @@ def test_edited_values_are_those_of_nobody_else():
     """A value that is neither written nor intended by us is a person's."""
     found = {"goal": "mine", "now": "ours", "status": "blocked", "outcome": None, "files": ["x"]}
 
+    assert {"next": ["x"]} == edited_values({"next": ["x"]}, ({"next": ["y"]},))
     assert {"goal": "mine"} == edited_values(found, ({"now": "ours"}, {"status": "blocked"}))
 
 
@@ -118,6 +132,7 @@ def test_merge_keeps_unknown_keys_and_skips_no_change():
 
     assert merge({"goal": "g", "now": "n", "mine": 1, "timestamp": "t"}, new, {}, "t") is None
     assert covers({"goal": "g", "now": "n", "x": 1}, new)
+    assert "next" not in merge({"goal": "g", "now": "n", "next": ["old"]}, new, {}, "t")
     assert 1 == merge({"goal": "old", "mine": 1}, new, {}, "t")["mine"]
     assert "edited" == merge({"goal": "edited"}, new, {"goal": "edited"}, "t")["goal"]
 

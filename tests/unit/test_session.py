@@ -7,17 +7,28 @@ from hypothesis import strategies as st
 from handoffd.session.fold import fold, is_repeated
 from handoffd.session.redact import redact
 from handoffd.session.state import FILES_MAX, SessionState, dump, load
-from handoffd.session.text import clean, first_sentence, keep, redact_values, shorten
+from handoffd.session.text import (
+    clean,
+    keep,
+    last_intention,
+    opening,
+    redact_values,
+    request,
+    shorten,
+)
 from handoffd.transcript.events import (
     Asked,
     Edited,
+    Listed,
     Moved,
     Origin,
+    Planned,
     Prompt,
     Resulted,
     Said,
     Seen,
     Stopped,
+    Todo,
 )
 from handoffd.transcript.records import Record
 
@@ -148,14 +159,64 @@ def test_escapes_and_hidden_characters_are_dropped():
     assert "red title end" == clean("\x1b[31mred\x1b[0m \x1b]0;evil\x07title\u202e \U000e0041end")
 
 
-def test_first_sentence():
-    """The first sentence, without heading and list marks."""
-    assert "I fix the parser." == first_sentence(
-        "## I fix the parser. Then more.\n\nSecond paragraph"
+def test_opening():
+    """As many sentences as it takes to say something, without marks and code."""
+    assert "Good. I fix the parser of the configuration file, then its tests." == opening(
+        "## Good.\n\n- I fix the **parser** of the `configuration` file, then its tests. More of it."
     )
-    assert "Das ist gut." == first_sentence("Das ist gut. Und das auch.")
-    assert "修复了。" == first_sentence("修复了。 然后")
-    assert "" == first_sentence("```\ncode\n```"[:3])
+    assert "Das ist gut. Und das auch." == opening("Das ist gut. Und das auch.")
+    assert "修复了。 然后" == opening("修复了。 然后")
+    assert "" == opening("```\ncode\n```")
+
+
+def test_request():
+    """A prompt is what it asks for: the words before a plan are not the goal."""
+    assert "Add a login page\nWith tests." == request(
+        "Implement the following plan:\n\n# Add a login page\nWith tests."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "The test fails. Let me look at the parser first. It is old.",
+            "Let me look at the parser first.",
+        ),
+        ("Done.\n\nNext: write the documentation", "Next: write the documentation"),
+        ("Good. Now I'll fix it.\n- I will also add a test.", "I will also add a test."),
+        ("All tests pass.", ""),
+        ("测试失败了。 现在修复解析器：", "现在修复解析器："),
+        ("letting go", ""),
+    ],
+)
+def test_last_intention(text, expected):
+    """The last sentence that announces work, if there is one."""
+    assert expected == last_intention(text)
+
+
+def todo(key, text="", status="") -> Todo:
+    return Todo(key, text, status)
+
+
+def test_todos_of_every_family():
+    """A whole list replaces what was known; single tasks are added, changed and deleted."""
+    state = folded(
+        Listed(
+            origin(1), (todo("0", "Write it", "completed"), todo("1", "Test it", "in_progress"))
+        ),
+        Planned(origin(2), todo("2", "Ship it", "pending")),
+        Planned(origin(3), todo("1", status="completed")),
+        Planned(origin(4), todo("9", "Forget it", "pending")),
+        Planned(origin(5), todo("9", status="deleted")),
+    )
+
+    assert [
+        ("0", "completed", "Write it"),
+        ("1", "completed", "Test it"),
+        ("2", "pending", "Ship it"),
+    ] == [(key, status, value.text) for key, status, value in state.todos]
+    assert state == load(dump(state))
 
 
 def test_shorten_at_a_word():
@@ -268,7 +329,9 @@ def test_no_text_takes_its_square(unit):
     text = unit * (65536 // len(unit))
     redact(text)
     clean(text)
-    first_sentence(text)
+    opening(text)
+    request(text)
+    last_intention(text)
 
 
 def test_redaction_is_stable():

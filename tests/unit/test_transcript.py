@@ -215,6 +215,38 @@ def test_assistant_blocks():
     assert 1 == sum(isinstance(event, Asked) for event in found)
 
 
+def test_todo_families():
+    """TodoWrite, Task tools and both reminders give todos; what is of another type gives none."""
+    write = {
+        "type": "tool_use",
+        "name": "TodoWrite",
+        "input": {"todos": [{"content": "a", "status": "pending"}, 7]},
+    }
+    update = {
+        "type": "tool_use",
+        "name": "TaskUpdate",
+        "input": {"taskId": "3", "status": "completed"},
+    }
+    said = meaning(type="assistant", message={"content": [write, update]})
+    made = meaning(
+        type="user",
+        message={"content": [{"type": "tool_result"}]},
+        toolUseResult={"task": {"id": "3", "subject": "b"}},
+    )
+    reminded = meaning(
+        type="attachment",
+        attachment={
+            "type": "task_reminder",
+            "content": [{"id": "1", "subject": "c", "status": "in_progress"}],
+        },
+    )
+
+    assert [("0", "a", "pending")] == [(t.key, t.text, t.status) for t in said[0].todos]
+    assert ("3", "", "completed") == (said[1].todo.key, said[1].todo.text, said[1].todo.status)
+    assert ("3", "b", "pending") == (made[1].todo.key, made[1].todo.text, made[1].todo.status)
+    assert [("1", "c", "in_progress")] == [(t.key, t.text, t.status) for t in reminded[0].todos]
+
+
 def test_copies_in_other_records_are_not_prompts():
     """Only `user` and queued attachments speak for a person, whatever else holds a message."""
     message = {"role": "user", "content": "A copy of a prompt"}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from handoffd.handoffs.checkpoint import STATUSES
+from handoffd.handoffs.checkpoint import LISTS, STATUSES
 from handoffd.session.text import CLEARABLE
 
 # The fields in which a person's edit is recognised and stands.
@@ -21,11 +21,17 @@ def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict
         cleared = value is None and name in CLEARABLE and any(ours)
         if (stated or cleared) and all(value != document.get(name) for document in ours):
             edited[name] = value
+    for name in LISTS:
+        value = found.get(name)
+        if isinstance(value, list) and all(value != document.get(name) for document in ours):
+            edited[name] = value
     return edited
 
 
 def covers(found: dict[str, Any], new: dict[str, Any]) -> bool:
     """Tell whether a file says all of this already; the time does not count."""
+    if any(name in found and name not in new for name in LISTS):
+        return False  # a list that has become empty is taken out
     return all(found.get(name) == value for name, value in new.items() if name != "timestamp")
 
 
@@ -42,7 +48,8 @@ def merge(
             del wanted[name]  # not knowing is no reason to erase
     if found is not None and covers(found, wanted):
         return None
-    return {**(found or {}), **wanted, "timestamp": timestamp}
+    kept = {name: value for name, value in (found or {}).items() if name not in LISTS}
+    return {**kept, **wanted, "timestamp": timestamp}
 
 
 def added_files(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[str]:

@@ -13,6 +13,7 @@ LIVE_SECONDS = 30 * 60.0
 # How far back a session that only said "continue" may take its goal from.
 INHERITED_SECONDS = 7 * 24 * 3600.0
 FILES_SHOWN = 20
+NEXT_SHOWN = 5
 
 
 class SetByPerson(Protocol):
@@ -93,7 +94,8 @@ def compose(
     known = main.state.branch.text if main and main.state.branch else None
     document["branch"] = keep(branch, PATH_MAX)[0] if branch else known
     document["session_id"] = main.state.session_id if main else None
-    view.receipts = {name: value.receipt for name, value in values.items() if value}
+    document |= _next(main, view)
+    view.receipts |= {name: value.receipt for name, value in values.items() if value}
     _apply_settings(document, view, main, settings)
     document["goal"] = document["goal"] or NOT_STATED
     document["now"] = document["now"] or NOT_STATED
@@ -114,6 +116,27 @@ def _goal(main: Lane | None, lanes: Sequence[Lane]) -> Value | None:
                 Receipt(receipt.transcript, receipt.uuid, receipt.offset, receipt.time, "inferred"),
             )
     return None
+
+
+def _next(main: Lane | None, view: View) -> dict[str, Any]:
+    """Return what comes next: open todos, then what was announced or asked for last."""
+    if main is None:
+        return {}
+    state = main.state
+    open_todos = [
+        value
+        for wanted in ("in_progress", "pending")
+        for _, status, value in state.todos
+        if status == wanted
+    ]
+    values = open_todos[:NEXT_SHOWN]
+    asked = None if state.answered else state.last_prompt
+    for value in (state.intention, asked):
+        if value and len(values) < NEXT_SHOWN and value.text not in (v.text for v in values):
+            values.append(value)
+    for number, value in enumerate(values):
+        view.receipts[f"next.{number}"] = value.receipt
+    return {"next": [value.text for value in values]} if values else {}
 
 
 def _files(root: str, main: Lane | None) -> list[str]:

@@ -3,23 +3,35 @@
 from handoffd.session.state import (
     FILES_MAX,
     RECENT_UUIDS_MAX,
+    TODOS_MAX,
     UUID_KEPT,
     Receipt,
     SessionState,
     Value,
 )
-from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, first_paragraph, first_sentence, keep
+from handoffd.session.text import (
+    GOAL_MAX,
+    NOW_MAX,
+    PATH_MAX,
+    keep,
+    last_intention,
+    opening,
+    request,
+)
 from handoffd.transcript.events import (
     Asked,
     Edited,
     Event,
+    Listed,
     Moved,
     Origin,
+    Planned,
     Prompt,
     Resulted,
     Said,
     Seen,
     Stopped,
+    Todo,
 )
 from handoffd.transcript.records import Record
 
@@ -56,12 +68,14 @@ def fold(state: SessionState, event: Event, transcript: str) -> None:
             _prompt(state, event, transcript)
         case Said():
             _go_on(state, event.origin, transcript)
-            _say(state, event.origin, first_sentence(event.text), transcript)
+            _say(state, event.origin, opening(event.text), transcript)
+            _intend(state, event, transcript)
+        case Listed() | Planned():
+            _plans(state, event, transcript)
         case Resulted():
+            state.answered = False
             _go_on(state, event.origin, transcript)
-        case Asked():
-            state.status = Value("blocked", _receipt(event.origin, transcript, "observed"))
-        case Stopped():
+        case Asked() | Stopped():
             _stopped(state, event, transcript)
         case Moved():
             state.cwd, state.root = event.cwd, ""
@@ -100,14 +114,15 @@ def _envelope(state: SessionState, event: Seen, transcript: str) -> None:
 def _prompt(state: SessionState, event: Prompt, transcript: str) -> None:
     state.prompts += 1
     receipt = _receipt(event.origin, transcript, "quoted")
-    text, masked = keep(first_paragraph(event.text), GOAL_MAX)
+    text, masked = keep(request(event.text), GOAL_MAX)
     state.redacted += masked
     if not text:
         return
     state.last_prompt = Value(text, receipt)
+    state.intention, state.answered = None, False
     if state.goal is None and _is_substantial(text):
         state.goal = state.last_prompt
-    state.now = Value(keep(first_sentence(event.text) or text, NOW_MAX)[0], receipt)
+    state.now = Value(keep(opening(event.text) or text, NOW_MAX)[0], receipt)
     state.status = Value("in_progress", _receipt(event.origin, transcript, "observed"))
 
 
@@ -129,6 +144,45 @@ def _say(state: SessionState, origin: Origin, sentence: str, transcript: str) ->
         state.now = Value(text, _receipt(origin, transcript, "quoted"))
 
 
+def _intend(state: SessionState, event: Said, transcript: str) -> None:
+    """Keep what the assistant last said it would do; a statement without it settles the matter."""
+    text, masked = keep(last_intention(event.text), NOW_MAX)
+    state.redacted += masked
+    receipt = _receipt(event.origin, transcript, "quoted")
+    state.intention = Value(text, receipt) if text else None
+    state.answered = not text
+
+
+def _plans(state: SessionState, event: Listed | Planned, transcript: str) -> None:
+    if isinstance(event, Listed):
+        state.todos = []
+    for todo in event.todos[:TODOS_MAX] if isinstance(event, Listed) else (event.todo,):
+        _plan(state, todo, event.origin, transcript)
+
+
+def _plan(state: SessionState, todo: Todo, origin: Origin, transcript: str) -> None:
+    """Enter a thing to do, or what became of it; what was deleted is taken out."""
+    text, masked = keep(todo.text, NOW_MAX)
+    state.redacted += masked
+    kept = []
+    known = None
+    for key, status, value in state.todos:
+        if key == todo.key:
+            known = (status, value)
+        else:
+            kept.append((key, status, value))
+    status = todo.status or (known[0] if known else "pending")
+    said = Value(text, _receipt(origin, transcript, "quoted"))
+    value = known[1] if known and not text else said
+    if value.text and status != "deleted":
+        kept.append((todo.key, status, value))
+    state.todos = sorted(kept, key=_todo_order)[-TODOS_MAX:]
+
+
+def _todo_order(item: tuple[str, str, Value]) -> tuple[int, str]:
+    return (int(item[0]), "") if item[0].isdigit() else (1 << 30, item[0])
+
+
 def _edited(state: SessionState, event: Edited, transcript: str) -> None:
     path, masked = keep(event.path, PATH_MAX)
     state.redacted += masked
@@ -139,7 +193,9 @@ def _edited(state: SessionState, event: Edited, transcript: str) -> None:
         state.status = Value("in_progress", _receipt(event.origin, transcript, "observed"))
 
 
-def _stopped(state: SessionState, event: Stopped, transcript: str) -> None:
-    if event.error:
+def _stopped(state: SessionState, event: Asked | Stopped, transcript: str) -> None:
+    if isinstance(event, Asked) or event.error:
         state.status = Value("blocked", _receipt(event.origin, transcript, "observed"))
+    state.answered = False
+    if isinstance(event, Stopped) and event.error:
         _say(state, event.origin, f"Stopped by an error: {event.error}", transcript)

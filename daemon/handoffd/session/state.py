@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 # Raise it when the meaning of a stored fold changes: older ones are folded anew.
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 FILES_MAX = 40
+TODOS_MAX = 40
 RECENT_UUIDS_MAX = 128
 UUID_KEPT = 12
 
@@ -43,13 +44,18 @@ class SessionState:
     now: Value | None = None
     status: Value | None = None
     last_prompt: Value | None = None
+    intention: Value | None = None
     files: list[Value] = field(default_factory=list)
+    # Things to do: key, status, text with its receipt.
+    todos: list[tuple[str, str, Value]] = field(default_factory=list)
     entrypoint: str = ""
     first_time: str = ""
     last_time: str = ""
     records: int = 0
     agent_records: int = 0
     prompts: int = 0
+    # Whether the assistant has said its piece on the last prompt, with nothing more announced.
+    answered: bool = False
     redacted: int = 0
     unknown: dict[str, int] = field(default_factory=dict)
     recent_uuids: list[str] = field(default_factory=list)
@@ -67,6 +73,7 @@ def dump(state: SessionState) -> str:
         value = getattr(state, name)
         data[name] = _parts(value) if value else None
     data["files"] = [_parts(value) for value in state.files]
+    data["todos"] = [[key, status, _parts(value)] for key, status, value in state.todos]
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -75,11 +82,12 @@ def load(text: str) -> SessionState:
     for name in _VALUES:
         data[name] = _value(data[name]) if data[name] else None
     data["files"] = [_value(item) for item in data["files"]]
+    data["todos"] = [(key, status, _value(parts)) for key, status, parts in data["todos"]]
     return SessionState(**data)
 
 
-_VALUES = ("branch", "goal", "now", "status", "last_prompt")
-_PLAIN = tuple(f.name for f in fields(SessionState) if f.name not in (*_VALUES, "files"))
+_VALUES = ("branch", "goal", "now", "status", "last_prompt", "intention")
+_PLAIN = tuple(f.name for f in fields(SessionState) if f.name not in (*_VALUES, "files", "todos"))
 
 
 def _parts(value: Value) -> list[Any]:

@@ -10,6 +10,7 @@ from handoffd.session.redact import may_hold_secret, redact
 
 GOAL_MAX = 300
 NOW_MAX = 240
+OPENING_MIN = 60
 PATH_MAX = 400
 SAVED_MAX = 2000
 # What a person may clear again.
@@ -27,7 +28,15 @@ _UNSEEN = re.compile(
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _SPACE = re.compile(r"\s+")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s|\n")
-_HEADING = re.compile(r"^\s*(?:#{1,6}\s+|[-*>]\s+|\*\*(?=\S))")
+# How an assistant announces work; in other languages the prompt and the todos must do.
+_INTENTION = re.compile(
+    r"(?i)(?:(?:now|next|then|first|finally|okay|ok|good|great|perfect)[,:.]? +)*"
+    r"(?:let me|let's|i'll|i will|i'm going to|i am going to|i (?:still )?need|we (?:still )?need"
+    r"|next(?: step)?s?[:,]|now (?:i|let|update|add|fix|run|the next)|remaining[: ])"
+)
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_MARKS = re.compile(r"(?m)^\s*(?:#{1,6}|[-*>])\s+|\*\*|`")
+_PLAN = re.compile(r"(?i)\Aimplement the following plan:?\s*")
 
 
 def clean(text: str) -> str:
@@ -50,21 +59,38 @@ def shorten(line: str, limit: int) -> str:
     return (cut[:space] if space > limit // 2 else cut).rstrip() + "…"
 
 
-def first_paragraph(text: str) -> str:
-    """Return the first paragraph that says something."""
-    return text[:_SCANNED_MAX].strip().split("\n\n", 1)[0]
+def plain(text: str) -> str:
+    """Return a text as prose: without code blocks and the marks of headings, lists and stress."""
+    return _MARKS.sub("", _CODE.sub(" ", text[:_READ_MAX]))
 
 
-def first_sentence(text: str) -> str:
-    """Return the first sentence, without the marks of a heading or a list."""
-    rest = first_paragraph(text)
-    while rest:
-        end = _SENTENCE_END.search(rest)
-        part, rest = (rest[: end.start()], rest[end.end() :]) if end else (rest, "")
-        sentence = _HEADING.sub("", part).strip().removesuffix("**").strip()
-        if sentence and not sentence.startswith(("```", "|", "<")):
-            return sentence
-    return ""
+def request(text: str) -> str:
+    """Return what a prompt asks for: all of it, without the words that only introduce a plan."""
+    return _PLAN.sub("", plain(text).strip())
+
+
+def opening(text: str) -> str:
+    """Return the first sentences that say something: "Good." alone does not."""
+    said = ""
+    for part in _SENTENCE_END.split(plain(text)):
+        if part.strip() and not part.lstrip().startswith(("|", "<")):
+            said = f"{said} {part.strip()}".strip()
+        if len(said) >= OPENING_MIN:
+            break
+    return said
+
+
+def last_intention(text: str) -> str:
+    """Return the last sentence that says what will be done, if one does.
+
+    One that ends in a colon announces what follows it, in any language.
+    """
+    found = ""
+    for line in plain(text[-_READ_MAX:]).split("\n"):
+        for sentence in _SENTENCE_END.split(line):
+            if _INTENTION.match(sentence.strip()) or sentence.rstrip().endswith((":", "：")):
+                found = sentence.strip()
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,11 @@ class Tail:
         return bool(self._partial) or self._discarding
 
     @property
+    def unfinished(self) -> bytes:
+        """The line that has no end yet."""
+        return bytes(self._partial)
+
+    @property
     def pending_bytes(self) -> int:
         return len(self._partial)
 

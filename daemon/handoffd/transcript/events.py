@@ -33,6 +33,8 @@ _NOT_TYPED = re.compile(
 )
 _IDE_TAGS = ("ide_opened_file", "ide_selection")
 _EDIT_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+# Attachments that repeat the whole list, and where they keep the text of an item.
+_REMINDERS = {"todo_reminder": "content", "task_reminder": "subject"}
 _ASKING_TOOLS = frozenset({"AskUserQuestion", "ExitPlanMode"})
 
 
@@ -98,6 +100,31 @@ class Resulted:
 
 
 @dataclass(frozen=True, slots=True)
+class Todo:
+    """One item of a list of things to do."""
+
+    key: str
+    text: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The whole list of things to do, as it is now."""
+
+    origin: Origin
+    todos: tuple[Todo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One thing to do was added or changed; an empty text or status leaves it as it is."""
+
+    origin: Origin
+    todo: Todo
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The work was stopped by the person or by an error of the service."""
 
@@ -113,7 +140,7 @@ class Moved:
     cwd: str
 
 
-Event = Seen | Prompt | Said | Edited | Asked | Resulted | Stopped | Moved
+Event = Seen | Prompt | Said | Edited | Asked | Resulted | Listed | Planned | Stopped | Moved
 
 
 def events(record: Record) -> Iterator[Event]:
@@ -144,6 +171,7 @@ def _user(record: Record, origin: Origin) -> Iterator[Event]:
         return
     if _has_result(content):
         yield Resulted(origin)
+        yield from _task_result(record, origin)
     typed = typed_text(record, text, content)
     if typed:
         yield Prompt(origin, typed)
@@ -204,14 +232,41 @@ def _tool_use(block: dict[str, Any], origin: Origin) -> Iterator[Event]:
     name, given = block.get("name"), block.get("input")
     if name in _ASKING_TOOLS:
         yield Asked(origin)
+    if name == "TodoWrite" and isinstance(given, dict):
+        yield Listed(origin, _todos(given.get("todos"), "content"))
+    if name == "TaskUpdate" and isinstance(given, dict):
+        yield Planned(origin, _todo(given, "subject"))
     if name in _EDIT_TOOLS and isinstance(given, dict):
         path = given.get("file_path") or given.get("notebook_path")
         if isinstance(path, str) and path:
             yield Edited(origin, path)
 
 
+def _task_result(record: Record, origin: Origin) -> Iterator[Event]:
+    """Read what TaskCreate answered: only the answer has the id."""
+    task = record.mapping("toolUseResult").get("task")
+    if isinstance(task, dict) and isinstance(task.get("subject"), str):
+        yield Planned(origin, _todo({"status": "pending", **task}, "subject"))
+
+
+def _todos(items: Any, text: str) -> tuple[Todo, ...]:
+    found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return tuple(_todo({"id": str(number), **item}, text) for number, item in enumerate(found))
+
+
+def _todo(item: dict[str, Any], text: str) -> Todo:
+    def read(name: str) -> str:
+        value = item.get(name)
+        return str(value) if isinstance(value, (str, int)) else ""
+
+    return Todo(read("id") or read("taskId"), read(text), read("status"))
+
+
 def _attachment(record: Record, origin: Origin) -> Iterator[Event]:
     attachment = record.mapping("attachment")
+    reminder = _REMINDERS.get(str(attachment.get("type")))
+    if reminder is not None:
+        yield Listed(origin, _todos(attachment.get("content"), reminder))
     if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
         prompt = attachment.get("prompt")
         text = "\n".join(_texts(prompt)) if not isinstance(prompt, str) else prompt
