@@ -12,6 +12,7 @@ from handoff.errors import EXIT_FAILED, EXIT_USAGE, HandoffError
 COMMANDS = {
     "status": "what the daemon is doing: progress, lag, what was skipped or redacted",
     "show": "the state of a project: goal, now, files, branch, live sessions",
+    "why": "the receipt of a value: who said it, when, and in which record",
     "save": "write what you are doing into handoff.yaml",
     "inject": "print the state for a new session (for hooks: quick, silent on failure, exit 0)",
     "sessions": "the sessions of a project, or of all, most recent first",

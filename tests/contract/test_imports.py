@@ -31,7 +31,7 @@ ALLOWED = {
     "scribe": {"board", "files", "handoffs", "links", "projects", "session", "sources"},
     "lookout": {"board", "intake", "sources"},
     "parts": {"scribe", "board", "config", "gate", "intake", "lookout", "projects", "store"},
-    "api": {"handoffs", "parts", "paths", "projects", "session", "store"},
+    "api": {"handoffs", "parts", "paths", "projects", "session", "sources", "store", "transcript"},
     "app": {
         "scribe",
         "api",

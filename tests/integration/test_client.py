@@ -461,7 +461,7 @@ def test_help_shows_an_example(house):
     """Every command's --help has an example; the overview lists the exit codes."""
     overview = house.handoff("--help").stdout
     commands = re.findall(r"(?m)^    ([a-z]+)  ", overview)
-    assert 13 == len(commands)
+    assert 14 == len(commands)
     for command in commands:
         assert "Example: handoff" in house.handoff(command, "--help").stdout, command
 
@@ -665,3 +665,25 @@ def test_optional_fields_can_be_cleared(house, running):
     house.handoff("save", "--hypothesis", "", cwd=project)
 
     assert "hypothesis: null" in house.yaml(project)
+
+
+def test_why_shows_the_receipt(live):
+    """`why` names the class, the record and the words a value rests on, masked; or the person."""
+    token = "ghp_" + "e5F6" * 9
+    project = live.project()
+    session = live.session(project)
+    session.prompt(f"Add a discount code field.\n\nUse {token} for the upload, and tell nobody.")
+    wait_for(lambda: "Add a discount" in live.yaml(project))
+    goal = live.handoff("why", "goal", cwd=project)
+    live.handoff("save", "--goal", "My own goal", cwd=project)
+    own = live.handoff("why", "goal", cwd=project)
+    nothing = live.handoff("why", "outcome", cwd=project)
+
+    assert "quoted: somebody's words" in goal.stdout
+    assert session.id in goal.stdout
+    assert "tell nobody" in goal.stdout
+    assert token not in goal.stdout
+    assert "set by a person at" in own.stdout
+    assert 1 == nothing.returncode
+    assert "Nothing is known of outcome" in nothing.stderr
+    assert 2 == live.handoff("why", "../x", cwd=project).returncode

@@ -18,6 +18,7 @@ from handoffd.session.text import (
 )
 from handoffd.transcript.events import (
     Asked,
+    Decided,
     Edited,
     Listed,
     Moved,
@@ -108,6 +109,23 @@ def test_status_follows_waiting_and_errors():
     assert ["blocked", "blocked"] == [s.status.text for s in (waiting, failed)]
     assert {"in_progress"} == {s.status.text for s in (again, answered, spoke)}
     assert "Stopped by an error: Limit reached" == failed.now.text
+
+
+def test_questions_become_decisions():
+    """A question is open until a person answers it, or types on; the answer is a decision."""
+    asked = folded(Asked(origin(1), ("Which colour?",)))
+    decided = folded(
+        Asked(origin(1), ("Which colour?",)), Decided(origin(2), (("Which colour?", "blue"),))
+    )
+    typed = folded(Asked(origin(1), ("Which colour?",)), Prompt(origin(2), "never mind"))
+
+    assert ["Which colour?"] == [value.text for value in asked.questions]
+    assert ([], ["Which colour? blue"]) == (
+        decided.questions,
+        [value.text for value in decided.decisions],
+    )
+    assert [] == typed.questions
+    assert decided == load(dump(decided))
 
 
 def test_files_are_bounded_and_newest_first():

@@ -247,6 +247,24 @@ def test_todo_families():
     assert [("1", "c", "in_progress")] == [(t.key, t.text, t.status) for t in reminded[0].todos]
 
 
+def test_questions_and_answers():
+    """AskUserQuestion asks, and its result holds what the person chose."""
+    asking = {
+        "type": "tool_use",
+        "name": "AskUserQuestion",
+        "input": {"questions": [{"question": "Which?"}, 3]},
+    }
+    asked = meaning(type="assistant", message={"content": [asking]})
+    answered = meaning(
+        type="user",
+        message={"content": [{"type": "tool_result"}]},
+        toolUseResult={"answers": {"Which?": "that", "x": 1}},
+    )
+
+    assert ("Which?",) == asked[0].questions
+    assert (("Which?", "that"),) == answered[1].answers
+
+
 def test_copies_in_other_records_are_not_prompts():
     """Only `user` and queued attachments speak for a person, whatever else holds a message."""
     message = {"role": "user", "content": "A copy of a prompt"}

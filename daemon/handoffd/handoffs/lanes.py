@@ -95,6 +95,11 @@ def compose(
     document["branch"] = keep(branch, PATH_MAX)[0] if branch else known
     document["session_id"] = main.state.session_id if main else None
     document |= _next(main, view)
+    for name in ("questions", "decisions"):
+        listed: list[Value] = getattr(main.state, name) if main else []
+        if listed:
+            document[name] = [value.text for value in listed]
+            view.receipts |= {f"{name}.{n}": value.receipt for n, value in enumerate(listed)}
     view.receipts |= {name: value.receipt for name, value in values.items() if value}
     _apply_settings(document, view, main, settings)
     document["goal"] = document["goal"] or NOT_STATED

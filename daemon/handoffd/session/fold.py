@@ -1,7 +1,9 @@
 """Events to session state. Pure: no clock, no disk; the same events give the same state."""
 
 from handoffd.session.state import (
+    DECISIONS_MAX,
     FILES_MAX,
+    QUESTIONS_MAX,
     RECENT_UUIDS_MAX,
     TODOS_MAX,
     UUID_KEPT,
@@ -20,6 +22,7 @@ from handoffd.session.text import (
 )
 from handoffd.transcript.events import (
     Asked,
+    Decided,
     Edited,
     Event,
     Listed,
@@ -72,6 +75,8 @@ def fold(state: SessionState, event: Event, transcript: str) -> None:
             _intend(state, event, transcript)
         case Listed() | Planned():
             _plans(state, event, transcript)
+        case Decided():
+            _decide(state, event, transcript)
         case Resulted():
             state.answered = False
             _go_on(state, event.origin, transcript)
@@ -120,6 +125,7 @@ def _prompt(state: SessionState, event: Prompt, transcript: str) -> None:
         return
     state.last_prompt = Value(text, receipt)
     state.intention, state.answered = None, False
+    state.questions = []  # whoever types on has dealt with them
     if state.goal is None and _is_substantial(text):
         state.goal = state.last_prompt
     state.now = Value(keep(opening(event.text) or text, NOW_MAX)[0], receipt)
@@ -151,6 +157,21 @@ def _intend(state: SessionState, event: Said, transcript: str) -> None:
     receipt = _receipt(event.origin, transcript, "quoted")
     state.intention = Value(text, receipt) if text else None
     state.answered = not text
+
+
+def _decide(state: SessionState, event: Decided, transcript: str) -> None:
+    """Keep what a person decided; the questions are no longer open."""
+    state.questions = []
+    for question, answer in event.answers:
+        text = f"{question} {answer}"
+        state.decisions.append(_quote(state, text, event.origin, transcript))
+    del state.decisions[:-DECISIONS_MAX]
+
+
+def _quote(state: SessionState, text: str, origin: Origin, transcript: str) -> Value:
+    kept, masked = keep(text, NOW_MAX)
+    state.redacted += masked
+    return Value(kept, _receipt(origin, transcript, "quoted"))
 
 
 def _plans(state: SessionState, event: Listed | Planned, transcript: str) -> None:
@@ -197,5 +218,10 @@ def _stopped(state: SessionState, event: Asked | Stopped, transcript: str) -> No
     if isinstance(event, Asked) or event.error:
         state.status = Value("blocked", _receipt(event.origin, transcript, "observed"))
     state.answered = False
+    if isinstance(event, Asked) and event.questions:
+        state.questions = [
+            _quote(state, text, event.origin, transcript)
+            for text in event.questions[:QUESTIONS_MAX]
+        ]
     if isinstance(event, Stopped) and event.error:
         _say(state, event.origin, f"Stopped by an error: {event.error}", transcript)

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 # Raise it when the meaning of a stored fold changes: older ones are folded anew.
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 FILES_MAX = 40
 TODOS_MAX = 40
+QUESTIONS_MAX = 5
+DECISIONS_MAX = 10
 RECENT_UUIDS_MAX = 128
 UUID_KEPT = 12
 
@@ -48,6 +50,8 @@ class SessionState:
     files: list[Value] = field(default_factory=list)
     # Things to do: key, status, text with its receipt.
     todos: list[tuple[str, str, Value]] = field(default_factory=list)
+    questions: list[Value] = field(default_factory=list)
+    decisions: list[Value] = field(default_factory=list)
     entrypoint: str = ""
     first_time: str = ""
     last_time: str = ""
@@ -72,7 +76,8 @@ def dump(state: SessionState) -> str:
     for name in _VALUES:
         value = getattr(state, name)
         data[name] = _parts(value) if value else None
-    data["files"] = [_parts(value) for value in state.files]
+    for name in _LISTS:
+        data[name] = [_parts(value) for value in getattr(state, name)]
     data["todos"] = [[key, status, _parts(value)] for key, status, value in state.todos]
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
@@ -81,13 +86,15 @@ def load(text: str) -> SessionState:
     data: dict[str, Any] = json.loads(text)
     for name in _VALUES:
         data[name] = _value(data[name]) if data[name] else None
-    data["files"] = [_value(item) for item in data["files"]]
+    for name in _LISTS:
+        data[name] = [_value(item) for item in data[name]]
     data["todos"] = [(key, status, _value(parts)) for key, status, parts in data["todos"]]
     return SessionState(**data)
 
 
 _VALUES = ("branch", "goal", "now", "status", "last_prompt", "intention")
-_PLAIN = tuple(f.name for f in fields(SessionState) if f.name not in (*_VALUES, "files", "todos"))
+_LISTS = ("files", "questions", "decisions")
+_PLAIN = tuple(f.name for f in fields(SessionState) if f.name not in (*_VALUES, *_LISTS, "todos"))
 
 
 def _parts(value: Value) -> list[Any]:

@@ -11,6 +11,7 @@ from handoffd.transcript.records import parse_line
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
 _FIRST_LINE_MAX_BYTES = 64 << 10
+_LINE_MAX_BYTES = 1 << 20
 _owners: dict[tuple[str, int], str] = {}
 
 
@@ -70,6 +71,20 @@ def agents_of(transcript: Transcript) -> Iterator[Transcript]:
     """Yield the sub-agents of a session that has just grown."""
     if transcript.name == transcript.session_id:
         yield from _agents(transcript.path.removesuffix(".jsonl"), transcript.session_id)
+
+
+def line_at(path: str, offset: int) -> bytes:
+    """Return the line that starts at a byte, or nothing if it cannot be read."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.pread(handle, _LINE_MAX_BYTES, offset).split(b"\n", 1)[0]
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

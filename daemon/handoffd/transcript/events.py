@@ -87,9 +87,18 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The session waits for a person."""
+    """The session waits for a person, who may have been asked something."""
 
     origin: Origin
+    questions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A person answered questions."""
+
+    origin: Origin
+    answers: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +149,9 @@ class Moved:
     cwd: str
 
 
-Event = Seen | Prompt | Said | Edited | Asked | Resulted | Listed | Planned | Stopped | Moved
+Event = (
+    Seen | Prompt | Said | Edited | Asked | Resulted | Listed | Planned | Decided | Stopped | Moved
+)
 
 
 def events(record: Record) -> Iterator[Event]:
@@ -231,7 +242,7 @@ def _assistant(record: Record, origin: Origin) -> Iterator[Event]:
 def _tool_use(block: dict[str, Any], origin: Origin) -> Iterator[Event]:
     name, given = block.get("name"), block.get("input")
     if name in _ASKING_TOOLS:
-        yield Asked(origin)
+        yield Asked(origin, _questions(given))
     if name == "TodoWrite" and isinstance(given, dict):
         yield Listed(origin, _todos(given.get("todos"), "content"))
     if name == "TaskUpdate" and isinstance(given, dict):
@@ -242,11 +253,27 @@ def _tool_use(block: dict[str, Any], origin: Origin) -> Iterator[Event]:
             yield Edited(origin, path)
 
 
+def _questions(given: Any) -> tuple[str, ...]:
+    asked = given.get("questions") if isinstance(given, dict) else None
+    texts = (
+        [item.get("question") for item in asked if isinstance(item, dict)]
+        if isinstance(asked, list)
+        else []
+    )
+    return tuple(text for text in texts if isinstance(text, str) and text)
+
+
 def _task_result(record: Record, origin: Origin) -> Iterator[Event]:
-    """Read what TaskCreate answered: only the answer has the id."""
+    """Read what TaskCreate answered (only the answer has the id), and what a person did."""
     task = record.mapping("toolUseResult").get("task")
     if isinstance(task, dict) and isinstance(task.get("subject"), str):
         yield Planned(origin, _todo({"status": "pending", **task}, "subject"))
+    answers = record.mapping("toolUseResult").get("answers")
+    if isinstance(answers, dict):
+        pairs = [
+            (question, answer) for question, answer in answers.items() if isinstance(answer, str)
+        ]
+        yield Decided(origin, tuple(pairs))
 
 
 def _todos(items: Any, text: str) -> tuple[Todo, ...]:
