@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffd.session.fold import fold, is_repeated
-from handoffd.session.redact import redact
+from handoffd.session.redact import _RULES, redact
 from handoffd.session.state import FILES_MAX, SessionState, dump, load
 from handoffd.session.text import (
     clean,
@@ -264,6 +264,43 @@ SECRETS = {
     "assignment": "DB_PASSWORD=" + "s3cr3t-value-9",
     "hugging-face-token": "hf_" + "aB3" * 12,
     "basic-auth": "curl -u admin:" + "S3cretPw" + " host",
+    "docker-token": "dckr_pat_" + "aB3_" * 6,
+    "sendgrid-key": "SG." + "aB3" * 7 + "." + "xY9" * 14,
+    "telegram-token": "123456789:" + "AA" + "aB3" * 11,
+    "digitalocean-token": "dop_v1_" + "0a1b" * 16,
+    "doppler-token": "dp.pt." + "aB3x" * 10,
+    "databricks-token": "dapi" + "0a1b" * 8,
+    "vault-token": "hvs." + "aB3x" * 7,
+    "newrelic-key": "NRAK-" + "A1B2" * 6,
+    "shopify-token": "shpat_" + "0a1b" * 8,
+    "sonar-token": "sqp_" + "0a1b" * 10,
+    "sourcegraph-token": "sgp_" + "0a1b" * 10,
+    "age-key": "AGE-SECRET-KEY-1" + "Q2" * 29,
+    "linear-key": "lin_api_" + "aB3x" * 10,
+    "notion-token": "ntn_" + "aB3x" * 11,
+    "supabase-token": "sbp_" + "0a1b" * 10,
+    "sentry-token": "sntrys_" + "aB3x" * 12,
+    "grafana-token": "glsa_" + "aB3x" * 10,
+    "postman-key": "PMAK-" + "0a1b" * 6 + "-" + "0a" * 17,
+    "figma-token": "figd_" + "aB3x" * 10,
+    "rubygems-key": "rubygems_" + "0a1b" * 12,
+    "crates-token": "cio" + "aB3x" * 8,
+    "pulumi-token": "pul-" + "0a1b" * 10,
+    "groq-key": "gsk_" + "aB3x" * 13,
+    "xai-key": "xai-" + "aB3x" * 20,
+    "perplexity-key": "pplx-" + "aB3x" * 12,
+    "replicate-token": "r8_" + "aB3x" * 9 + "z",
+    "tavily-key": "tvly-" + "aB3x" * 8,
+    "square-token": "sq0atp-" + "aB3x" * 6,
+    "adafruit-key": "aio_" + "aB3x" * 7,
+    "odt-key": "odt_" + "aB3x" * 8,
+    "twitch-key": "live_" + "12345678_" + "aB3x" * 7,
+    "azure-key": "AccountKey=" + "aB3x" * 21 + "==",
+    "okta-token": "SSWS " + "00" + "aB3x" * 10,
+    "chat-webhook": "https://discord.com/api/webhooks/" + "1234567890123/" + "aB3x" * 16,
+    "password-hash": "$2a$12$" + "aB3x" * 13,
+    "password-flag": "-Password " + "hunter2" * 5,
+    "atlassian-token": "ATATT3" + "aB3x" * 40,
     "slack-webhook": "https://hooks.slack.com/services/" + "T0000/B0000/XXXXXXXXXXXXXXXXXXXX",
 }
 
@@ -288,9 +325,9 @@ def test_secrets_are_masked_by_kind(kind):
         "password: hunter2",
         "token=abcdefgh",
         "password=P@ss$word1",
-        "password=" + "x1" * 300,
+        "password=" + "x1y" * 300,
         '{"api_key": "abc123def456"}',
-        "MY_ACCESS_TOKEN => zzzzzzzzzz",
+        "MY_ACCESS_TOKEN => zyxwvutsrq",
     ],
 )
 def test_assignments_are_masked(text):
@@ -374,3 +411,8 @@ def test_a_secret_is_never_cut_before_it_is_recognised():
 
     assert 1 == count
     assert "ghp_" not in kept
+
+
+def test_every_rule_has_an_example():
+    """No rule is without a test."""
+    assert set(_RULES) == set(SECRETS)
