@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -171,6 +172,7 @@ def _node(value: Any) -> Iterator[yaml.Event]:
         raise HandoffValidationError(f"A {type(value).__name__} cannot be written")
 
 
+@lru_cache(maxsize=256)
 def _is_text_unquoted(value: str) -> bool:
     """Tell whether every YAML reader takes it for a text without quotes, also an old one."""
     resolvers = yaml.SafeDumper.yaml_implicit_resolvers

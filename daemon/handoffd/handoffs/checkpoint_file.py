@@ -66,7 +66,7 @@ def load_handoff(project_root: Path | None = None) -> Data | None:
 
 def save_handoff(data: Mapping[str, Any], project_root: Path | None = None) -> Path:
     """Write a checkpoint, with a timestamp if it has none, and return its path."""
-    root = str(_root(project_root))
+    root = os.path.realpath(project_root) if project_root else str(find_project_root())
     new = dict(data)
     new["timestamp"] = _iso(new.get("timestamp")) or clock.iso()
     checkpoint.validate(new)

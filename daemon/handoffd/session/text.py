@@ -122,7 +122,8 @@ def redact_values(value: Any) -> Any:
 
     # First what hides: an invisible character must not cut a token in two.
     def unhide(text: str) -> str:
-        texts.append(_UNSEEN.sub("", text))
+        visible = text.isascii() and text.isprintable()
+        texts.append(text if visible else _UNSEEN.sub("", text))
         return texts[-1]
 
     seen = _each_text(value, unhide)
