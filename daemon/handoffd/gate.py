@@ -25,6 +25,7 @@ class Gate:
         self.config = config
         self._pauses = core.pauses()
         self._skips = core.skips()
+        self._rewritten = core.rewritten()
         self._switches: dict[str, tuple[float, bool]] = {}
 
     def refusal(self, project_id: str | None, root: str | None) -> str:
@@ -83,15 +84,21 @@ class Gate:
             self._core.begin_skip(transcript, start, scope or EVERYTHING)
             self._skips.setdefault(transcript, []).append(Skip(start, None, scope or EVERYTHING))
 
-    def silence_all(self, transcript: str, size: int) -> bool:
-        """Give up a rewritten transcript with silent ranges: its old places mean nothing now."""
-        if transcript not in self._skips:
+    def distrust(self, transcript: str) -> bool:
+        """Hear only what is newer than now of a rewritten transcript that has silent bytes.
+
+        Its places mean nothing any more, and it may be in the middle of being written.
+        """
+        if transcript not in self._skips and transcript not in self._rewritten:
             return False
-        running = self._open(transcript)
-        skip = Skip(0, None if running else size, running.scope if running else EVERYTHING)
-        self._core.replace_skips(transcript, skip)
-        self._skips[transcript] = [skip]
+        self._core.set_rewritten(transcript, clock.iso_milliseconds(), self._open(transcript))
+        self._reload()
         return True
+
+    def is_too_old(self, transcript: str, time: str) -> bool:
+        """Tell whether a record of a rewritten transcript may be one that was silent."""
+        since = self._rewritten.get(transcript)
+        return since is not None and time <= since
 
     def next_skip(self, transcript: str, offset: int) -> Skip | None:
         """Return the first silent range that ends behind an offset."""
@@ -106,6 +113,7 @@ class Gate:
     def _reload(self) -> None:
         self._pauses = self._core.pauses()
         self._skips = self._core.skips()
+        self._rewritten = self._core.rewritten()
 
     def _is_enabled(self, root: str) -> bool:
         """Read `enabled:` of `.flow-guardian/config.yaml`, again when the file has changed."""

@@ -287,7 +287,9 @@ class Intake:
     ) -> None:
         # A copy of what was written during a pause is recognised by its time.
         time = record.text("timestamp")
-        if self.gate.has_pauses and self.gate.was_paused_at(project_id, time):
+        if self.gate.has_pauses and (
+            self.gate.was_paused_at(project_id, time) or self.gate.is_too_old(name, time)
+        ):
             self.counters.silenced += 1
             return
         if is_repeated(session, record):
@@ -321,7 +323,7 @@ class Intake:
         self.counters.replaced += 1
         self._tails.pop(name, None)
         entry.read_to = 0
-        if self.gate.silence_all(name, entry.size):
+        if self.gate.distrust(name):
             entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
             return True
         session_id = entry.cursor.session_id

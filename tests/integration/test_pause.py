@@ -114,21 +114,29 @@ def test_copies_of_silenced_records_stay_unknown(live, scope):
     assert nowhere(live, project)
 
 
-def test_rewritten_file_with_a_silent_part_stays_silent(live):
-    """A transcript rewritten after a pause is not read again from its start."""
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_rewritten_file_with_a_silent_part_stays_silent(live, pieces):
+    """A transcript rewritten after a pause, at once or bit by bit, reveals nothing of it."""
     project = live.project()
     session = live.session(project)
     session.prompt("The first request of the session")
     wait_for(lambda: live.call("status")["sessions"] == 1)
     live.handoff("pause")
     session.raw(session.line("user", timestamp="", message={"content": f"No time, but {PHRASE}"}))
+    session.edit(f"{project}/{PHRASE}.py")
     live.handoff("unpause")
-    whole = session.path.read_bytes()
-    session.path.write_bytes(b'{"type":"mode"}\n' + whole)
-    wait_for(lambda: live.call("status")["replaced"] == 1)
+    whole = b'{"type":"mode"}\n' + session.path.read_bytes()
+    session.path.write_bytes(b"")
+    size = len(whole) // pieces + 1
+    for number in range(pieces):
+        wait_for(lambda: live.call("status")["replaced"] >= 1)
+        session.raw(whole[number * size : (number + 1) * size])
     session.say("Going on.")
 
     wait_for(lambda: live.document(project)["now"] == "Going on.")
+    assert nowhere(live, project)
+    rebuilt(live)
+    assert ["Going on."] == [lane["now"] for lane in live.show(project)["lanes"]]
     assert nowhere(live, project)
 
 

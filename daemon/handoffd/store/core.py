@@ -74,6 +74,8 @@ _PAUSES = run_script(
         scope TEXT NOT NULL,
         PRIMARY KEY (transcript, first_byte)
     )""",
+    # Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
+    "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)",
 )
 MIGRATIONS = (_THREADS, _PROJECTS, _TRIGGERS, _PAUSES)
 
@@ -230,10 +232,14 @@ class CoreStore:
             found.setdefault(row[0], []).append(Skip(*row[1:]))
         return found
 
-    def replace_skips(self, transcript: str, skip: Skip) -> None:
+    def rewritten(self) -> dict[str, str]:
+        """Return since when each rewritten transcript is heard again."""
+        return dict(self._db.execute("SELECT transcript, since FROM rewritten").fetchall())
+
+    def set_rewritten(self, transcript: str, since: str, running: Skip | None) -> None:
+        """Forget the places of silent bytes, which mean nothing now, for a time."""
         with transaction(self._db):
             self._db.execute("DELETE FROM skips WHERE transcript = ?", (transcript,))
-            self._db.execute(
-                "INSERT INTO skips VALUES (?, ?, ?, ?)",
-                (transcript, skip.start, skip.end, skip.scope),
-            )
+            self._db.execute("INSERT OR REPLACE INTO rewritten VALUES (?, ?)", (transcript, since))
+            if running is not None:
+                self.begin_skip(transcript, 0, running.scope)
