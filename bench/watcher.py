@@ -6,23 +6,10 @@ A process of its own, run by latency.py: watcher.py DIRECTORY
 import sys
 import time
 
-from watchdog.events import (
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-EVENTS: list[type[FileSystemEvent]] = [
-    DirCreatedEvent, DirDeletedEvent, DirMovedEvent,
-    FileCreatedEvent, FileDeletedEvent, FileModifiedEvent, FileMovedEvent,
-]  # fmt: skip
+from handoffd.sources.observer import EVENTS
 
 
 class Handler(FileSystemEventHandler):

@@ -250,9 +250,10 @@ class Intake:
     def _fold(self, name: str, entry: Entry, session: SessionState, taken: Slice) -> bool:
         """Fold a slice and commit it; False if its project turns out to be none of our business."""
         records = self._parse(taken)
-        cwd = session.cwd or next((found for record in records if (found := record.cwd)), "")
-        project = self.projects.at(cwd) if cwd else None
-        if project and not session.cwd:
+        project = self.projects.of(session) if session.cwd else None
+        cwd = next((found for record in records if (found := record.cwd)), "")
+        if project is None and cwd:
+            project = self.projects.at(cwd)
             entry.refusal = self.gate.refusal(project.id, project.root.path)
             if entry.refusal:
                 self._withdraw(name, entry, project)

@@ -65,6 +65,7 @@ def save(start: str, given: dict[str, str | None], tags: list[str]) -> dict[str,
     """Do what the daemon's `save` does, from what is on disk."""
     from handoffd import clock
     from handoffd.handoffs import checkpoint
+    from handoffd.handoffs.edits import spoken
     from handoffd.session.text import SAVED_MAX, keep_values
     from handoffd.sources.projects import find_root
 
@@ -72,17 +73,12 @@ def save(start: str, given: dict[str, str | None], tags: list[str]) -> dict[str,
     place.require()
     root = place.path
     kept = keep_values({name: value for name, value in given.items() if value is not None})
-    values = dict(kept.values)
-    message = values.pop("message", None)
+    cleared = {name: None for name, value in kept.values.items() if value is None}
     observed = git_state(root)
 
     def compute(found: dict[str, Any] | None) -> dict[str, Any]:
-        new = {**_blank(), **(found or {}), **observed}
-        if message is not None:
-            new["now"] = message
-            if new["goal"] in (None, checkpoint.NOT_STATED):
-                new["goal"] = message
-        return checkpoint.with_tags({**new, **values, "timestamp": clock.iso()}, tags)
+        new = {**_blank(), **(found or {}), **observed, "timestamp": clock.iso()}
+        return checkpoint.with_tags({**new, **spoken(kept.values, new["goal"]), **cleared}, tags)
 
     done = checkpoint_file.change(root, compute)
     return {

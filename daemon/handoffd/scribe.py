@@ -16,7 +16,7 @@ from handoffd import clock, files, log
 from handoffd.board import Board, Card
 from handoffd.handoffs import checkpoint_file
 from handoffd.handoffs.checkpoint import DEFAULT_NOW, NOT_STATED, with_tags
-from handoffd.handoffs.edits import covers, edited_values, merge
+from handoffd.handoffs.edits import covers, edited_values, merge, spoken
 from handoffd.handoffs.lanes import View
 from handoffd.links import git
 from handoffd.projects import Project
@@ -87,7 +87,6 @@ class Scribe:
 
     async def ask_git(self, card: Card) -> None:
         """Learn which files are uncommitted, and whether git tracks our own."""
-        first = card.tracked is None
         before = card.uncommitted
         try:
             await self._learn_from_git(card)
@@ -98,7 +97,7 @@ class Scribe:
             card.git_wanted = True
         finally:
             card.asking = False
-        if card.tracked is not None and (first or card.uncommitted != before):
+        if card.uncommitted != before:
             self.board.touch(card.project.id, git_too=False)
 
     async def _learn_from_git(self, card: Card) -> None:
@@ -106,14 +105,18 @@ class Scribe:
         if self.board.gate.refusal(card.project.id, root.path):
             return
         if not root.exists or directories.git_directory(root.path) is None:
-            card.uncommitted, card.tracked = [], False
+            card.uncommitted = []
+            self._set_tracked(card, tracked=False)
             return
         # First what decides whether we may write, then what may take its time.
         tracked = await asyncio.to_thread(git.is_tracked, root.path, client_paths.CHECKPOINT)
+        self._set_tracked(card, tracked=tracked)
+        card.uncommitted = await asyncio.to_thread(git.uncommitted_files, root.path)
+
+    def _set_tracked(self, card: Card, *, tracked: bool) -> None:
         first, card.tracked = card.tracked is None, tracked
         if first:
-            self.board.touch(card.project.id, git_too=False)
-        card.uncommitted = await asyncio.to_thread(git.uncommitted_files, root.path)
+            self.board.touch(card.project.id, git_too=False)  # now it may be written
 
     async def publish(self, card: Card) -> None:
         """Write the checkpoint if it says something new, then the brief; tell the watchers."""
@@ -217,7 +220,8 @@ class Scribe:
         card = self.board.card(project)
         self.board.refresh(project)
         await self.ask_git(card)
-        kept = keep_values(self._said(project, given))
+        goal = self.board.view(project).document["goal"]
+        kept = keep_values(spoken(given, goal))
         self.redacted += kept.masked
         self.board.set_values(project, kept.values, clock.iso_milliseconds())
         new = self.board.view(project).document
@@ -235,16 +239,6 @@ class Scribe:
         self._wrote(card, done)
         self.board.touch(project.id, git_too=False)
         return Saved(done.data, kept.masked, kept.cut)
-
-    def _said(self, project: Project, given: dict[str, str | None]) -> dict[str, str]:
-        """Return the fields a person set; a message is `now`, and the goal if there is none."""
-        values = {name: value for name, value in given.items() if value is not None}
-        message = values.pop("message", None)
-        if message is not None:
-            values.setdefault("now", message)
-            if self.board.view(project).document["goal"] == NOT_STATED:
-                values.setdefault("goal", message)
-        return values
 
     async def _change(
         self, card: Card, compute: checkpoint_file.Compute, wait_seconds: float

@@ -42,7 +42,6 @@ class Stored:
 class Written:
     data: Data
     status: os.stat_result
-    found: Stored
 
 
 def find_project_root(cwd: str | Path | None = None) -> Path:
@@ -164,7 +163,7 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
         _refuse_or_set_aside(handle, found)
     new = compute(found.data)
     if new is None and found.status is not None:
-        return Written(found.data or {}, found.status, found)
+        return Written(found.data or {}, found.status)
     if new is None:
         raise HandoffError("There is nothing to write.")
     new = redact_values(new)
@@ -182,7 +181,7 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
     if status is None:
         return None
     _last_written["it"] = (text, new)
-    return Written(dict(new), status, found)
+    return Written(dict(new), status)
 
 
 def _refuse_or_set_aside(handle: int, found: Stored) -> None:

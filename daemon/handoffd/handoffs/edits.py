@@ -1,9 +1,9 @@
 """Whose value it is: telling a person's edit of handoff.yaml from what we wrote. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handoffd.handoffs.checkpoint import LISTS, STATUSES
+from handoffd.handoffs.checkpoint import LISTS, NOT_STATED, STATUSES
 from handoffd.session.text import CLEARABLE
 
 # The fields in which a person's edit is recognised and stands.
@@ -26,6 +26,17 @@ def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict
         if isinstance(value, list) and all(value != document.get(name) for document in ours):
             edited[name] = value
     return edited
+
+
+def spoken(given: Mapping[str, str | None], goal: str | None) -> dict[str, str]:
+    """Return the fields a person set; a message is `now`, and the goal where there is none."""
+    values = {name: value for name, value in given.items() if value is not None}
+    message = values.pop("message", None)
+    if message is not None:
+        values.setdefault("now", message)
+        if goal in (None, NOT_STATED):
+            values.setdefault("goal", message)
+    return values
 
 
 def covers(found: dict[str, Any], new: dict[str, Any]) -> bool:

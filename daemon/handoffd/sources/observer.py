@@ -25,7 +25,7 @@ from watchdog.observers import Observer as WatchdogObserver
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
 # Opens and reads are left out, or our own reading would be news to us.
-_EVENTS: list[type[FileSystemEvent]] = [
+EVENTS: list[type[FileSystemEvent]] = [
     DirCreatedEvent,
     DirDeletedEvent,
     DirMovedEvent,
@@ -147,7 +147,7 @@ class Observer:
         try:
             # A watch on a symlink gives no events at all.
             watch = self._observer.schedule(
-                _Handler(self.changed), os.path.realpath(path), event_filter=_EVENTS
+                _Handler(self.changed), os.path.realpath(path), event_filter=EVENTS
             )
         except (OSError, RuntimeError) as problem:  # no more watches, or no more threads
             self.problem = (
