@@ -1,0 +1,202 @@
+"""Test commands: which runner a shell command starts. Pure, cheap, and never raises."""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+# Bounds: a command with its heredocs and without, one of its parts, how many heredocs; a key.
+_WRITTEN, _LIMIT, _PART, _HEREDOCS, _KEY = 200_000, 20_000, 2_000, 50, 120
+
+
+class Segment(NamedTuple):
+    """One simple command: as typed, with the blanks of quoted words hidden, and what follows it."""
+
+    raw: str
+    text: str
+    joiner: str
+
+
+# Before a command, and changing nothing about what it runs.
+_NEUTRAL = (
+    r"\w+=\S*|(?:env|sudo)(?: -u \S+| -\S+)*|time|nohup|exec|command|then|else|do|if|while|until|!"
+    r"|\{|nice(?: -n \S+| -\S+)*|g?timeout(?: -[ks] \S+| -\S+)* [\d.]+[smhd]?|stdbuf(?: -\S+)*"
+    r"|xvfb-run(?: -\S+)*|cross-env|xargs(?: -n \S+| -\S+)*"
+)
+_OPTIONS = (
+    r"(?: (?:--(?:with|extra|group|python|project|directory|package|env-file|name|prefix|env|user"
+    r"|workdir|file|profile|filter|workspace|cwd|dir)|-[pneuwvfCF]) \S+| -\S+)*"
+)
+_WRAPPER = re.compile(
+    rf"(?:{_NEUTRAL}|(?:\S*/)?(?:(?:uv|poetry|pipenv|pdm|rye|pixi|conda|hatch) run{_OPTIONS}"
+    rf"|(?:npx|pnpx|bunx|nyc|c8){_OPTIONS}|(?:npm|pnpm|yarn|bun){_OPTIONS} (?:exec|dlx|x){_OPTIONS}"
+    rf"|(?:pnpm|yarn|bun){_OPTIONS}(?: run)?(?= (?:vitest|jest|mocha|playwright)\b)|bundle exec"
+    rf"|(?:docker|podman)(?:[- ]compose)?{_OPTIONS} (?:exec|run){_OPTIONS} \S+"
+    r"|(?:kubectl|oc) exec (?:\S+ ){1,6}?--|ssh(?: -\S+)* \S+|(?:ba|z|da)?sh(?: -\w+)*? -\w*c"
+    r"|python[\d.]*(?: -[XW] \S+| -(?!m)\S+)* -m|coverage run(?: -(?!m)\S+)*(?: -m)?"
+    r"|node(?: -\S+)*(?= \S*node_modules/)|php(?: -\S+)*(?= \S*(?:phpunit|pest|artisan))"
+    r"|(?:mise|direnv) (?:exec|x)(?: \.)?(?: --)?|nix develop(?: \S+)*? -c)) "
+)
+_NEUTRALS = re.compile(rf"(?:(?:{_NEUTRAL}) )+")
+# They name a runner, and run no test.
+_LISTING = re.compile(
+    r" (?:--version|--help|--collect-only|--co|--list\w*|--list-tests|--no-run|--fixtures|--markers"
+    r"|--dry-run|--show-only\S*|-DskipTests\S*|-Dmaven\.test\.skip\S*|-x \S*test|-list)(?= |=|$)"
+    r"|\bmake .*-n\b|\bctest .*-N\b|\b[tn]ox .*-[es] ?(?:lint|doc|mypy|typ|format|fix|style|ruff)"
+)
+_TARGET = r"(?:\w+[-_:.])*tests?(?:[-_:.][\w:.-]+)?"
+_SCRIPT = rf"(?:{_OPTIONS}(?: run(?:-script)?| workspace \S+))*{_OPTIONS}"
+_PREFILTER = re.compile(
+    r"test|spec|check|jest|tox|nox|mocha|mvn|phpunit|prove|bats|pest|unit|cargo|npm t"
+)
+# How whatever runs tests is called; paths and searches that only name a test have none of it.
+_STARTER = re.compile(
+    r"py\.?test|unittest|nose|jest|mocha|spec|unit|pest|prove|bats|[tn]ox\b|playwright|django|react"
+    r"|\b(?:python|node|tsx|bun|deno|go|cargo|mvn|gradle|rails|ruby|artisan|dotnet|mix|swift|xcode"
+    r"|g?make|cmake|ctest|p?npm|yarn|rake|just|task|mage|invoke|composer|hatch|turbo|nx|bazel|meson"
+    r"|flutter|dart|sbt|vitest|paratest|gotest)|sh\b|(?:\.|scripts?|bin)/test"
+)
+# fmt: off
+_RUNNERS = [(name, re.compile(rf"(?:\S*/)?(?:{pattern})(?= |$)")) for name, pattern in (
+    ("pytest", r"pytest(?:-3)?|py\.test"),
+    ("unittest", r"unittest|nose2|(?:python\S* )?(?:\S*/)?manage\.py test|django-admin test"),
+    ("jest", r"jest(?:\.js)?|react-scripts test"),
+    ("vitest", r"vitest(?:\.mjs)?(?! (?:list|init|bench))"),
+    ("mocha", r"_?mocha(?:\.js)?"),
+    ("playwright", r"playwright test"),
+    ("node --test", r"(?:node|tsx)(?: --(?:import|require|env-file) \S+| -\S+)*? --test"),
+    ("bun test", r"bun(?: -\S+)* test"),
+    ("deno test", r"deno test"),
+    ("go test", r"go(?: -C \S+)? test|gotestsum"),
+    ("cargo test", r"cargo(?: \+\S+| -\S+)* (?:test|t)"),
+    ("cargo nextest", r"cargo(?: \+\S+| -\S+)* nextest (?:run|r)"),
+    ("mvn", r"mvn[wd]?(?: \S+)*? (?:test|verify|integration-test|surefire:test)"),
+    ("gradle", r"gradlew?(?: \S+)*? (?:\S*:)?(?:test|\w+Tests?|check)"),
+    ("rspec", r"rspec"),
+    ("minitest", r"rails test\S*|ruby(?: -\S+)* (?:\S*/)?(?:\w+_test|test_\w+)\.rb"),
+    ("phpunit", r"phpunit\S*|paratest|pest|artisan test"),
+    ("dotnet test", r"dotnet (?:test|vstest)"),
+    ("ctest", r"ctest"),
+    ("mix test", r"mix test"),
+    ("swift test", r"swift test|xcodebuild(?: \S+)*? test\S*"),
+    ("prove", r"prove"),
+    ("bats", r"bats"),
+    ("tox", r"tox"),
+    ("nox", r"nox"),
+    ("make test", rf"g?make(?: \S+)*? (?:{_TARGET}|check)|cmake (?:\S+ )+--target test"),
+    ("npm test", rf"(?:npm|pnpm|yarn|bun){_SCRIPT} (?:tst|t|{_TARGET})"),
+    ("rake test", rf"rake (?:\S+ )*?(?:{_TARGET}|spec)"),
+    ("task test", rf"(?:just|task|mage|invoke|composer|deno task|hatch|turbo run|nx) {_TARGET}"),
+    ("build test", r"(?:bazel(?:isk)?|meson|flutter|dart|sbt) test"),
+    ("test script", r"(?:python\S*|(?:ba|z)?sh)(?: -\S+)* (?:\S*[/_-])?tests?(?:_\w+)?\.(?:py|sh)"),
+    ("test script", r"python\S*(?: -\S+)* (?:\S*/)?test_\w+\.py|(?:\.|scripts?|bin)/test\S*"),
+)]
+# fmt: on
+_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
+_TOKEN = re.compile(
+    r"""(?P<gap>[ \t\r]+|\\\n|\#[^\n]*)
+    |(?P<redirect>(?:\d+|&)?(?:<<<|<>|>>|>\||[<>]&|[<>])[ \t]*)
+    |(?P<operator>&&|\|\||\|&|;;|[;|&\n()])
+    |(?P<word>(?:[^\s\\'"<>|&;()]++|'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.)++|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
+_HIDE, _SHOW = str.maketrans(" \t\n", "\1\1\2"), str.maketrans("\1\2", " \n")
+
+
+def is_test_command(command: str) -> str:
+    """Return the runner that a shell command starts, or an empty string."""
+    _, places = find(command)
+    return next(iter(places.values()), "")
+
+
+def command_key(command: str) -> str:
+    """Return the short form under which a run replaces the earlier run of the same tests."""
+    parts, places = find(command)
+    parts = [parts[place] for place in places] or _segments(command)
+    texts = (_NEUTRALS.sub("", f"{part.raw} ", count=1) for part in parts if part.text[:3] != "cd ")
+    return " && ".join(dict.fromkeys(" ".join(text.split()) for text in texts))[:_KEY]
+
+
+@lru_cache(maxsize=32)  # a command is asked for, then read, then named
+def find(command: str) -> tuple[list[Segment], dict[int, str]]:
+    """Return the simple commands, and the runners among them by their places."""
+    if not _PREFILTER.search(command) or not _STARTER.search(command):
+        return [], {}
+    parts = _segments(command)
+    places = {place: name for place, part in enumerate(parts) if (name := _runner(part.text))}
+    return (parts, places) if places else _nested(parts)
+
+
+def _nested(parts: list[Segment]) -> tuple[list[Segment], dict[int, str]]:
+    """Look into `sh -c '…'`: its last command stands for it."""
+    for place, part in enumerate(parts):
+        inner = _peeled(part.text)
+        if inner != part.text and inner.translate(_SHOW) != inner:
+            inside, places = find(inner.split(" ", 1)[0].translate(_SHOW))
+            if places:
+                last = inside[-1]._replace(joiner=part.joiner)
+                parts[place : place + 1] = [*inside[:-1], last]
+                return parts, {place + inner_place: name for inner_place, name in places.items()}
+    return [], {}
+
+
+def _segments(command: str) -> list[Segment]:
+    """Split a command at its operators, without redirections and heredocs."""
+    found: list[Segment] = []
+    words: list[str] = []
+    skip = False
+    for token in _TOKEN.finditer(_without_heredocs(command[:_WRITTEN])[:_LIMIT] + "\n"):
+        kind = token.lastgroup
+        if kind == "operator":
+            _close(found, words, token.group())
+        elif kind == "word" and not skip:
+            words.append(token.group())
+        skip = kind == "redirect" or (skip and kind == "gap")
+    return found
+
+
+def _close(found: list[Segment], words: list[str], operator: str) -> None:
+    if words:
+        text = " ".join(_unquoted(word) for word in words)
+        found.append(Segment(" ".join(words), text, operator))
+        words.clear()
+    elif found and found[-1].joiner in ")\n" and operator not in "()\n;":
+        # `(cd x && pytest) | tail`: what follows the bracket follows its last command.
+        found[-1] = found[-1]._replace(joiner=operator)
+
+
+def _unquoted(word: str) -> str:
+    if not any(mark in word for mark in "'\"\\"):
+        return word
+    return _QUOTED.sub(lambda found: "".join(found.groups("")), word).translate(_HIDE) or "''"
+
+
+def _without_heredocs(command: str) -> str:
+    kept, position = [], 0
+    for _ in range(_HEREDOCS):
+        start = _HEREDOC.search(command, position)
+        if start is None:
+            break
+        line = command.find("\n", start.end())
+        last = re.compile(rf"^\t*{start[2]}$", re.MULTILINE)
+        end = last.search(command, line) if line >= 0 else None
+        kept += [command[position : start.start()], command[start.end() : line] if end else ""]
+        position = end.end() if end else start.end()
+    return "".join([*kept, command[position:]])
+
+
+def _peeled(text: str) -> str:
+    """Take off what only wraps a command: environment, timeouts, `uv run`, `docker exec`."""
+    for _ in range(12):
+        wrapper = _WRAPPER.match(text)
+        if not wrapper:
+            break
+        text = text[wrapper.end() :]
+    return text
+
+
+def _runner(text: str) -> str:
+    if not _PREFILTER.search(text) or _LISTING.search(text[:_PART]):
+        return ""
+    text = _peeled(text[:_PART])
+    return next((name for name, pattern in _RUNNERS if pattern.match(text)), "")
