@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import clients
+import folding
 import growth
 import idle
 import latency
@@ -24,6 +25,7 @@ PARTS: dict[str, Part] = {
     "latency": lambda table, quick: latency.measure(table, 100 if quick else 400),
     "save": lambda table, quick: saving.measure(table, 50 if quick else 300),
     "idle": lambda table, _quick: idle.measure(table),
+    "fold": lambda table, quick: folding.measure(table, 3 if quick else 9),
     "growth": lambda table, quick: growth.measure(table, *((10, 60) if quick else (40, 200))),
     "backfill": lambda table, quick: growth.measure_backfill(
         table, *((10, 20) if quick else (20, 100))

@@ -64,6 +64,9 @@ _WORDS = [
     "total",
     "+=",
     "1",
+    '"name":',
+    '"value",',
+    "é",
 ]
 _DRAW = random.Random(20)  # the same text in every run
 _TEXT = " ".join(_DRAW.choice(_WORDS) + "." * (_DRAW.random() < 0.07) for _ in range(60_000))
@@ -104,11 +107,11 @@ class Script:
         return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
     def _words(self, characters: int) -> str:
-        """Return so much text, in lines, each from another place."""
+        """Return so much text, in lines as short as those of code, each from another place."""
         parts = []
         while characters > 0:
             start = self._random.randrange(len(_TEXT) - 400)
-            parts.append(_TEXT[start : start + min(characters, 60 + start % 300)])
+            parts.append(_TEXT[start : start + min(characters, 8 + start % 70)])
             characters -= len(parts[-1]) + 1
         return "\n".join(parts)
 

@@ -359,7 +359,7 @@ class Stage:
 def play(stage: Stage, session: Session) -> None:
     world = stage.world
     stage.step("The person types:", GOAL, lambda: session.prompt(GOAL), f"goal: {GOAL}")
-    stage.step("The assistant says:", FOUND, lambda: session.say(FOUND), f"now: {FOUND}")
+    stage.step("The assistant says:", FOUND, lambda: session.say(FOUND), FOUND)
     names = ("test_session.py", "session.py")
     stage.step("The assistant edits:", " ".join(names), lambda: session.edit(*names), *names)
     switch = ("switch", "-c", BRANCH)
@@ -373,7 +373,7 @@ def play(stage: Stage, session: Session) -> None:
     )  # fmt: skip
     stage.step(
         "The assistant says:", FAILED.format(TOKEN_SHOWN),
-        lambda: session.say(FAILED.format(TOKEN)), f"now: {MASKED}",
+        lambda: session.say(FAILED.format(TOKEN)), MASKED,
     )  # fmt: skip
     tell_where_the_token_is(stage, session)
     stage.screen.begin("The session is killed", "half way through a line: no goodbye.\n")

@@ -100,7 +100,8 @@ def show_offline(params: dict[str, Any], reason: str, remedy: str) -> tuple[int,
         )
     except HandoffError as problem:
         return EXIT_FAILED, "", f"handoff: {problem}\n{reason} {remedy}"
-    return 0, text, f"{reason} This is what is on disk. {remedy}"
+    note = " (Receipts come from the daemon only.)" if params.get("receipts") else ""
+    return 0, text, f"{reason} This is what is on disk.{note} {remedy}"
 
 
 def hot(command: str, arguments: argparse.Namespace) -> int:

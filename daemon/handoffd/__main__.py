@@ -7,7 +7,10 @@ from pathlib import Path
 from handoff import __version__, paths
 from handoff.errors import EXIT_FAILED, HandoffError
 
-TRACED = ("goal", "now", "status", "branch", "last_prompt")
+TRACED = (
+    "goal", "now", "status", "hypothesis", "outcome", "next", "files", "branch",
+    "questions", "dead_ends", "decisions", "tests", "previous_goal",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -45,8 +48,33 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--trace", default="", choices=TRACED, metavar="FIELD", help=", ".join(TRACED)
     )
+    redact = commands.add_parser(
+        "redact",
+        help="mask the secrets in a text, as in everything that is kept",
+        epilog="Example: handoffd redact < notes.txt        (with your [redact] patterns)",
+    )
+    redact.add_argument("--kinds", action="store_true", help="print only what kinds were found")
+    for command in (replay, redact):
+        command.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
     run.add_argument("--log-file", help="log there instead of to stderr; kept below 2 MB")
     return parser
+
+
+def _use_own_patterns(path: str) -> None:
+    """Mask what the user's configuration says, too."""
+    from handoffd import config  # noqa: PLC0415
+    from handoffd.session.redact import use_patterns  # noqa: PLC0415
+
+    use_patterns(config.load(path).redact.patterns)
+
+
+def _redact(arguments: argparse.Namespace) -> int:
+    from handoffd.session.redact import redact  # noqa: PLC0415
+
+    text, kinds = redact(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    lines = "".join(f"{kind}\n" for kind in kinds)
+    sys.stdout.write(lines if arguments.kinds else text)
+    return 0
 
 
 def _replay(arguments: argparse.Namespace) -> int:
@@ -63,12 +91,13 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.command == "replay":
-        return _replay(arguments)
-    _leave_out_openssl()
-    from handoffd.app import run  # noqa: PLC0415  --help needs none of it
-
     try:
+        if arguments.command != "run":
+            _use_own_patterns(arguments.config)
+            return _replay(arguments) if arguments.command == "replay" else _redact(arguments)
+        _leave_out_openssl()
+        from handoffd.app import run  # noqa: PLC0415  --help needs none of it
+
         run(arguments.config, arguments.log_file)
     except HandoffError as problem:
         print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201

@@ -20,6 +20,7 @@ from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
 from handoffd.projects import Projects
 from handoffd.scribe import Scribe
+from handoffd.session.redact import use_patterns
 from handoffd.store.core import CoreStore
 from handoffd.store.state import open_state
 
@@ -40,6 +41,7 @@ def run(config_path: str, log_file: str | None) -> None:
 async def _main(
     directory: str, config_path: str, settings: config.Config, log_file: str | None
 ) -> None:
+    use_patterns(settings.redact.patterns)
     parts = build(directory, config_path, settings, log_file)
     server = Server(parts)
     tasks: list[asyncio.Task[None]] = []
@@ -135,6 +137,7 @@ def reload(parts: Parts) -> None:
         log.get().warning("config_invalid", why=problem.title)
         return
     parts.config_problem = ""
+    use_patterns(settings.redact.patterns)
     parts.config = parts.gate.config = settings
     log.configure(settings.log.level, parts.log_path)
     parts.lookout.set_roots(transcript_roots(settings, parts.core))

@@ -19,7 +19,8 @@ from handoffd.handoffs.checkpoint import LISTS
 from handoffd.handoffs.edits import SETTABLE, added_files, edited_values
 from handoffd.handoffs.lanes import INHERITED_SECONDS, Lane, View, choose, compose
 from handoffd.projects import Project, Projects
-from handoffd.session.state import load
+from handoffd.session import insights
+from handoffd.session.storage import load
 from handoffd.session.text import redact_values
 from handoffd.sources import projects as directories
 from handoffd.store.core import CoreStore, Setting
@@ -233,8 +234,13 @@ class Board:
         if view.main and view.main.idle_seconds > INHERITED_SECONDS:
             level = "L0"
         others = [
-            f"session {lane.state.session_id[:8]}: {lane.state.now.text if lane.state.now else ''}"
+            f"session {lane.state.session_id[:8]}: {_now(lane)}"
             for lane in view.live
             if view.main and lane.state.session_id != view.main.state.session_id
         ]
         return briefing.render(document, project.root.path, others, level)
+
+
+def _now(lane: Lane) -> str:
+    found = insights.now(lane.state)
+    return found.text if found else ""

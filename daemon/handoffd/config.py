@@ -3,9 +3,10 @@
 import tomllib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from handoffd.errors import ConfigError
+from handoffd.session.redact import compile_patterns
 
 _Text = Annotated[str, Field(min_length=1, max_length=4096)]
 
@@ -34,6 +35,18 @@ class Checkpoint(_Section):
     write_tracked: bool = False
 
 
+class Redact(_Section):
+    """What is masked besides the secrets that are known by their form."""
+
+    patterns: dict[_Text, _Text] = {}
+
+    @field_validator("patterns")
+    @classmethod
+    def _fit(cls, patterns: dict[str, str]) -> dict[str, str]:
+        compile_patterns(patterns)
+        return patterns
+
+
 class Log(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -42,6 +55,7 @@ class Config(_Section):
     claude: Claude = Claude()
     projects: Projects = Projects()
     checkpoint: Checkpoint = Checkpoint()
+    redact: Redact = Redact()
     log: Log = Log()
 
 
@@ -70,4 +84,5 @@ def _explain(path: str, problem: ValidationError) -> tuple[str, str]:
             f"{path}: there is no setting `{key}`.",
             "Remove it; config.example.toml lists every setting.",
         )
-    return f"{path}: `{key}`: {first['msg']}.", "config.example.toml shows what is allowed."
+    why = first["msg"].removeprefix("Value error, ")
+    return f"{path}: `{key}`: {why}.", "config.example.toml shows what is allowed."

@@ -5,27 +5,26 @@ answered. A cursor and its fold are committed together.
 """
 
 import asyncio
-import heapq
-import itertools
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from handoffd import clock, log
+from handoffd.backlog import LIVE, OLD, RECENT, Backlog
 from handoffd.errors import StoreError
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
-from handoffd.session.fold import fold, is_repeated
-from handoffd.session.state import FOLD_VERSION, SessionState, dump, load
+from handoffd.session.fold import fold
+from handoffd.session.state import FOLD_VERSION, SessionState
+from handoffd.session.storage import dump, load
+from handoffd.session.text import count_masks
 from handoffd.sources.tailer import LINE_MAX_BYTES, Replaced, Slice, Tail
 from handoffd.sources.transcripts import Transcript
 from handoffd.store.core import Skip
 from handoffd.store.state import Cursor, StateStore, StoredSession
-from handoffd.transcript.events import events
 from handoffd.transcript.records import Record, parse_line
 
-LIVE, RECENT, BACKLOG = 0, 1, 2
 # How long the socket may wait for the reading.
 TURN_SECONDS = 0.01
 STORE_RETRY_SECONDS = 1.0
@@ -76,12 +75,11 @@ class Intake:
     entries: dict[str, Entry] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     started_at: float = field(default_factory=clock.wall)
-    _queue: list[tuple[int, int, str]] = field(default_factory=list)
-    _queued: dict[str, int] = field(default_factory=dict)
-    _turns: Iterator[int] = field(default_factory=itertools.count)
+    _backlog: Backlog = field(default_factory=Backlog)
     _tails: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    # How many secrets are masked in what is kept of each session.
+    _masks: dict[str, int] = field(default_factory=dict)
     _stepped: set[str] = field(default_factory=set)
 
     def open(self) -> None:
@@ -119,28 +117,20 @@ class Intake:
         if not first:
             return LIVE
         recent = self.started_at - entry.mtime_ns / 1e9 < clock.DAY_SECONDS
-        return RECENT if recent else BACKLOG
+        return RECENT if recent else OLD
 
     def _enqueue(self, name: str, entry: Entry, priority: int) -> None:
-        if self._queued.get(name, BACKLOG + 1) <= priority:
-            return
-        self._queued[name] = priority
-        # What grows now takes turns; what is old is read one by one, the newest first.
-        order = next(self._turns) if priority == LIVE else -entry.mtime_ns
-        heapq.heappush(self._queue, (priority, order, name))
-        self._wake.set()
+        self._backlog.add(name, priority, entry.mtime_ns)
 
     @property
     def backlog(self) -> tuple[int, int]:
         """Return how many transcripts and bytes are still to be read."""
-        waiting = [self.entries[name] for name in self._queued if name in self.entries]
+        waiting = [self.entries[name] for name in self._backlog.names if name in self.entries]
         return len(waiting), sum(entry.lag_bytes for entry in waiting)
 
     async def run(self) -> None:
         while True:
-            if not self._queue:
-                self._wake.clear()
-                await self._wake.wait()
+            await self._backlog.wait()
             try:
                 self._turn()
             except StoreError as problem:
@@ -154,7 +144,7 @@ class Intake:
         self._stepped.clear()
         until = clock.monotonic() + TURN_SECONDS
         with self.state.batch():
-            while self._queue and clock.monotonic() < until:
+            while self._backlog and clock.monotonic() < until:
                 self.step()
 
     def _take_back(self) -> None:
@@ -173,10 +163,10 @@ class Intake:
 
     def step(self) -> None:
         """Read one slice of the transcript that matters most."""
-        priority, _, name = heapq.heappop(self._queue)
-        if self._queued.get(name) != priority:
-            return  # it was queued again with a higher priority
-        del self._queued[name]
+        taken = self._backlog.take()
+        if taken is None:
+            return
+        name, priority = taken
         self._stepped.add(name)
         entry = self.entries[name]
         try:
@@ -251,17 +241,15 @@ class Intake:
         """Fold a slice and commit it; False if its project turns out to be none of our business."""
         records = self._parse(taken)
         project = self.projects.of(session) if session.cwd else None
-        cwd = next((found for record in records if (found := record.cwd)), "")
+        cwd = next((found for record in records if (found := record.directory)), "")
         if project is None and cwd:
             project = self.projects.at(cwd)
             entry.refusal = self.gate.refusal(project.id, project.root.path)
             if entry.refusal:
                 self._withdraw(name, entry, project)
                 return False
-        before = session.redacted
         for record in records:
             self._fold_record(name, session, record, project.id if project else None)
-        self.counters.redacted += session.redacted - before
         self._commit(entry, session)
         return True
 
@@ -287,28 +275,30 @@ class Intake:
         self, name: str, session: SessionState, record: Record, project_id: str | None
     ) -> None:
         # A copy of what was written during a pause is recognised by its time.
-        time = record.text("timestamp")
+        time = record.timestamp
         if self.gate.has_pauses and (
             self.gate.was_paused_at(project_id, time) or self.gate.is_too_old(name, time)
         ):
             self.counters.silenced += 1
             return
-        if is_repeated(session, record):
+        if fold(session, record, name):
+            self.counters.records += 1
+        else:
             self.counters.repeated += 1
-            return
-        for event in events(record):
-            fold(session, event, name)
-        self.counters.records += 1
 
     def _commit(self, entry: Entry, session: SessionState) -> None:
         project = self.projects.of(session) if session.cwd else None
+        folded = dump(session)
+        masks = count_masks(folded)
+        self.counters.redacted += max(masks - self._masks.get(session.session_id, 0), 0)
+        self._masks[session.session_id] = masks
         stored = StoredSession(
             session.session_id,
             project.id if project else None,
             clock.parse(session.last_time),
             session.headless,
             FOLD_VERSION,
-            dump(session),
+            folded,
         )
         self._commit_cursor(entry, stored)
         self.counters.last_record_at = clock.wall()
@@ -344,8 +334,10 @@ class Intake:
             stored = self.state.session(session_id)
             known = load(stored.fold) if stored else SessionState(session_id)
             self._sessions[session_id] = known
+            self._masks[session_id] = count_masks(stored.fold) if stored else 0
             while len(self._sessions) > SESSIONS_MAX:
-                self._sessions.popitem(last=False)
+                dropped, _ = self._sessions.popitem(last=False)
+                self._masks.pop(dropped, None)
         self._sessions.move_to_end(session_id)
         return known
 

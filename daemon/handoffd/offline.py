@@ -1,6 +1,8 @@
 """What works while the daemon is down: the client's one door in here is handoff.local."""
 
+import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,17 @@ __all__ = (
     "show_text",
     "update_handoff",
 )
+
+
+def _use_own_patterns() -> None:
+    """Mask what the user's configuration says; without one nothing of it is loaded."""
+    if os.path.exists(config_file()):
+        from handoffd import config
+        from handoffd.session.redact import use_patterns
+
+        # A broken configuration is said by `handoff doctor`; saving must go on.
+        with contextlib.suppress(HandoffError):
+            use_patterns(config.load(config_file()).redact.patterns)
 
 
 # What a hook may wait for.
@@ -145,3 +158,6 @@ def config_problem() -> str:
     except HandoffError as problem:
         return str(problem)
     return ""
+
+
+_use_own_patterns()

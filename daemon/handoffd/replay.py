@@ -5,26 +5,23 @@ It is also the debugger: it shows the state after any record, and how a value ca
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from handoffd.handoffs.lanes import Lane, compose
-from handoffd.session.fold import fold, is_repeated
-from handoffd.session.state import SessionState, Value
+from handoffd.handoffs.lanes import Lane, View, compose, describe
+from handoffd.session.fold import fold
+from handoffd.session.state import SessionState
 from handoffd.sources.tailer import Tail
 from handoffd.store.state import Cursor
-from handoffd.transcript.events import events
 from handoffd.transcript.records import Record, parse_line
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """How one record changed a value."""
 
     record: int
-    before: str | None
-    after: str | None
+    before: Any
+    after: Any
     receipt: dict[str, Any] | None
 
 
@@ -44,46 +41,53 @@ def replay(path: Path, at: int | None = None, trace: str = "") -> tuple[SessionS
     """Fold a transcript up to a record, noting how one value changed on the way."""
     state = SessionState(path.stem)
     steps: list[Step] = []
-    before = _traced(state, trace)
+    before: Any = None
     for number, record in enumerate(records(path), 1):
         if at is not None and number > at:
             break
-        if not is_repeated(state, record):
-            for event in events(record):
-                fold(state, event, path.stem)
-        after = _traced(state, trace)
-        if after != before:
-            steps.append(_step(number, before, after))
-            before = after
+        fold(state, record, path.stem)
+        if trace:
+            view = _view(state)
+            after = view.document.get(trace)
+            if after != before:
+                steps.append(_step(number, before, after, view, trace))
+                before = after
     return state, steps
 
 
-def _traced(state: SessionState, name: str) -> Value | None:
-    value = getattr(state, name, None) if name else None
-    return value if isinstance(value, Value) else None
+def _view(state: SessionState) -> View:
+    return compose(state.cwd, [Lane(state, 0.0)], {}, None, [])
 
 
-def _step(number: int, before: Value | None, after: Value | None) -> Step:
-    receipt = asdict(after.receipt) if after else None
-    return Step(number, before.text if before else None, after.text if after else None, receipt)
+def _step(number: int, before: Any, after: Any, view: View, name: str) -> Step:
+    receipt = view.receipts.get(name) or view.receipts.get(f"{name}.0")
+    return Step(number, before, after, receipt._asdict() if receipt else None)
 
 
 def document(state: SessionState) -> dict[str, Any]:
-    """Return what handoff.yaml would say of this session alone."""
-    view = compose(state.cwd, [Lane(state, 0.0)], {}, None, [])
-    receipts = {name: asdict(receipt) for name, receipt in view.receipts.items()}
-    counters = {"records": state.records, "agent_records": state.agent_records}
-    return {**view.document, **counters, "prompts": state.prompts, "receipts": receipts}
+    """Return what handoff.yaml would say of this session alone, and what is known besides."""
+    view = _view(state)
+    receipts = {name: receipt._asdict() for name, receipt in view.receipts.items()}
+    known = {name: value for name, value in describe(state).items() if name not in view.document}
+    return {**view.document, **known, "receipts": receipts}
 
 
 def render(path: Path, *, as_json: bool, at: int | None, trace: str) -> str:
     """Return a transcript's state, or the history of one value, as text or JSON."""
     state, steps = replay(path, at, trace)
     if trace:
-        lines = [json.dumps(asdict(step), ensure_ascii=False) for step in steps]
+        lines = [json.dumps(step._asdict(), ensure_ascii=False) for step in steps]
         return "\n".join([*lines, ""]) if lines else f"{trace} was never set.\n"
     found = document(state)
     if as_json:
         return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
-    rows = [f"{name:14}{value}" for name, value in found.items() if value and name != "receipts"]
+    rows = [
+        f"{name:19}{_shown(value)}" for name, value in found.items() if value and name != "receipts"
+    ]
     return "\n".join([str(path), "", *rows, ""])
+
+
+def _shown(value: Any) -> str:
+    """Show a list one item a line, under each other."""
+    items = value if isinstance(value, list) else [value]
+    return f"\n{'':19}".join(map(str, items))

@@ -15,7 +15,7 @@ def test_transcript_becomes_checkpoint(live):
     document = live.document(project)
 
     assert document["goal"] == "Add a discount code field to the checkout page"
-    assert document["now"] == "I look at the form first. Then I edit it."
+    assert document["now"] == "I look at the form first. Then I edit it. (Writing checkout.py)"
     assert document["files"] == ["src/checkout.py"]
     assert document["branch"] == "main"
     assert session.id == document["session_id"]

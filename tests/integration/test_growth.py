@@ -59,7 +59,7 @@ def test_byte_by_byte(live):
 
     wait_for(lambda: records(live, project, session) == 2)
 
-    assert live.document(project)["now"].startswith("Half done.")
+    assert "Half done." in live.document(project)["now"]
     assert 0 == live.call("status")["skipped"]["damaged_lines"]
     assert 2 == live.call("status")["records"]
 
@@ -156,7 +156,7 @@ def test_root_deleted_and_recreated(live):
 
     wait_for(lambda: live.document(project)["goal"] == "After the root was made again", 20)
     session.say("Watched again.")
-    wait_for(lambda: live.document(project)["now"] == "Watched again.", 3)
+    wait_for(lambda: "Watched again." in live.document(project)["now"], 3)
 
 
 def test_symlinked_root(house):
@@ -173,7 +173,7 @@ def test_symlinked_root(house):
     wait_for(lambda: records(house, project, session) == 1)
     session.say("Seen at once.")
 
-    wait_for(lambda: house.document(project)["now"] == "Seen at once.", 3)
+    wait_for(lambda: "Seen at once." in house.document(project)["now"], 3)
 
 
 def test_root_that_appears_later(house):
@@ -236,7 +236,7 @@ def test_subagent_files_belong_to_their_session(live):
     wait_for(lambda: "part_two.py" in live.document(project)["files"])
     found = lane(live, project, session)
 
-    assert "I ask a helper." == live.document(project)["now"]
+    assert "I ask a helper." in live.document(project)["now"]
     assert (2, 3, 1) == (found["records"], found["agent_records"], found["prompts"])
 
 
@@ -290,7 +290,7 @@ def test_oversized_line_is_counted_not_decoded(live):
     session.raw(b'{"type":"user","big":"' + b"x" * (9 << 20) + b'"}\n')
     session.say("It was too large.")
 
-    wait_for(lambda: live.document(project)["now"] == "It was too large.")
+    wait_for(lambda: "It was too large." in live.document(project)["now"])
 
     assert 1 == live.call("status")["skipped"]["oversized_lines"]
     assert 2 == records(live, project, session)
@@ -307,7 +307,7 @@ def test_damaged_lines_are_counted(live):
     session.raw(glued.rstrip(b"\n") + session.line("mystery"))
     session.say("Still here.")
 
-    wait_for(lambda: live.document(project)["now"] == "Still here.")
+    wait_for(lambda: "Still here." in live.document(project)["now"])
 
     assert 5 == live.call("status")["skipped"]["damaged_lines"]
     assert 5 == records(live, project, session)
@@ -321,7 +321,7 @@ def test_repeated_records_count_once(live):
     session.raw(line * 3)
     session.say("Once.")
 
-    wait_for(lambda: live.document(project)["now"] == "Once.")
+    wait_for(lambda: "Once." in live.document(project)["now"])
 
     assert 2 == records(live, project, session)
     assert 2 == live.call("status")["skipped"]["repeated_records"]

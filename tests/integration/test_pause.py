@@ -56,11 +56,7 @@ def test_pause_everything(live):
     wait_for(live.settled)
     assert nowhere(live, project)
     rebuilt(live)
-    wait_for(
-        lambda: (
-            live.document(project)["now"] in ("After the pause it is heard again", "Heard again.")
-        )
-    )
+    wait_for(lambda: "After the pause it is heard again" in live.document(project)["now"])
     assert nowhere(live, project)
     goals = {lane["session_id"]: lane["goal"] for lane in live.show(project)["lanes"]}
     assert "Before the pause it is heard" == goals[session.id]
@@ -80,14 +76,14 @@ def test_pause_one_project(live):
     fresh = live.session(quiet)
     fresh.prompt(f"A fresh session with the {PHRASE}")
     other.say("Heard as ever.")
-    wait_for(lambda: live.document(loud)["now"] == "Heard as ever.")
+    wait_for(lambda: "Heard as ever." in live.document(loud)["now"])
     live.restart()
     wait_for(live.settled)
     assert 0 == live.handoff("unpause", ".", cwd=quiet).returncode
     session.say("Audible once more.")
     fresh.say("Audible too.", timestamp=timestamp(-2))
 
-    wait_for(lambda: live.document(quiet)["now"] == "Audible once more.")
+    wait_for(lambda: "Audible once more." in live.document(quiet)["now"])
     assert nowhere(live, quiet, loud)
     rebuilt(live)
     assert nowhere(live, quiet, loud)
@@ -110,7 +106,7 @@ def test_copies_of_silenced_records_stay_unknown(live, scope):
     fork.raw(session.path.read_bytes())
     fork.prompt("The fork goes on from here", timestamp=timestamp(-1))
 
-    wait_for(lambda: live.document(project)["now"] == "The fork goes on from here")
+    wait_for(lambda: "The fork goes on from here" in live.document(project)["now"])
     assert nowhere(live, project)
 
 
@@ -133,10 +129,10 @@ def test_rewritten_file_with_a_silent_part_stays_silent(live, pieces):
         session.raw(whole[number * size : (number + 1) * size])
     session.say("Going on.")
 
-    wait_for(lambda: live.document(project)["now"] == "Going on.")
+    wait_for(lambda: "Going on." in live.document(project)["now"])
     assert nowhere(live, project)
     rebuilt(live)
-    assert ["Going on."] == [lane["now"] for lane in live.show(project)["lanes"]]
+    assert ["Going on."] == [lane["now"].split(" — ")[-1] for lane in live.show(project)["lanes"]]
     assert nowhere(live, project)
 
 

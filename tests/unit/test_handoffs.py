@@ -7,7 +7,7 @@ import pytest
 from handoffd.handoffs import briefing, checkpoint
 from handoffd.handoffs.edits import covers, edited_values, merge
 from handoffd.handoffs.lanes import Lane, choose, compose
-from handoffd.session.state import Receipt, SessionState, Value
+from handoffd.session.state import File, Receipt, SessionState, Statement, Todo, Value
 
 
 @dataclass
@@ -28,8 +28,7 @@ def lane(
         session_id,
         prompts=1,
         goal=value(goal, time) if goal else None,
-        now=value("Now"),
-        last_prompt=value("p", time),
+        last_prompt=value("Polish the whole shop window", time),
     )
     for name, given in fields.items():
         setattr(state, name, given)
@@ -72,23 +71,34 @@ def test_a_goal_taken_over_is_inferred():
 
 
 def test_files_are_relative_and_uncommitted_ones_follow():
-    """Files inside the root are relative to it; those outside are left out."""
-    files = [value("/p/a.py"), value("/elsewhere/b.py"), value("c.py")]
+    """Files inside the root are relative to it; what matters is shown, edited files first."""
+    receipt = value("").receipt
+    files = [
+        File("/p/a.py", receipt, edits=1, attention=16, at=4),
+        File("/elsewhere/e.py", receipt, edits=1, attention=16, at=2),
+        File("c.py", receipt, attention=16, at=1),
+        File("seldom.py", receipt, attention=4, at=5),
+    ]
     view = compose("/p", [lane(files=files)], {}, "main", ["a.py", "d.py"])
 
-    assert ["a.py", "c.py", "d.py"] == view.document["files"]
+    assert ["a.py", "/elsewhere/e.py", "c.py", "d.py"] == view.document["files"]
 
 
 def test_next_comes_from_todos_then_words():
     """Open todos come first, those in progress before the rest, then what was announced and asked."""
     todos = [
-        ("0", "completed", value("done")),
-        ("1", "pending", value("later")),
-        ("2", "in_progress", value("doing")),
+        Todo("0", "completed", value("done")),
+        Todo("1", "pending", value("later")),
+        Todo("2", "in_progress", value("doing")),
     ]
-    view = compose("/p", [lane(todos=todos, intention=value("I will test it"))], {}, None, [])
+    said = Statement(
+        value("I will test it."), ending="I will test it.", intention="I will test it."
+    )
+    view = compose("/p", [lane(todos=todos, statements=[said])], {}, None, [])
 
-    assert ["doing", "later", "I will test it", "p"] == view.document["next"]
+    assert ["doing", "later", "Polish the whole shop window", "I will test it."] == view.document[
+        "next"
+    ]
     assert "quoted" == view.receipts["next.0"].evidence
 
 
@@ -103,7 +113,7 @@ def test_a_persons_values_stand():
     assert ("set goal", "set hypothesis", "set outcome") == tuple(
         view.document[k] for k in ("goal", "hypothesis", "outcome")
     )
-    assert "Now" == view.document["now"]
+    assert "Polish the whole shop window" == view.document["now"]
     assert ["now"] == view.superseded
     assert "goal" not in view.receipts
 

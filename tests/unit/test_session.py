@@ -1,66 +1,43 @@
 """The fold, its receipts, and the gate that every text passes."""
 
+import json
+
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handoffd.session.fold import fold, is_repeated
-from handoffd.session.redact import _RULES, redact
-from handoffd.session.state import FILES_MAX, SessionState, dump, load
+from handoffd.session import insights
+from handoffd.session.echo import injected_lines, is_echo
+from handoffd.session.redact import redact
+from handoffd.session.state import FILES_MAX, SessionState
+from handoffd.session.statements import statements
+from handoffd.session.storage import context_of, dump, load
+from handoffd.session.summary import read_summary
 from handoffd.session.text import (
     clean,
+    count_masks,
+    heading,
     keep,
-    last_intention,
     opening,
+    plain,
     redact_values,
     request,
+    sentences,
     shorten,
 )
-from handoffd.transcript.events import (
-    Asked,
-    Decided,
-    Edited,
-    Listed,
-    Moved,
-    Origin,
-    Planned,
-    Prompt,
-    Resulted,
-    Said,
-    Seen,
-    Stopped,
-    Todo,
-)
-from handoffd.transcript.records import Record
+from handoffd.transcript.records import parse_line
+from told import ROOT, Told
 
 
-def origin(offset=0, *, sidechain=False) -> Origin:
-    return Origin(offset, f"uuid-{offset}", f"2026-01-01T00:00:{offset:02d}.000Z", sidechain)
+def test_goal_has_its_receipt():
+    """Saying "continue" states no goal; a real request does, with the place where it was said."""
+    told = Told().prompt("continue").prompt("Add a login page to it")
+    found = told.view().receipts["goal"]
+    line = told.data[found.offset :].split(b"\n", 1)[0]
 
-
-def folded(*given_events) -> SessionState:
-    state = SessionState("s")
-    for event in given_events:
-        fold(state, event, "s")
-    return state
-
-
-def test_goal_is_the_first_substantial_prompt():
-    """Saying "continue" states no goal; the first real request does, with its receipt."""
-    state = folded(
-        Prompt(origin(1), "continue"),
-        Prompt(origin(2), "Add a login page to it"),
-        Prompt(origin(3), "Now make it blue as well"),
-    )
-
-    assert "Add a login page to it" == state.goal.text
-    assert ("s", "uuid-2", 2, "quoted") == (
-        state.goal.receipt.transcript,
-        state.goal.receipt.uuid,
-        state.goal.receipt.offset,
-        state.goal.receipt.evidence,
-    )
-    assert "Now make it blue as well" == state.now.text
+    assert "Add a login page to it" == told.view().document["goal"]
+    assert ("s", "quoted") == (found.transcript, found.evidence)
+    assert (found.uuid, found.time) == tuple(json.loads(line)[key] for key in ("uuid", "timestamp"))
 
 
 @pytest.mark.parametrize(
@@ -69,103 +46,150 @@ def test_goal_is_the_first_substantial_prompt():
 )
 def test_other_scripts_state_goals(text):
     """A request in a script without spaces is a goal, too."""
-    assert text == folded(Prompt(origin(1), text)).goal.text
+    assert text == insights.goal(Told().prompt(text).folded()).text
 
 
 def test_sidechains_only_add_files():
     """What a sub-agent says or is told changes nothing but the list of files."""
-    side = origin(5, sidechain=True)
-    state = folded(
-        Prompt(origin(1), "Do the main work here"),
-        Said(side, "I am a helper."),
-        Edited(side, "/p/x.py"),
-        Stopped(side, "boom"),
-    )
+    told = Told().prompt("Do the main work here")
+    before = told.view().document
+    edit = {"type": "tool_use", "id": "x", "name": "Write", "input": {"file_path": f"{ROOT}/x.py"}}
+    told.say("I am a helper.", isSidechain=True).blocks(edit, isSidechain=True)
+    told.say("boom", isSidechain=True, isApiErrorMessage=True)
+    told.prompt("Do what the main one says", isSidechain=True)
 
-    assert "Do the main work here" == state.now.text
-    assert ["/p/x.py"] == [value.text for value in state.files]
-    assert "in_progress" == state.status.text
+    assert before | {"files": ["x.py"]} == told.view().document
 
 
 def test_first_cwd_stays_and_relocation_moves():
     """A `cd` in a tool call moves nothing; a relocation record does."""
+    told = Told().prompt("Do the main work here").prompt("and this", cwd="/elsewhere")
 
-    def seen(cwd):
-        return Seen(origin(1), "user", True, cwd, "main", "cli", True)
-
-    assert "/a" == folded(seen("/a"), seen("/a/b")).cwd
-    assert "/tree" == folded(seen("/a"), Moved(origin(2), "/tree")).cwd
+    assert ROOT == told.folded().cwd
+    assert "/tree" == told.raw({"type": "relocated", "relocatedCwd": "/tree"}).folded().cwd
 
 
-def test_status_follows_waiting_and_errors():
-    """Waiting for a person and an API error are blocked; the next prompt goes on."""
-    waiting = folded(Prompt(origin(1), "Do the main work here"), Asked(origin(2)))
-    failed = folded(Stopped(origin(1), "Limit reached"))
-    again = folded(Asked(origin(1)), Prompt(origin(2), "yes"))
+def test_files_are_bounded():
+    """The least relevant files make room: those only read, then those edited long ago."""
+    told = Told()
+    for number in range(FILES_MAX):
+        told.use("Read", file_path=f"{ROOT}/r{number}.py")
+    for number in range(30):
+        told.edit(f"e{number}")
+    state = told.folded()
+    names = [file.path.rsplit("/", 1)[1] for file in state.files]
 
-    answered = folded(Asked(origin(1)), Resulted(origin(2)))
-    spoke = folded(Stopped(origin(1), "Limit reached"), Said(origin(2), "Going on."))
-
-    assert ["blocked", "blocked"] == [s.status.text for s in (waiting, failed)]
-    assert {"in_progress"} == {s.status.text for s in (again, answered, spoke)}
-    assert "Stopped by an error: Limit reached" == failed.now.text
-
-
-def test_questions_become_decisions():
-    """A question is open until a person answers it, or types on; the answer is a decision."""
-    asked = folded(Asked(origin(1), ("Which colour?",)))
-    decided = folded(
-        Asked(origin(1), ("Which colour?",)), Decided(origin(2), (("Which colour?", "blue"),))
-    )
-    typed = folded(Asked(origin(1), ("Which colour?",)), Prompt(origin(2), "never mind"))
-
-    assert ["Which colour?"] == [value.text for value in asked.questions]
-    assert ([], ["Which colour? blue"]) == (
-        decided.questions,
-        [value.text for value in decided.decisions],
-    )
-    assert [] == typed.questions
-    assert decided == load(dump(decided))
-
-
-def test_files_are_bounded_and_newest_first():
-    """The list keeps the most recent files, each once."""
-    state = folded(
-        *(Edited(origin(n % 60), f"/p/{n}") for n in range(100)), Edited(origin(1), "/p/98")
-    )
-
-    assert FILES_MAX == len(state.files)
-    assert ["/p/98", "/p/99", "/p/97"] == [value.text for value in state.files[:3]]
+    assert FILES_MAX == len(names)
+    assert "r29.py" not in names
+    assert {"r30.py", "e0", "e29"} <= set(names)
 
 
 def test_fold_does_not_grow():
-    """Ten thousand events leave a state no larger than some kilobytes."""
-    state = SessionState("s")
-    for number in range(10000):
-        record = Record(number, {"uuid": f"{number:08x}-aaaa-bbbb-cccc-dddddddddddd"})
-        is_repeated(state, record)
-        fold(state, Seen(origin(1), f"kind{number}", False, "/p", "main", "cli", True), "s")
-        fold(state, Said(origin(1), f"Statement {number} " + "x" * 500), "s")
-        fold(state, Edited(origin(1), f"/p/{number}" + "y" * 1000), "s")
+    """Ten thousand records leave a state no larger than some kilobytes."""
+    told = Told()
+    for number in range(2500):
+        told.record(f"kind{number}", gitBranch="b" * number)
+        told.say(f"Statement {number} " + "x" * 500)
+        told.prompt(f"Please do the thing with the number {number} " + "z" * 500)
+        told.edit(f"{number}" + "y" * 300, "a" * number, "b" * number)
+        told.run(f"make {number} " + "w" * 300, "boom", code=1)
+        told.use("TaskUpdate", taskId=str(number), subject="v" * 300, status="pending")
 
-    assert len(dump(state)) < 40_000
+    assert len(dump(told.folded())) < 120_000
 
 
 def test_dump_and_load():
     """A stored fold is the same state again."""
-    state = folded(
-        Prompt(origin(1), "Add a login page 🚀"),
-        Edited(origin(2), "/p/a"),
-        Said(origin(3), "Ja, größer."),
-    )
+    told = Told().prompt("Add a login page 🚀").edit("a.py", "x", "y").say("Ja, größer.")
+    told.run("pytest", "1 failed", code=1).run("git commit", "[main 1a2b3c4] x")
+    state = told.folded()
+    insights.now(state)
 
     assert state == load(dump(state))
+
+
+def test_copies_count_once():
+    """A record that is appended again is the same record, however long ago it was."""
+    told = Told().prompt("Do the main work here").say("First.").prompt("Then do the second one")
+    first = list(told.lines)
+    for number in range(200):
+        told.say(f"Statement {number}.")
+    once = told.folded()
+    told.lines += first
+
+    assert (once.prompts, once.records) == (told.folded().prompts, told.folded().records)
+    assert once == told.folded()
+
+
+def test_a_clock_set_back_copies_nothing():
+    """Records with earlier times that hang on to what was just said are new."""
+    told = Told().prompt("Do the main work here")
+    for _ in range(100):
+        told.say("Later.")
+    for number in range(3):
+        told.record(
+            "user",
+            message={"content": f"And the work number {number}"},
+            uuid=f"back{number}",
+            parentUuid=f"back{number - 1}" if number else told.parent,
+            timestamp="2026-02-01T09:00:00.000Z",
+        )
+
+    assert 4 == told.folded().prompts
+
+
+def test_how_full_the_context_is():
+    """The model and the tokens of its context are those of the last answer."""
+    usage = {"input_tokens": 5, "cache_read_input_tokens": 1000}
+    told = Told().record("assistant", message={"model": "m-1", "content": [], "usage": usage})
+
+    assert ("m-1", 1005) == (told.folded().model, context_of(told.folded()))
+
+
+def test_echo():
+    """A text that says little else than what we injected is an echo; another one is not."""
+    lines = injected_lines("**Goal:** Replace the payment provider by a new one\n- run the tests")
+
+    assert is_echo("The goal is to replace the payment provider by a new one.", lines)
+    assert not is_echo("Replace the colour of the button", lines)
+    assert not is_echo("run it", lines)
+
+
+def test_summary_of_another_form():
+    """A summary without the sections that we know says nothing to us."""
+    assert {} == read_summary("We talked about many things. Then some more.")
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@given(data=st.data())
+def test_cuts_do_not_matter(data):
+    """Wherever the reading is interrupted, stored and taken up again, the state is the same."""
+    from scenes import SCENES
+
+    told = SCENES[data.draw(st.sampled_from(sorted(SCENES)))]()
+    whole = told.folded()
+    cuts = data.draw(st.sets(st.integers(0, len(told.lines)), max_size=6))
+
+    assert dump(whole) == dump(_folded_in_parts(told.lines, cuts))
+
+
+def _folded_in_parts(lines, cuts) -> SessionState:
+    from handoffd.session.fold import fold
+
+    state, offset = SessionState("s"), 0
+    for number, line in enumerate(lines):
+        if number in cuts:
+            state = load(dump(state))
+        for record in parse_line(offset, line).records:
+            fold(state, record, "s")
+        offset += len(line) + 1
+    return state
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_made_fit(text):
     """Whatever a transcript says, what is kept is one bounded line without control characters."""
-    kept, _ = keep(text, 50)
+    kept = keep(text, 50)
 
     assert len(kept) <= 50
     assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in kept)
@@ -177,14 +201,32 @@ def test_escapes_and_hidden_characters_are_dropped():
     assert "red title end" == clean("\x1b[31mred\x1b[0m \x1b]0;evil\x07title\u202e \U000e0041end")
 
 
+def begins(text: str) -> str:
+    return opening(sentences(plain(text)))
+
+
 def test_opening():
     """As many sentences as it takes to say something, without marks and code."""
-    assert "Good. I fix the parser of the configuration file, then its tests." == opening(
+    assert "Good. I fix the parser of the configuration file, then its tests." == begins(
         "## Good.\n\n- I fix the **parser** of the `configuration` file, then its tests. More of it."
     )
-    assert "Das ist gut. Und das auch." == opening("Das ist gut. Und das auch.")
-    assert "修复了。 然后" == opening("修复了。 然后")
-    assert "" == opening("```\ncode\n```")
+    assert "Das ist gut. Und das auch." == begins("Das ist gut. Und das auch.")
+    assert "修复了。 然后" == begins("修复了。 然后")
+    assert "" == begins("```\ncode\n```")
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        ("# Plan: Cache the rates\n\n1. x", "Cache the rates"),
+        ("## Implementation Plan - Cache", "Cache"),
+        ("Cache the rates.\nThen more.", "Cache the rates."),
+        ("", ""),
+    ],
+)
+def test_heading_of_a_plan(plan, expected):
+    """A plan is named by its title without the word itself, or by its first line."""
+    assert expected == heading(plan)
 
 
 def test_request():
@@ -210,31 +252,7 @@ def test_request():
 )
 def test_last_intention(text, expected):
     """The last sentence that announces work, if there is one."""
-    assert expected == last_intention(text)
-
-
-def todo(key, text="", status="") -> Todo:
-    return Todo(key, text, status)
-
-
-def test_todos_of_every_family():
-    """A whole list replaces what was known; single tasks are added, changed and deleted."""
-    state = folded(
-        Listed(
-            origin(1), (todo("0", "Write it", "completed"), todo("1", "Test it", "in_progress"))
-        ),
-        Planned(origin(2), todo("2", "Ship it", "pending")),
-        Planned(origin(3), todo("1", status="completed")),
-        Planned(origin(4), todo("9", "Forget it", "pending")),
-        Planned(origin(5), todo("9", status="deleted")),
-    )
-
-    assert [
-        ("0", "completed", "Write it"),
-        ("1", "completed", "Test it"),
-        ("2", "pending", "Ship it"),
-    ] == [(key, status, value.text) for key, status, value in state.todos]
-    assert state == load(dump(state))
+    assert expected == statements(Told().say(text).folded())[-1].intention
 
 
 def test_shorten_at_a_word():
@@ -244,121 +262,7 @@ def test_shorten_at_a_word():
 
 
 # Built from pieces, so that no scanner takes this file for a leak.
-SECRETS = {
-    "aws-key": "AKIA" + "ABCDEFGHIJKLMNOP",
-    "github-token": "ghp_" + "aB3" * 12,
-    "gitlab-token": "glpat-" + "aB3_" * 6,
-    "slack-token": "xoxb-" + "1234567890-abcdefghij",
-    "stripe-key": "sk_live_" + "a1B2c3D4e5F6g7H8",
-    "anthropic-key": "sk-ant-" + "api03-" + "aB3-" * 10,
-    "openai-key": "sk-proj-" + "aB3" * 12,
-    "google-key": "AIza" + "aB3xY" * 7,
-    "npm-token": "npm_" + "aB3" * 12,
-    "pypi-token": "pypi-" + "AgEIcHlwaS5vcmc" * 5,
-    "jwt": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "abc-DEF_123",
-    "private-key": "-----BEGIN RSA PRIVATE KEY-----\nMIIE"
-    + "abc\n" * 5
-    + "-----END RSA PRIVATE KEY-----",
-    "url-password": "https://user:" + "hunter2x" + "@example.com/x",
-    "bearer-token": "Authorization: Bearer " + "abcdef0123456789abcdef",
-    "assignment": "DB_PASSWORD=" + "s3cr3t-value-9",
-    "hugging-face-token": "hf_" + "aB3" * 12,
-    "basic-auth": "curl -u admin:" + "S3cretPw" + " host",
-    "docker-token": "dckr_pat_" + "aB3_" * 6,
-    "sendgrid-key": "SG." + "aB3" * 7 + "." + "xY9" * 14,
-    "telegram-token": "123456789:" + "AA" + "aB3" * 11,
-    "digitalocean-token": "dop_v1_" + "0a1b" * 16,
-    "doppler-token": "dp.pt." + "aB3x" * 10,
-    "databricks-token": "dapi" + "0a1b" * 8,
-    "vault-token": "hvs." + "aB3x" * 7,
-    "newrelic-key": "NRAK-" + "A1B2" * 6,
-    "shopify-token": "shpat_" + "0a1b" * 8,
-    "sonar-token": "sqp_" + "0a1b" * 10,
-    "sourcegraph-token": "sgp_" + "0a1b" * 10,
-    "age-key": "AGE-SECRET-KEY-1" + "Q2" * 29,
-    "linear-key": "lin_api_" + "aB3x" * 10,
-    "notion-token": "ntn_" + "aB3x" * 11,
-    "supabase-token": "sbp_" + "0a1b" * 10,
-    "sentry-token": "sntrys_" + "aB3x" * 12,
-    "grafana-token": "glsa_" + "aB3x" * 10,
-    "postman-key": "PMAK-" + "0a1b" * 6 + "-" + "0a" * 17,
-    "figma-token": "figd_" + "aB3x" * 10,
-    "rubygems-key": "rubygems_" + "0a1b" * 12,
-    "crates-token": "cio" + "aB3x" * 8,
-    "pulumi-token": "pul-" + "0a1b" * 10,
-    "groq-key": "gsk_" + "aB3x" * 13,
-    "xai-key": "xai-" + "aB3x" * 20,
-    "perplexity-key": "pplx-" + "aB3x" * 12,
-    "replicate-token": "r8_" + "aB3x" * 9 + "z",
-    "tavily-key": "tvly-" + "aB3x" * 8,
-    "square-token": "sq0atp-" + "aB3x" * 6,
-    "adafruit-key": "aio_" + "aB3x" * 7,
-    "odt-key": "odt_" + "aB3x" * 8,
-    "twitch-key": "live_" + "12345678_" + "aB3x" * 7,
-    "azure-key": "AccountKey=" + "aB3x" * 21 + "==",
-    "okta-token": "SSWS " + "00" + "aB3x" * 10,
-    "chat-webhook": "https://discord.com/api/webhooks/" + "1234567890123/" + "aB3x" * 16,
-    "password-hash": "$2a$12$" + "aB3x" * 13,
-    "password-flag": "-Password " + "hunter2" * 5,
-    "atlassian-token": "ATATT3" + "aB3x" * 40,
-    "slack-webhook": "https://hooks.slack.com/services/" + "T0000/B0000/XXXXXXXXXXXXXXXXXXXX",
-}
-
-
-@pytest.mark.parametrize("kind", SECRETS)
-def test_secrets_are_masked_by_kind(kind):
-    """Each kind is masked wherever it stands, and named."""
-    secret = SECRETS[kind]
-    masked, found = redact(f"before {secret} after")
-
-    assert kind in found
-    assert f"[redacted:{kind}]" in masked
-    assert secret[len(secret) // 2 - 6 : len(secret) // 2 + 2] not in masked
-    assert masked.startswith("before ")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "password=correcthorsebattery",
-        "SECRET_KEY='django-insecure-abc123'",
-        "password: hunter2",
-        "token=abcdefgh",
-        "password=P@ss$word1",
-        "password=" + "x1y" * 300,
-        '{"api_key": "abc123def456"}',
-        "MY_ACCESS_TOKEN => zyxwvutsrq",
-    ],
-)
-def test_assignments_are_masked(text):
-    """A name that says what it is, a sign and a value: the value goes."""
-    masked, found = redact(text)
-
-    assert ("assignment",) == found
-    assert masked.rstrip("'\"}").endswith("[redacted:assignment]")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "max_tokens=4096",
-        "the token: see below",
-        "commit 3f786850e387550fdab836ed7e6dc881de23001b",
-        "id 123e4567-e89b-12d3-a456-426614174000",
-        '"integrity": "sha512-abc123=="',
-        "password: required",
-        "the api_key parameter is optional",
-        "token = os.environ['TOKEN']",
-        "secret=$SECRET",
-        "password=<your password>",
-        "Run `make password` first",
-        "https://example.com:8080/path",
-        "sk-learn is a library; task-runner too",
-    ],
-)
-def test_look_alikes_are_left_alone(text):
-    """Hashes, UUIDs, words and placeholders are no secrets."""
-    assert (text, ()) == redact(text)
+TOKEN = "ghp_" + "aB3" * 12
 
 
 @pytest.mark.timeout(30)
@@ -377,6 +281,14 @@ def test_look_alikes_are_left_alone(text):
         "password ",
         "\x1b]",
         "-----BEGIN ",
+        "\n",
+        " \n",
+        "1. A: ",
+        "- ",
+        "```",
+        "no ",
+        "now ",
+        "when ",
     ],
 )
 def test_no_text_takes_its_square(unit):
@@ -384,35 +296,21 @@ def test_no_text_takes_its_square(unit):
     text = unit * (65536 // len(unit))
     redact(text)
     clean(text)
-    opening(text)
     request(text)
-    last_intention(text)
-
-
-def test_redaction_is_stable():
-    """What is masked once is not masked again."""
-    masked, _ = redact(" ".join(SECRETS.values()))
-
-    assert (masked, ()) == redact(masked)
+    statements(Told().say(text).folded())
+    read_summary(f"1. Primary Request:{text}")
 
 
 def test_hidden_characters_do_not_hide_a_secret():
     """A token with an invisible character in it, or behind a lot of space, is masked, too."""
-    token = SECRETS["github-token"]
-
-    assert "[redacted:github-token]" == redact_values(token[:2] + "\u200b" + token[2:])
-    assert "aB3" not in keep("Fix " + " " * 8160 + token, 300)[0]
+    assert "[redacted:github-token]" == redact_values(TOKEN[:2] + "\u200b" + TOKEN[2:])
+    assert "aB3" not in keep("Fix " + " " * 8160 + TOKEN, 300)
     assert "hunter2x" not in redact("redis://:hunter2x@host/0")[0]
 
 
 def test_a_secret_is_never_cut_before_it_is_recognised():
     """A secret at the edge of the limit is masked, not halved."""
-    kept, count = keep("x" * 40 + " " + SECRETS["github-token"], 50)
+    kept = keep("x" * 40 + " " + TOKEN, 100)
 
-    assert 1 == count
+    assert 1 == count_masks(kept)
     assert "ghp_" not in kept
-
-
-def test_every_rule_has_an_example():
-    """No rule is without a test."""
-    assert set(_RULES) == set(SECRETS)

@@ -177,11 +177,11 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
     def flaky(*arguments):
         if next(failures, False):
             raise KeyError("x")
-        good(*arguments)
+        return good(*arguments)
 
     monkeypatch.setattr(module, "fold", flaky)
     intake.found(at(str(path)))
-    while intake._queue:
+    while intake._backlog:
         intake._turn()
 
     assert '"records":3' in state.session(path.stem).fold
@@ -189,6 +189,6 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "fold", lambda *_: 1 / 0)
     path.write_text(path.read_text() + "{}\n")
     intake.found(at(str(path)))
-    while intake._queue:
+    while intake._backlog:
         intake._turn()
     assert 1 == intake.quarantined

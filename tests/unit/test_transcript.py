@@ -7,17 +7,35 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handoffd.transcript.events import (
-    Asked,
-    Edited,
+    KNOWN,
+    Aimed,
+    Commanded,
+    Compacted,
+    Injected,
     Moved,
+    Notified,
+    Opened,
     Prompt,
-    Resulted,
+    Recapped,
     Said,
-    Seen,
+    Shelled,
     Stopped,
+    Summarised,
+    Titled,
     events,
 )
-from handoffd.transcript.records import Record, parse_line
+from handoffd.transcript.records import Raw, Record, build, context_tokens, parse_line
+from handoffd.transcript.tools import (
+    Approved,
+    Asked,
+    Denied,
+    Drafted,
+    Edited,
+    GitDone,
+    Looked,
+    Resulted,
+)
+from handoffd.transcript.words import words
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -35,6 +53,10 @@ json_values = st.recursive(
                     "attachment",
                     "name",
                     "file_path",
+                    "usage",
+                    "questions",
+                    "answers",
+                    "gitOperation",
                 ]
             )
             | st.text(max_size=5),
@@ -47,10 +69,15 @@ json_values = st.recursive(
 
 
 def meaning(**record) -> list:
-    """Return what a record means, without its envelope."""
-    found = list(events(Record(0, record)))
-    assert isinstance(found[0], Seen)
-    return found[1:]
+    """Return what a record means, the same whichever way its line is read."""
+    parsed = parse_line(0, json.dumps(record).encode()).records[0]
+    found = list(events(parsed))
+    assert [plain(event) for event in found] == [plain(e) for e in events(build(Record, record))]
+    return found
+
+
+def plain(event) -> tuple:
+    return (type(event), *(bytes(part) if isinstance(part, Raw) else part for part in event))
 
 
 def user(content, **fields) -> list:
@@ -61,13 +88,13 @@ def user(content, **fields) -> list:
 def test_any_bytes_never_raise(line):
     """Whatever the bytes, reading gives records or damage, never an exception."""
     for record in parse_line(7, line).records:
-        list(events(record))
+        words(record)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     kind=st.sampled_from(
-        ["user", "assistant", "attachment", "system", "relocated", "worktree-state", "x"]
+        ["user", "assistant", "attachment", "system", "relocated", "worktree-state", "summary", "x"]
     ),
     fields=st.dictionaries(
         st.sampled_from(
@@ -82,6 +109,10 @@ def test_any_bytes_never_raise(line):
                 "worktreeSession",
                 "relocatedCwd",
                 "toolUseResult",
+                "subtype",
+                "content",
+                "summary",
+                "isApiErrorMessage",
             ]
         ),
         json_values,
@@ -89,22 +120,24 @@ def test_any_bytes_never_raise(line):
 )
 def test_wrong_types_never_raise(kind, fields):
     """Wrong types inside known fields are no event and no exception."""
-    list(events(Record(0, {**fields, "type": kind})))
+    record = {**fields, "type": kind}
+    for found in (build(Record, record), *parse_line(0, json.dumps(record).encode()).records):
+        words(found)
 
 
 def test_glued_objects_are_split():
     """Two objects on one line are two records, each at its own offset."""
-    parsed = parse_line(100, '{"a":"ü"}{"b":2}'.encode())
+    parsed = parse_line(100, '{"type":"ü"}{"type":"b"}'.encode())
 
-    assert [(100, {"a": "ü"}), (110, {"b": 2})] == [(r.offset, r.data) for r in parsed.records]
+    assert [(100, "ü"), (113, "b")] == [(r.offset, r.type) for r in parsed.records]
     assert not parsed.damaged
 
 
 def test_truncated_line_with_a_whole_object_before_it():
     """What can be read of a damaged line is kept, and the damage is said."""
-    parsed = parse_line(0, b'{"a":1}{"b":')
+    parsed = parse_line(0, b'{"type":"a"}{"type":')
 
-    assert [{"a": 1}] == [r.data for r in parsed.records]
+    assert ["a"] == [r.type for r in parsed.records]
     assert parsed.damaged
 
 
@@ -114,24 +147,22 @@ def test_record_after_a_torn_line_is_found():
     whole = b'{"type":"user","uuid":"2","message":{"content":"whole"}}'
     parsed = parse_line(10, torn + whole)
 
-    assert [(10 + len(torn), "2")] == [(r.offset, r.text("uuid")) for r in parsed.records]
+    assert [(10 + len(torn), "2")] == [(r.offset, r.uuid) for r in parsed.records]
     assert parsed.damaged
 
 
 def test_unusual_characters_survive():
     """U+2028 does not split a line; a lone surrogate and NUL runs do no harm."""
-    line = '{"t":"a\u2028b","s":"\\ud83d"}'.encode()
+    line = '{"type":"a\u2028b","uuid":"x\\ud83d"}'.encode()
+    record = parse_line(0, b"\x00\x00" + line).records[0]
 
-    assert "a\u2028b" == parse_line(0, b"\x00\x00" + line).records[0].data["t"]
+    assert ("a\u2028b", "x?") == (record.type, record.uuid)
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        "<command-name>/clear</command-name>",
         "<local-command-stdout>x</local-command-stdout>",
-        "<bash-input>ls</bash-input>",
-        "<task-notification><task-id>1</task-id></task-notification>",
         "<system-reminder>x</system-reminder>",
         "Caveat: The messages below were generated by the user",
         "This session is being continued from a previous conversation",
@@ -157,7 +188,9 @@ def test_not_typed_by_a_person(content):
 )
 def test_flags_that_say_nobody_typed_it(fields):
     """Meta, summaries, sidechains, teams and notifications are no prompts."""
-    assert [] == user("Please do this", **fields)
+    found = user("Please do this", **fields)
+
+    assert not [event for event in found if isinstance(event, (Prompt, Commanded))]
 
 
 def test_typed_by_a_person():
@@ -181,6 +214,128 @@ def test_results_are_no_prompts():
 
     for content in ([result], [result, {"type": "text", "text": "y"}]):
         assert [Resulted] == [type(event) for event in user(content)]
+
+
+def test_commands_of_a_person():
+    """Slash commands and `!` commands are known as what they are, with what was typed."""
+    slash = "<command-message>pr</command-message>\n<command-name>/pr</command-name>\n<command-args>for main</command-args>"
+    local = {
+        "type": "system",
+        "subtype": "local_command",
+        "content": "<command-name>/cost</command-name>",
+    }
+
+    assert [Commanded("pr", "for main")] == user(slash)
+    assert [Commanded("clear", "")] == user("<command-name>/clear</command-name>")
+    assert [Commanded("cost", "")] == meaning(**local)
+    assert [Shelled("ls", "")] == user("<bash-input>ls</bash-input>")
+    assert [Shelled("", "a.py")] == user(
+        "<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>"
+    )
+
+
+def test_notifications_of_the_background():
+    """The end of a background command names its call, and nobody typed it."""
+    text = "<task-notification><task-id>1</task-id><tool-use-id>t1</tool-use-id><status>failed</status><summary>It broke</summary></task-notification>"
+
+    assert [Notified("t1", "failed", "It broke")] == user(
+        text, origin={"kind": "task-notification"}
+    )
+
+
+def result(text, *, error=None, extra=None, **fields) -> list:
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": text}
+    if error is not None:
+        block["is_error"] = error
+    if extra is not None:
+        fields["toolUseResult"] = extra
+    return user([block], **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "expected"),
+    [
+        ("fine", False, (False, 0)),
+        ("fine", None, (False, 0)),
+        ("Exit code 3\nboom", True, (True, 3)),
+        ("boom", True, (True, None)),
+        ([{"type": "text", "text": "Exit code 2\nboom"}], True, (True, 2)),
+    ],
+)
+def test_exit_status_of_every_generation(text, error, expected):
+    """Newer clients name the exit code of a failure, older ones only that it failed."""
+    assert [expected] == [(event.failed, event.code) for event in result(text, error=error)]
+
+
+def test_denials():
+    """A refused tool is a person's denial, with their words however they are kept."""
+    refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse the cache"
+
+    assert [Denied("t1", "use the cache")] == result(refused, error=True)
+    assert [Denied("t1", "not now")] == result(
+        "x", error=True, toolDenialKind="user-rejected", userFeedback="not now"
+    )
+    assert [] == result("<tool_use_error>Sibling tool call errored</tool_use_error>", error=True)
+    assert [Resulted] == [
+        type(event) for event in result("x", error=True, toolDenialKind="permission-rule")
+    ]
+
+
+def test_git_operations_and_pull_requests():
+    """What git did is taken from what the client noted."""
+    done = {"commit": {"sha": "abc1234", "branch": "main"}, "pr": {"number": 7, "url": "u"}}
+
+    assert GitDone("abc1234", "main", False, 7, "u") in result("", extra={"gitOperation": done})
+    assert [Opened(7, "u")] == meaning(type="pr-link", prNumber=7, prUrl="u")
+
+
+def test_plans():
+    """A plan is proposed, written into a plan file, and approved."""
+    write = {"file_path": "/home/ann/.claude/plans/a-b-c.md", "content": "# Plan"}
+    use = [{"type": "tool_use", "id": "t1", "name": "Write", "input": write}]
+    found = meaning(type="assistant", message={"content": use})
+
+    assert Drafted("# Plan") in found
+    assert Approved("# Plan") in result("ok", extra={"plan": "# Plan", "isAgent": False})
+
+
+def test_what_the_client_notes():
+    """Titles, compactions, summaries, recaps, goals and use of the context are events."""
+    usage = {"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300}
+    spent = {"model": "m", "content": [], "usage": usage}
+
+    assert [Titled("A", False)] == meaning(type="ai-title", aiTitle="A")
+    assert [Titled("B", True)] == meaning(type="custom-title", customTitle="B")
+    assert [Titled("C", False)] == meaning(type="summary", summary="C")
+    assert [Compacted("auto")] == meaning(
+        type="system", subtype="compact_boundary", compactMetadata={"trigger": "auto"}
+    )
+    assert [Summarised("This session")] == user("This session", isCompactSummary=True)
+    assert [Recapped("You were")] == meaning(
+        type="system", subtype="away_summary", content="You were"
+    )
+    assert [Aimed("all green", False)] == meaning(
+        type="attachment",
+        attachment={"type": "goal_status", "met": False, "condition": "all green"},
+    )
+    assert [] == meaning(type="assistant", message=spent)
+    assert 321 == context_tokens(json.dumps(usage).encode())
+
+
+def test_what_we_injected_is_known():
+    """Our own brief, wherever a hook put it, is known as ours and is nothing else."""
+    text = '<handoffd-context project="x">\n**Goal:** y\n</handoffd-context>'
+    added = {"type": "hook_additional_context", "content": [text], "hookName": "x"}
+
+    assert [Injected(f"{text}\n")] == meaning(type="attachment", attachment=added)
+    assert [] == meaning(type="attachment", attachment=added | {"content": ["another's"]})
+
+
+def test_file_history():
+    """A file that the client began to track was edited."""
+    assert [Edited("", "a/b.py", "", "")] == meaning(
+        type="file-history-delta", trackingPath="a/b.py"
+    )
 
 
 def test_interruption_and_error():
@@ -212,6 +367,7 @@ def test_assistant_blocks():
 
     assert ["I begin."] == [event.text for event in found if isinstance(event, Said)]
     assert ["/a", "/b", "/c", "/d"] == [event.path for event in found if isinstance(event, Edited)]
+    assert ["/e"] == [event.path for event in found if isinstance(event, Looked)]
     assert 1 == sum(isinstance(event, Asked) for event in found)
 
 
@@ -302,7 +458,6 @@ def test_relocation():
 
 
 def test_unknown_types_are_known_as_unknown():
-    """A record of a type we never saw is seen, and marked as unknown."""
-    seen = next(iter(events(Record(0, json.loads('{"type":"brand-new"}')))))
-
-    assert not seen.known
+    """A record of a type we never saw means nothing, and is not among the known."""
+    assert [] == meaning(type="brand-new")
+    assert "brand-new" not in KNOWN

@@ -2,11 +2,17 @@ import argparse
 
 from handoff.cli import add_json, add_project, hot
 
-EXAMPLE = "handoff show ~/code/shop"
+EXAMPLE = "handoff show --receipts ~/code/shop"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser, "a directory of the project (default: this one)")
+    parser.add_argument(
+        "--receipts",
+        action="store_const",
+        const=True,
+        help="say where each value comes from (or one: handoff why FIELD)",
+    )
     add_json(parser)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from handoffd.handoffs.checkpoint import LISTS, NOT_STATED
 from handoffd.session.text import keep, shorten
-from handoffd.transcript.events import MARKER
+from handoffd.transcript.typed import MARKER
 
 BRIEF_MAX_BYTES = 2048
 LEVELS = ("L0", "L1", "L2", "L3")
@@ -70,7 +70,7 @@ def _lines(document: Mapping[str, Any], level: str) -> list[str]:
 
 def _line(value: Any) -> str:
     """Make one line of a value that cannot break out of our mark."""
-    return keep(str(value), _LINE_MAX)[0].replace("handoffd-context", "handoffd context")
+    return keep(str(value), _LINE_MAX).replace("handoffd-context", "handoffd context")
 
 
 def _attribute(value: Any) -> str:

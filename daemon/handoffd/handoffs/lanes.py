@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from handoffd.handoffs.checkpoint import NOT_STATED
+from handoffd.session import insights
 from handoffd.session.state import Receipt, SessionState, Value
+from handoffd.session.storage import context_of
 from handoffd.session.text import PATH_MAX, keep
 
 # A lane is live for this long after its last record.
 LIVE_SECONDS = 30 * 60.0
 # How far back a session that only said "continue" may take its goal from.
 INHERITED_SECONDS = 7 * 24 * 3600.0
-FILES_SHOWN = 20
-NEXT_SHOWN = 5
 
 
 class SetByPerson(Protocol):
@@ -75,32 +75,42 @@ def compose(
 ) -> View:
     """Make the document of a project from its lanes, its git state and what a person set."""
     main = choose(lanes)
+    state = main.state if main else SessionState("")
     view = View({}, main=main, live=[lane for lane in lanes if lane.live and lane.state.prompts])
-    goal = _goal(main, lanes)
     values: dict[str, Value | None] = {
-        "goal": goal,
-        "status": main.state.status if main else None,
-        "now": main.state.now if main else None,
+        "goal": _goal(state, lanes),
+        "status": insights.status(state),
+        "now": insights.now(state),
+        "hypothesis": insights.hypothesis(state),
+        "outcome": insights.outcome(state),
     }
     document: dict[str, Any] = {
         name: value.text if value else None for name, value in values.items()
     }
     document["status"] = document["status"] or "in_progress"
-    document |= {"hypothesis": None, "outcome": None}
-    edited = _files(root, main)
-    seen = [keep(path, PATH_MAX)[0] for path in uncommitted]
+    edited = _files(root, state, view)
+    seen = [keep(path, PATH_MAX) for path in uncommitted]
     others = [path for path in seen if path and path not in edited]
-    document["files"] = [*edited, *others][:FILES_SHOWN]
-    known = main.state.branch.text if main and main.state.branch else None
-    document["branch"] = keep(branch, PATH_MAX)[0] if branch else known
-    document["session_id"] = main.state.session_id if main else None
-    document |= _next(main, view)
-    for name in ("questions", "decisions"):
-        listed: list[Value] = getattr(main.state, name) if main else []
+    document["files"] = [*edited, *others][: insights.FILES_SHOWN]
+    known = state.branch.text if state.branch else None
+    document["branch"] = keep(branch, PATH_MAX) if branch else known
+    document["session_id"] = state.session_id or None
+    for name, listed in _lists(state).items():
         if listed:
             document[name] = [value.text for value in listed]
             view.receipts |= {f"{name}.{n}": value.receipt for n, value in enumerate(listed)}
+    if state.previous_goal:
+        values["previous_goal"] = state.previous_goal
+        document["previous_goal"] = state.previous_goal.text
+    parts = {"goal": insights.goal_parts(state), "now": insights.now_parts(state)}
+    view.receipts |= {
+        f"{name}.{number}": part.receipt
+        for name, found in parts.items()
+        if len(found) > 1
+        for number, part in enumerate(found)
+    }
     view.receipts |= {name: value.receipt for name, value in values.items() if value}
+    view.receipts = {name: _located(found, state) for name, found in view.receipts.items()}
     _apply_settings(document, view, main, settings)
     document["goal"] = document["goal"] or NOT_STATED
     document["now"] = document["now"] or NOT_STATED
@@ -108,51 +118,66 @@ def compose(
     return view
 
 
-def _goal(main: Lane | None, lanes: Sequence[Lane]) -> Value | None:
+def _goal(state: SessionState, lanes: Sequence[Lane]) -> Value | None:
     """Return the lane's goal, or the one it goes on with: then it is inferred, and says so."""
-    if main is None or main.state.goal is not None:
-        return main.state.goal if main else None
+    found = insights.goal(state)
+    if found is not None or not state.session_id:
+        return found
     for lane in sorted(lanes, key=lambda lane: lane.idle_seconds):
-        goal = lane.state.goal
+        goal = insights.goal(lane.state)
         if goal and not lane.state.headless and lane.idle_seconds < INHERITED_SECONDS:
-            receipt = goal.receipt
-            return Value(
-                goal.text,
-                Receipt(receipt.transcript, receipt.uuid, receipt.offset, receipt.time, "inferred"),
-            )
+            receipt = _located(goal.receipt, lane.state)
+            return Value(goal.text, receipt._replace(evidence="inferred"))
     return None
 
 
-def _next(main: Lane | None, view: View) -> dict[str, Any]:
-    """Return what comes next: open todos, then what was announced or asked for last."""
-    if main is None:
-        return {}
-    state = main.state
-    open_todos = [
-        value
-        for wanted in ("in_progress", "pending")
-        for _, status, value in state.todos
-        if status == wanted
-    ]
-    values = open_todos[:NEXT_SHOWN]
-    asked = None if state.answered else state.last_prompt
-    for value in (state.intention, asked):
-        if value and len(values) < NEXT_SHOWN and value.text not in (v.text for v in values):
-            values.append(value)
-    for number, value in enumerate(values):
-        view.receipts[f"next.{number}"] = value.receipt
-    return {"next": [value.text for value in values]} if values else {}
+def _located(receipt: Receipt, state: SessionState) -> Receipt:
+    return receipt if receipt.transcript else receipt._replace(transcript=state.session_id)
 
 
-def _files(root: str, main: Lane | None) -> list[str]:
-    inside = []
-    for value in main.state.files if main else []:
-        path = value.text
+def _lists(state: SessionState) -> dict[str, list[Value]]:
+    return {
+        "next": insights.upcoming(state),
+        "questions": insights.questions(state),
+        "dead_ends": insights.dead_ends(state),
+        "decisions": state.decisions,
+        "tests": insights.tests(state),
+    }
+
+
+def _files(root: str, state: SessionState, view: View) -> list[str]:
+    inside: list[str] = []
+    for file in insights.files(state):
+        path = file.path
         if path.startswith(f"{root}/"):
-            inside.append(path[len(root) + 1 :])
-        elif not path.startswith("/"):
+            path = path[len(root) + 1 :]
+        if path not in inside:
+            view.receipts[f"files.{len(inside)}"] = file.receipt
             inside.append(path)
-    return inside[:FILES_SHOWN]
+    return inside
+
+
+def describe(state: SessionState) -> dict[str, Any]:
+    """Return what is known of one session besides the fields of the document."""
+    goal, now = insights.goal(state), insights.now(state)
+    return {
+        "session_id": state.session_id,
+        "headless": state.headless,
+        "goal": goal.text if goal else None,
+        "now": now.text if now else None,
+        "todos": [{"text": todo.value.text, "status": todo.status} for todo in state.todos],
+        "commits": [value.text for value in state.commits],
+        "pull_requests": [value.text for value in state.pull_requests],
+        "last_human_prompt": state.last_prompt.text if state.last_prompt else None,
+        "last_activity": state.last_time or None,
+        "model": state.model or None,
+        "context": context_of(state) or None,
+        "records": state.records,
+        "agent_records": state.agent_records,
+        "prompts": state.prompts,
+        "compactions": state.compactions,
+        "unknown": dict(state.unknown),
+    }
 
 
 def _apply_settings(
@@ -187,6 +212,7 @@ def _superseded(name: str, main: Lane | None, setting: SetByPerson) -> bool:
 
 
 def _new_session_stated_goal(main: Lane | None, setting: SetByPerson) -> bool:
-    if main is None or main.state.session_id == setting.session_id or main.state.goal is None:
+    if main is None or main.state.session_id == setting.session_id:
         return False
-    return main.state.goal.receipt.time > setting.set_at
+    goal = insights.goal(main.state)
+    return goal is not None and goal.receipt.time > setting.set_at

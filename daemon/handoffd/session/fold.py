@@ -1,227 +1,365 @@
-"""Events to session state. Pure: no clock, no disk; the same events give the same state."""
+"""Records to session state. Pure: no clock, no disk; the same records give the same state."""
 
+from collections.abc import Callable
+from typing import Any
+
+from handoffd.session import work
+from handoffd.session.attention import age_files, looked, mention
+from handoffd.session.course import aim_at, follow, is_substantial
+from handoffd.session.echo import injected_lines, is_echo
 from handoffd.session.state import (
     DECISIONS_MAX,
-    FILES_MAX,
+    INJECTED_MAX,
     QUESTIONS_MAX,
     RECENT_UUIDS_MAX,
     TODOS_MAX,
     UUID_KEPT,
     Receipt,
     SessionState,
+    Todo,
     Value,
 )
-from handoffd.session.text import (
-    GOAL_MAX,
-    NOW_MAX,
-    PATH_MAX,
-    keep,
-    last_intention,
-    opening,
-    request,
-)
-from handoffd.transcript.events import (
-    Asked,
-    Decided,
-    Edited,
-    Event,
-    Listed,
-    Moved,
-    Origin,
-    Planned,
-    Prompt,
-    Resulted,
-    Said,
-    Seen,
-    Stopped,
-    Todo,
-)
+from handoffd.session.statements import hear, statements
+from handoffd.session.summary import read_summary
+from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, heading, keep, request
+from handoffd.transcript import events as e
+from handoffd.transcript import tools as t
 from handoffd.transcript.records import Record
 
-# A prompt shorter than this asks to go on; it states no goal. Scripts without spaces say
-# more in a character, so they are counted by character.
-GOAL_WORDS_MIN = 4
-GOAL_CHARACTERS_MIN = 8
 UNKNOWN_KINDS_MAX = 20
+# Records are not written strictly in the order of their times.
+REORDERED_SECONDS = 60
 
 
-def is_repeated(state: SessionState, record: Record) -> bool:
-    """Tell a record that was appended again (seen after sleep, and in copied histories)."""
-    uuid = record.text("uuid")[:UUID_KEPT]
-    if not uuid:
+def fold(state: SessionState, record: Record, transcript: str) -> bool:
+    """Take one record into the state; False if it is only a copy of one that was taken.
+
+    `transcript` names the file for the receipts.
+    """
+    if record.uuid and _is_copy(state, record):
         return False
-    if uuid in state.recent_uuids:
-        return True
-    state.recent_uuids.append(uuid)
-    if len(state.recent_uuids) > RECENT_UUIDS_MAX:
-        del state.recent_uuids[0]
-    return False
-
-
-def fold(state: SessionState, event: Event, transcript: str) -> None:
-    """Take one event into the state; `transcript` names the file for the receipt."""
-    match event:
-        case Seen():
-            _seen(state, event, transcript)
-        case Edited():
-            _edited(state, event, transcript)
-        case _ if event.origin.sidechain:
-            return
-        case Prompt():
-            _prompt(state, event, transcript)
-        case Said():
-            _go_on(state, event.origin, transcript)
-            _say(state, event.origin, opening(event.text), transcript)
-            _intend(state, event, transcript)
-        case Listed() | Planned():
-            _plans(state, event, transcript)
-        case Decided():
-            _decide(state, event, transcript)
-        case Resulted():
-            state.answered = False
-            _go_on(state, event.origin, transcript)
-        case Asked() | Stopped():
-            _stopped(state, event, transcript)
-        case Moved():
-            state.cwd, state.root = event.cwd, ""
-
-
-def _receipt(origin: Origin, transcript: str, evidence: str) -> Receipt:
-    return Receipt(transcript, origin.uuid, origin.offset, origin.time, evidence)
-
-
-def _seen(state: SessionState, event: Seen, transcript: str) -> None:
-    origin = event.origin
-    if origin.sidechain:
+    if record.is_sidechain:
         state.agent_records += 1
     else:
         state.records += 1
-        _envelope(state, event, transcript)
-    if not event.known and (event.kind in state.unknown or len(state.unknown) < UNKNOWN_KINDS_MAX):
-        kind = event.kind[:40] or "(none)"
-        state.unknown[kind] = state.unknown.get(kind, 0) + 1
-    if event.conversation and origin.time > state.last_time:
-        state.last_time = origin.time
+        _envelope(state, record, transcript)
+    reader = e.READERS.get(record.type)
+    if reader is not None:
+        source = receipt(state, record, transcript)
+        for event in reader(record):
+            _FOLDS[type(event)](state, event, source)
+    elif record.type not in e.KNOWN:
+        _count(state.unknown, record.type or "(none)")
+    return True
 
 
-def _envelope(state: SessionState, event: Seen, transcript: str) -> None:
-    # The first cwd fixes the project: a `cd` in a tool call moves nothing.
-    state.cwd = state.cwd or event.cwd
-    state.entrypoint = state.entrypoint or event.entrypoint
-    if event.conversation and not state.first_time:
-        state.first_time = event.origin.time
-    known = state.branch.text if state.branch else ""
-    if event.branch and event.branch not in ("HEAD", known):
-        text, _ = keep(event.branch, PATH_MAX)
-        state.branch = Value(text, _receipt(event.origin, transcript, "observed"))
+def receipt(state: SessionState, record: Record, transcript: str) -> Receipt:
+    # The session's own transcript is named by the session already.
+    where = "" if transcript == state.session_id else transcript
+    return Receipt(where, record.uuid, record.offset, record.timestamp, "quoted")
 
 
-def _prompt(state: SessionState, event: Prompt, transcript: str) -> None:
-    state.prompts += 1
-    receipt = _receipt(event.origin, transcript, "quoted")
-    text, masked = keep(request(event.text), GOAL_MAX)
-    state.redacted += masked
-    if not text:
-        return
-    state.last_prompt = Value(text, receipt)
-    state.intention, state.answered = None, False
-    state.questions = []  # whoever types on has dealt with them
-    if state.goal is None and _is_substantial(text):
-        state.goal = state.last_prompt
-    state.now = Value(keep(opening(event.text) or text, NOW_MAX)[0], receipt)
-    state.status = Value("in_progress", _receipt(event.origin, transcript, "observed"))
+def _count(counters: dict[str, int], kind: str) -> None:
+    kind = kind[:40]
+    if kind in counters or len(counters) < UNKNOWN_KINDS_MAX:
+        counters[kind] = counters.get(kind, 0) + 1
 
 
-def _go_on(state: SessionState, origin: Origin, transcript: str) -> None:
-    if state.status is not None and state.status.text == "blocked":
-        state.status = Value("in_progress", _receipt(origin, transcript, "observed"))
+def _is_copy(state: SessionState, record: Record) -> bool:
+    """Tell a record that was appended again (seen after sleep, and in copied histories).
 
-
-def _is_substantial(text: str) -> bool:
-    if len(text.split()) >= GOAL_WORDS_MIN:
+    The last ones are known by their uuid. Older ones are known by their time, and by hanging
+    on to nothing that was taken lately; after a clock was set back they do.
+    """
+    uuid = record.uuid[:UUID_KEPT]
+    recent = state.recent_uuids
+    if uuid in recent:
         return True
-    return not text.isascii() and len(text) >= GOAL_CHARACTERS_MIN
+    if not record.is_sidechain and record.timestamp < state.last_time:
+        parent = (record.parent_uuid or "")[:UUID_KEPT]
+        if parent not in recent and _is_long_before(record.timestamp, state.last_time):
+            return True
+    _remember(recent, uuid)
+    return False
 
 
-def _say(state: SessionState, origin: Origin, sentence: str, transcript: str) -> None:
-    text, masked = keep(sentence, NOW_MAX)
-    state.redacted += masked
-    if text:
-        state.now = Value(text, _receipt(origin, transcript, "quoted"))
+def _is_long_before(time: str, last: str) -> bool:
+    """Tell whether a time is over a minute before the last; both are ISO 8601 in UTC."""
+    if not time or time[:10] != last[:10]:
+        return bool(time)
+    return _second_of_day(last) - _second_of_day(time) > REORDERED_SECONDS
 
 
-def _intend(state: SessionState, event: Said, transcript: str) -> None:
-    """Keep what the assistant last said it would do; a statement without it settles the matter."""
-    text, masked = keep(last_intention(event.text), NOW_MAX)
-    state.redacted += masked
-    receipt = _receipt(event.origin, transcript, "quoted")
-    state.intention = Value(text, receipt) if text else None
-    state.answered = not text
+def _second_of_day(time: str) -> int:
+    digits = time[11:13] + time[14:16] + time[17:19]
+    if len(digits) != 6 or not digits.isascii() or not digits.isdigit():  # noqa: PLR2004  hhmmss
+        return 0
+    return int(digits[:2]) * 3600 + int(digits[2:4]) * 60 + int(digits[4:])
 
 
-def _decide(state: SessionState, event: Decided, transcript: str) -> None:
+def _remember(uuids: dict[str, int], uuid: str) -> None:
+    uuids[uuid] = 0
+    if len(uuids) > RECENT_UUIDS_MAX:
+        del uuids[next(iter(uuids))]
+
+
+def _envelope(state: SessionState, record: Record, transcript: str) -> None:
+    # The first cwd fixes the project: a `cd` in a tool call moves nothing.
+    if not state.cwd:
+        state.cwd = record.directory
+    if not state.entrypoint:
+        state.entrypoint = record.entrypoint
+    if record.type in e.CONVERSATION:
+        time = record.timestamp
+        if not state.first_time:
+            state.first_time = time
+        state.last_time = max(state.last_time, time)
+    message = record.message
+    if message and message.usage:
+        state.model, state.usage = message.model or "", bytes(message.usage)
+    branch = record.git_branch
+    if branch and branch != "HEAD" and (state.branch is None or branch != state.branch.text):
+        seen = receipt(state, record, transcript).observed
+        kept = keep(branch, PATH_MAX)
+        if state.branch is None or kept != state.branch.text:
+            state.branch = Value(kept, seen)
+
+
+def quote(text: str, source: Receipt, limit: int = NOW_MAX) -> Value:
+    """Make a value of somebody's words."""
+    return Value(keep(text, limit), source)
+
+
+# What a person did
+
+
+def _prompt(state: SessionState, event: e.Prompt, source: Receipt) -> None:
+    state.prompts += 1
+    value = quote(request(event.text), source, GOAL_MAX)
+    if value.text:
+        work.note_refusal(state, event.text, value)
+        follow(state, value)
+        _request(state, value)
+
+
+def _request(state: SessionState, value: Value) -> None:
+    """Take up a person's words: whoever types on has dealt with what was open."""
+    state.last_prompt, state.activity = value, None
+    state.waiting, state.spoke_last = None, False
+    state.questions, state.pending = [], []
+    state.todos_age += 1
+    mention(state, value.text)
+
+
+def _commanded(state: SessionState, event: e.Commanded, source: Receipt) -> None:
+    """Take a slash command for what it is: a request, if it is not for the client itself."""
+    if event.name in _CLIENT_COMMANDS:
+        return
+    state.prompts += 1
+    name = event.name.rsplit(":", 1)[-1].replace("-", " ").replace("_", " ")
+    value = quote(f"{name}: {event.arguments}" if event.arguments else name, source, GOAL_MAX)
+    if event.arguments:
+        follow(state, value)
+    _request(state, value)
+
+
+# They tell the client something, not the assistant.
+_CLIENT_COMMANDS = frozenset(
+    {
+        "add-dir", "agents", "bashes", "branch", "bug", "cd", "clear", "color", "compact", "config",
+        "context", "continue", "cost", "doctor", "effort", "exit", "export", "fast", "feedback",
+        "fork", "help", "hooks", "ide", "login", "logout", "mcp", "memory", "model", "output-style",
+        "permissions", "plugin", "plugins", "quit", "release-notes", "reload-plugins", "rename",
+        "resume", "rewind", "status", "statusline", "tag", "tasks", "terminal-setup", "theme",
+        "todos", "upgrade", "usage", "vim",
+    }
+)  # fmt: skip
+
+
+def _stopped(state: SessionState, event: e.Stopped, source: Receipt) -> None:
+    state.spoke_last = False
+    if event.error:
+        state.waiting = quote(f"Stopped by an error: {event.error}", source.observed)
+
+
+def _denied(state: SessionState, event: t.Denied, source: Receipt) -> None:
+    state.waiting = None
+    work.note_denial(state, event, source)
+    words = quote(event.words, source, GOAL_MAX)
+    if words.text:
+        _request(state, words)
+
+
+def _decided(state: SessionState, event: t.Decided, source: Receipt) -> None:
     """Keep what a person decided; the questions are no longer open."""
     state.questions = []
     for question, answer in event.answers:
-        text = f"{question} {answer}"
-        state.decisions.append(_quote(state, text, event.origin, transcript))
+        state.decisions.append(quote(f"{question} {answer}", source))
     del state.decisions[:-DECISIONS_MAX]
 
 
-def _quote(state: SessionState, text: str, origin: Origin, transcript: str) -> Value:
-    kept, masked = keep(text, NOW_MAX)
-    state.redacted += masked
-    return Value(kept, _receipt(origin, transcript, "quoted"))
+def _approved(state: SessionState, event: t.Approved, source: Receipt) -> None:
+    title = quote(heading(event.plan), source, GOAL_MAX)
+    if title.text:
+        aim_at(state, title)
+        state.decisions.append(quote(f"Plan approved: {title.text}", source))
+        del state.decisions[:-DECISIONS_MAX]
 
 
-def _plans(state: SessionState, event: Listed | Planned, transcript: str) -> None:
-    if isinstance(event, Listed):
-        state.todos = []
-    for todo in event.todos[:TODOS_MAX] if isinstance(event, Listed) else (event.todo,):
-        _plan(state, todo, event.origin, transcript)
+# What the assistant did
 
 
-def _plan(state: SessionState, todo: Todo, origin: Origin, transcript: str) -> None:
+def _said(state: SessionState, event: e.Said, source: Receipt) -> None:
+    if state.waiting and state.waiting.text.startswith("Stopped"):
+        state.waiting = None
+    state.spoke_last = True
+    if event.text and not event.text.isspace():
+        hear(state, event.text, source)
+        mention(state, event.text)
+
+
+def _resulted(state: SessionState, event: t.Resulted, source: Receipt) -> None:
+    state.waiting, state.spoke_last = None, False
+    work.finish(state, event, source)
+
+
+def _asked(state: SessionState, event: t.Asked, source: Receipt) -> None:
+    state.questions = [quote(text, source) for text in event.questions[:QUESTIONS_MAX]]
+    first = state.questions[0].text if state.questions else "A question is open."
+    state.waiting, state.spoke_last = Value(first, source), False
+
+
+def _proposed(state: SessionState, event: t.Proposed, source: Receipt) -> None:
+    # Where the client keeps plans in files, the call itself is empty.
+    _drafted(state, event, source)
+    title = state.plan or Value("", source)
+    asked = f"Approve the plan: {title.text}" if title.text else "Approve the plan."
+    state.waiting, state.spoke_last = Value(asked, source), False
+
+
+def _drafted(state: SessionState, event: t.Drafted | t.Proposed, source: Receipt) -> None:
+    title = quote(heading(event.plan), source, GOAL_MAX)
+    state.plan = title if title.text else state.plan
+
+
+# What the client noted
+
+
+def _titled(state: SessionState, event: e.Titled, source: Receipt) -> None:
+    value = quote(event.text, source, GOAL_MAX)
+    if not event.by_person:
+        state.title = value if value.text else state.title
+    # A client names a session in a worktree after its branch: one word, and nobody's goal.
+    elif " " in value.text or is_substantial(value.text):
+        aim_at(state, value)
+
+
+def _compacted(state: SessionState, _event: e.Compacted, _source: Receipt) -> None:
+    state.compactions += 1
+    age_files(state)
+
+
+def _summarised(state: SessionState, event: e.Summarised, source: Receipt) -> None:
+    """Take the client's own summary for what it is: the goal, the work and what was pending."""
+    found = {
+        name: [quote(text, source, GOAL_MAX) for text in texts if not is_echo(text, state.injected)]
+        for name, texts in read_summary(event.text).items()
+    }
+    state.pending = found.get("pending", [])
+    if found.get("goal"):
+        state.goal = found["goal"][0]
+    if found.get("now"):
+        hear(state, found["now"][0].text, source)
+        state.spoke_last = False
+
+
+def _recapped(state: SessionState, event: e.Recapped, source: Receipt) -> None:
+    hear(state, event.text, source)
+
+
+def _aimed(state: SessionState, event: e.Aimed, source: Receipt) -> None:
+    aim_at(state, quote(event.condition, source, GOAL_MAX))
+    state.aim_met = event.met
+
+
+def _opened(state: SessionState, event: e.Opened, source: Receipt) -> None:
+    work.note_pull_request(state, event.number, event.url, source.observed)
+
+
+def _injected(state: SessionState, event: e.Injected, _source: Receipt) -> None:
+    statements(state)  # what was said before it is no echo of it
+    state.injected += [line for line in injected_lines(event.text) if line not in state.injected]
+    del state.injected[:-INJECTED_MAX]
+
+
+def _moved(state: SessionState, event: e.Moved, _source: Receipt) -> None:
+    state.cwd, state.root = event.cwd, ""
+
+
+# Things to do
+
+
+def _listed(state: SessionState, event: t.Listed, source: Receipt) -> None:
+    before = {(todo.key, todo.value.text): todo for todo in state.todos}
+    state.todos = []
+    for todo in event.todos[:TODOS_MAX]:
+        _enter(state, todo, source)
+    # What stays as it was keeps its first receipt.
+    state.todos = [
+        Todo(todo.key, todo.status, known.value)
+        if (known := before.get((todo.key, todo.value.text)))
+        else todo
+        for todo in state.todos
+    ]
+
+
+def _planned(state: SessionState, event: t.Planned, source: Receipt) -> None:
+    _enter(state, event.todo, source)
+
+
+def _enter(state: SessionState, todo: t.Todo, source: Receipt) -> None:
     """Enter a thing to do, or what became of it; what was deleted is taken out."""
-    text, masked = keep(todo.text, NOW_MAX)
-    state.redacted += masked
-    kept = []
-    known = None
-    for key, status, value in state.todos:
-        if key == todo.key:
-            known = (status, value)
-        else:
-            kept.append((key, status, value))
-    status = todo.status or (known[0] if known else "pending")
-    said = Value(text, _receipt(origin, transcript, "quoted"))
-    value = known[1] if known and not text else said
+    state.todos_age = 0
+    said = quote(todo.text, source)
+    known = next((item for item in state.todos if item.key == todo.key), None)
+    kept = [item for item in state.todos if item.key != todo.key]
+    status = todo.status or (known.status if known else "pending")
+    value = known.value if known and not said.text else said
     if value.text and status != "deleted":
-        kept.append((todo.key, status, value))
+        kept.append(Todo(todo.key[:40], status, value))
     state.todos = sorted(kept, key=_todo_order)[-TODOS_MAX:]
 
 
-def _todo_order(item: tuple[str, str, Value]) -> tuple[int, str]:
-    return (int(item[0]), "") if item[0].isdigit() else (1 << 30, item[0])
+def _todo_order(item: Todo) -> tuple[int, str]:
+    return (int(item.key), "") if item.key.isdigit() else (1 << 30, item.key)
 
 
-def _edited(state: SessionState, event: Edited, transcript: str) -> None:
-    path, masked = keep(event.path, PATH_MAX)
-    state.redacted += masked
-    state.files = [value for value in state.files if value.text != path]
-    state.files.insert(0, Value(path, _receipt(event.origin, transcript, "observed")))
-    del state.files[FILES_MAX:]
-    if not event.origin.sidechain:
-        state.status = Value("in_progress", _receipt(event.origin, transcript, "observed"))
-
-
-def _stopped(state: SessionState, event: Asked | Stopped, transcript: str) -> None:
-    if isinstance(event, Asked) or event.error:
-        state.status = Value("blocked", _receipt(event.origin, transcript, "observed"))
-    state.answered = False
-    if isinstance(event, Asked) and event.questions:
-        state.questions = [
-            _quote(state, text, event.origin, transcript)
-            for text in event.questions[:QUESTIONS_MAX]
-        ]
-    if isinstance(event, Stopped) and event.error:
-        _say(state, event.origin, f"Stopped by an error: {event.error}", transcript)
+_FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
+    e.Prompt: _prompt,
+    e.Commanded: _commanded,
+    e.Shelled: work.shelled,
+    e.Said: _said,
+    e.Stopped: _stopped,
+    e.Notified: work.notified,
+    e.Moved: _moved,
+    e.Titled: _titled,
+    e.Compacted: _compacted,
+    e.Summarised: _summarised,
+    e.Recapped: _recapped,
+    e.Aimed: _aimed,
+    e.Opened: _opened,
+    e.Injected: _injected,
+    t.Edited: work.edited,
+    t.Looked: looked,
+    t.Ran: work.ran,
+    t.Asked: _asked,
+    t.Proposed: _proposed,
+    t.Drafted: _drafted,
+    t.Denied: _denied,
+    t.Resulted: _resulted,
+    t.Approved: _approved,
+    t.Decided: _decided,
+    t.GitDone: work.git_done,
+    t.Listed: _listed,
+    t.Planned: _planned,
+}

@@ -1,21 +1,32 @@
-"""The fold of a session's events, and every value with its receipt. Pure."""
+"""The fold of a session's events, and every value with its receipt. Pure.
 
-import json
-from dataclasses import dataclass, field, fields
-from typing import Any
+What is kept is evidence, in windows that do not grow with the session's age; what follows from
+it is worked out where it is asked for (session/insights.py).
+"""
+
+from typing import NamedTuple
+
+import msgspec
 
 # Raise it when the meaning of a stored fold changes: older ones are folded anew.
-FOLD_VERSION = 4
-FILES_MAX = 40
+FOLD_VERSION = 5
+FILES_MAX = 120
 TODOS_MAX = 40
 QUESTIONS_MAX = 5
 DECISIONS_MAX = 10
+STATEMENTS_MAX = 12
+CALLS_MAX = 16
+CHECKS_MAX = 8
+FAILURES_MAX = 12
+EDITS_MAX = 48
+COMMITS_MAX = 10
+DEAD_ENDS_MAX = 8
+INJECTED_MAX = 24
 RECENT_UUIDS_MAX = 128
 UUID_KEPT = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """Where a claim comes from; its class is observed, quoted or inferred."""
 
     transcript: str
@@ -24,45 +35,147 @@ class Receipt:
     time: str
     evidence: str
 
+    @property
+    def observed(self) -> "Receipt":
+        """The same place, for what was seen there instead of said."""
+        return Receipt(self.transcript, self.uuid, self.offset, self.time, "observed")
 
-@dataclass(frozen=True, slots=True)
-class Value:
+
+class Value(NamedTuple):
     """Something we say about a session, and why."""
 
     text: str
     receipt: Receipt
 
 
-@dataclass(slots=True)
-class SessionState:
+class Todo(NamedTuple):
+    """A thing to do: its key, its status, its text with the receipt."""
+
+    key: str
+    status: str
+    value: Value
+
+
+class Statement(NamedTuple):
+    """What the assistant said: how it began and ended, what it announced, supposed and asked."""
+
+    opening: Value
+    ending: str = ""
+    intention: str = ""
+    theory: str = ""
+    verdict: str = ""
+    question: str = ""
+    done: bool = False
+    steps: tuple[str, ...] = ()
+
+
+class File(msgspec.Struct, gc=False):
+    """A file the session worked on; `at` counts records, so that later means more recent."""
+
+    path: str
+    receipt: Receipt
+    edits: int = 0
+    attention: int = 0
+    at: int = 0
+
+
+class Call(NamedTuple):
+    """A command or an edit whose result is still to come."""
+
+    id: str
+    command: str
+    path: str
+
+
+class Edit(NamedTuple):
+    """An edit by checksums, to recognise it when it is taken back."""
+
+    path: str
+    before: int
+    after: int
+
+
+class Check(msgspec.Struct, gc=False):
+    """The last result of one test command."""
+
+    command: str
+    green: bool
+    summary: str
+    receipt: Receipt
+    at: int = 0
+    red_at: int = 0
+
+
+class Failure(msgspec.Struct, gc=False):
+    """A command that failed and has not succeeded since."""
+
+    command: str
+    count: int
+    error: Value
+
+
+class SessionState(msgspec.Struct, omit_defaults=True):
     """What is known of one session. Bounded: it does not grow with the session's age."""
 
     session_id: str
     cwd: str = ""
     # The root of its project: found on disk once, then kept, whatever happens to the directory.
     root: str = ""
-    branch: Value | None = None
-    goal: Value | None = None
-    now: Value | None = None
-    status: Value | None = None
-    last_prompt: Value | None = None
-    intention: Value | None = None
-    files: list[Value] = field(default_factory=list)
-    # Things to do: key, status, text with its receipt.
-    todos: list[tuple[str, str, Value]] = field(default_factory=list)
-    questions: list[Value] = field(default_factory=list)
-    decisions: list[Value] = field(default_factory=list)
     entrypoint: str = ""
     first_time: str = ""
     last_time: str = ""
+    model: str = ""
+    # What the last answer took, as the client noted it; read when somebody asks.
+    usage: bytes = b""
+    context_tokens: int = 0
     records: int = 0
     agent_records: int = 0
     prompts: int = 0
-    # Whether the assistant has said its piece on the last prompt, with nothing more announced.
-    answered: bool = False
-    redacted: int = 0
-    unknown: dict[str, int] = field(default_factory=dict)
-    recent_uuids: list[str] = field(default_factory=list)
+    compactions: int = 0
+    branch: Value | None = None
+    goal: Value | None = None
+    previous_goal: Value | None = None
+    # The client's title, and the last pull request's: what they say if the goal says little.
+    title: Value | None = None
+    pull_request_title: Value | None = None
+    # The title of the plan that was written last.
+    plan: Value | None = None
+    # The client checks a goal for the person: whether it is met.
+    aim_met: bool | None = None
+    # Why the session waits for a person: what was asked, or which error stopped it.
+    waiting: Value | None = None
+    # The last request of a person, and what was done for it last.
+    last_prompt: Value | None = None
+    activity: Value | None = None
+    activity_kept: bool = True
+    statements: list[Statement] = []
+    # What was said last, still to be read: most of it is pushed out before anybody asks.
+    unread: list[tuple[str, Receipt]] = []
+    # Whether the assistant spoke last, with no tool at work since.
+    spoke_last: bool = False
+    # What the last summary called pending, until a person types again.
+    pending: list[Value] = []
+    files: list[File] = []
+    todos: list[Todo] = []
+    # How many requests came since the list last changed.
+    todos_age: int = 0
+    questions: list[Value] = []
+    decisions: list[Value] = []
+    calls: dict[str, Call] = {}
+    checks: list[Check] = []
+    failures: list[Failure] = []
+    edits: list[Edit] = []
+    commits: list[Value] = []
+    pull_requests: list[Value] = []
+    dead_ends: list[Value] = []
+    edited_at: int = 0
+    committed_at: int = 0
+    prompted_at: int = 0
+    injected: list[str] = []
+    unknown: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    # In the order in which they were seen; the numbers mean nothing.
+    recent_uuids: dict[str, int] = {}
 
     @property
     def headless(self) -> bool:
@@ -70,44 +183,13 @@ class SessionState:
         return self.entrypoint.startswith("sdk")
 
 
-def dump(state: SessionState) -> str:
-    """Write a state as JSON; by hand, since it is done for every record that arrives."""
-    data: dict[str, Any] = {name: getattr(state, name) for name in _PLAIN}
-    for name in _VALUES:
-        value = getattr(state, name)
-        data[name] = _parts(value) if value else None
-    for name in _LISTS:
-        data[name] = [_parts(value) for value in getattr(state, name)]
-    data["todos"] = [[key, status, _parts(value)] for key, status, value in state.todos]
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(SessionState)
 
 
-def load(text: str) -> SessionState:
-    data: dict[str, Any] = json.loads(text)
-    for name in _VALUES:
-        data[name] = _value(data[name]) if data[name] else None
-    for name in _LISTS:
-        data[name] = [_value(item) for item in data[name]]
-    data["todos"] = [(key, status, _value(parts)) for key, status, parts in data["todos"]]
-    return SessionState(**data)
+def encode(state: SessionState) -> str:
+    return _encoder.encode(state).decode()
 
 
-_VALUES = ("branch", "goal", "now", "status", "last_prompt", "intention")
-_LISTS = ("files", "questions", "decisions")
-_PLAIN = tuple(f.name for f in fields(SessionState) if f.name not in (*_VALUES, *_LISTS, "todos"))
-
-
-def _parts(value: Value) -> list[Any]:
-    receipt = value.receipt
-    return [
-        value.text,
-        receipt.transcript,
-        receipt.uuid,
-        receipt.offset,
-        receipt.time,
-        receipt.evidence,
-    ]
-
-
-def _value(parts: list[Any]) -> Value:
-    return Value(parts[0], Receipt(*parts[1:]))
+def decode(text: str) -> SessionState:
+    return _decoder.decode(text)

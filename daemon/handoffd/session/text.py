@@ -8,9 +8,12 @@ from typing import Any
 from handoff.errors import HandoffValidationError
 from handoffd.session.redact import may_hold_secret, redact
 
+MASK = "[redacted:"
+
 GOAL_MAX = 300
-NOW_MAX = 240
+NOW_MAX = 300
 OPENING_MIN = 60
+ENDING_MIN = 200
 PATH_MAX = 400
 SAVED_MAX = 2000
 # What a person may clear again.
@@ -18,6 +21,8 @@ CLEARABLE = ("hypothesis", "outcome")
 # More than any kept text, so that a secret is never cut in half before it is recognised.
 _SCANNED_MAX = 8192
 _READ_MAX = 8 * _SCANNED_MAX
+# The first words of a prompt say what it asks for; what follows is often pasted.
+_ASKED_MAX = 4096
 
 # C0 and C1 controls, the bidirectional overrides and isolates, lone surrogates, and the
 # Unicode tags that hide text from a person's eyes.
@@ -26,16 +31,24 @@ _UNSEEN = re.compile(
     "\U000e0000-\U000e007f]"
 )
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
-_SPACE = re.compile(r"\s+")
+_ESCALATION = re.compile(r"(?i)\b(human) review needed")
+_WORD = re.compile(r"\w{2,}")
+_EMPTY = frozenset(
+    {
+        "the", "an", "of", "to", "and", "in", "for", "on", "with", "is", "are", "was", "were",
+        "be", "been", "it", "this", "that", "we", "you", "as", "by", "or", "at", "from", "has",
+        "have", "had", "not", "but", "so", "if", "then", "into", "their", "its", "they",
+        "which", "will", "would", "can", "could", "do", "does", "did", "let", "me", "now",
+        "all", "just", "also", "there", "what", "when", "how", "why", "should", "need", "want",
+        "like", "please", "yes", "no", "ok", "okay", "here", "use", "using", "get", "got", "up",
+        "out", "about", "some", "any", "more", "only", "one", "two", "see", "make", "sure",
+        "new", "add", "us", "our", "your",
+    }
+)  # fmt: skip
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s|\n")
-# How an assistant announces work; in other languages the prompt and the todos must do.
-_INTENTION = re.compile(
-    r"(?i)(?:(?:now|next|then|first|finally|okay|ok|good|great|perfect)[,:.]? +)*"
-    r"(?:let me|let's|i'll|i will|i'm going to|i am going to|i (?:still )?need|we (?:still )?need"
-    r"|next(?: step)?s?[:,]|now (?:i|let|update|add|fix|run|the next)|remaining[: ])"
-)
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_MARKS = re.compile(r"(?m)^\s*(?:#{1,6}|[-*>])\s+|\*\*|`")
+_MARKS = re.compile(r"(?m)^[ \t]{0,16}(?:#{1,6}|[-*>]|\d{1,2}[.)])[ \t]+|\*\*|`")
+_PLAN_TITLE = re.compile(r"(?i)\A#*\s*(?:the |implementation )?plan(?: for)?\s*[:–—-]\s*")
 _PLAN = re.compile(r"(?i)\Aimplement the following plan:?\s*")
 
 
@@ -44,11 +57,25 @@ def clean(text: str) -> str:
     return _UNSEEN.sub("", _ESCAPES.sub("", text))
 
 
-def keep(text: str, limit: int) -> tuple[str, int]:
-    """Return the text as one safe line of at most `limit` characters, and the secrets masked."""
-    line = _SPACE.sub(" ", clean(text[:_READ_MAX])).strip()
-    masked, kinds = redact(line[:_SCANNED_MAX])
-    return shorten(masked, limit), len(kinds)
+def keep(text: str, limit: int) -> str:
+    """Return the text as one safe line of at most `limit` characters, secrets masked."""
+    # Most of what is kept is short and plain, and has nothing to be taken out.
+    if not (text.isascii() and text.isprintable()):
+        text = clean(text[:_READ_MAX])
+    line = " ".join(text[:_READ_MAX].split())
+    return shorten(redact(_unescalated(line[:_SCANNED_MAX]))[0], limit)
+
+
+def _unescalated(line: str) -> str:
+    """Break up the words by which a contract calls for a human: a mention is no call."""
+    if "review" in line.lower():
+        return _ESCALATION.sub(r"\1 review (needed)", line)
+    return line
+
+
+def count_masks(text: str) -> int:
+    """Return how many secrets were masked in a text."""
+    return text.count(MASK)
 
 
 def shorten(line: str, limit: int) -> str:
@@ -66,31 +93,53 @@ def plain(text: str) -> str:
 
 def request(text: str) -> str:
     """Return what a prompt asks for: all of it, without the words that only introduce a plan."""
-    return _PLAN.sub("", plain(text).strip())
+    return _PLAN.sub("", plain(text[:_ASKED_MAX]).strip())
 
 
-def opening(text: str) -> str:
+def sentences(prose: str) -> list[str]:
+    """Return the sentences of a text, without tables and tags."""
+    parts = [part.strip() for part in _SENTENCE_END.split(prose)]
+    return [part for part in parts if part and not part.startswith(("|", "<"))]
+
+
+def opening(parts: list[str]) -> str:
     """Return the first sentences that say something: "Good." alone does not."""
     said = ""
-    for part in _SENTENCE_END.split(plain(text)):
-        if part.strip() and not part.lstrip().startswith(("|", "<")):
-            said = f"{said} {part.strip()}".strip()
+    for part in parts:
+        said = f"{said} {part}" if said else part
         if len(said) >= OPENING_MIN:
             break
     return said
 
 
-def last_intention(text: str) -> str:
-    """Return the last sentence that says what will be done, if one does.
+def ending(parts: list[str]) -> str:
+    """Return the last sentences: what was announced, or what came of it."""
+    said = ""
+    for part in reversed(parts):
+        said = f"{part} {said}" if said else part
+        if len(said) >= ENDING_MIN:
+            break
+    return said
 
-    One that ends in a colon announces what follows it, in any language.
+
+def weight(text: str) -> int:
+    """Return how much a text says: its different words, without those that only join others.
+
+    Scripts without spaces say a word in two characters.
     """
-    found = ""
-    for line in plain(text[-_READ_MAX:]).split("\n"):
-        for sentence in _SENTENCE_END.split(line):
-            if _INTENTION.match(sentence.strip()) or sentence.rstrip().endswith((":", "：")):
-                found = sentence.strip()
-    return found
+    return sum(1 if word.isascii() else max(1, len(word) // 2) for word in words_of(text))
+
+
+def words_of(text: str) -> set[str]:
+    """Return the different words of a text that carry a meaning."""
+    return set(_WORD.findall(text.lower())) - _EMPTY
+
+
+def heading(plan: str) -> str:
+    """Return what a plan is about: its title, or its first sentence."""
+    lines = [line.strip() for line in plan[:_READ_MAX].split("\n") if line.strip()]
+    title = next((line for line in lines if line.startswith("#")), lines[0] if lines else "")
+    return _PLAN_TITLE.sub("", plain(title).strip()).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +156,11 @@ def keep_values(values: dict[str, str]) -> Kept:
     kept: dict[str, str | None] = {}
     masked, cut = 0, False
     for name, value in values.items():
-        text, count = keep(value, SAVED_MAX)
+        text = keep(value, SAVED_MAX)
         if not text and name not in CLEARABLE:
             raise HandoffValidationError(f"Missing or empty required field: {name}")
         kept[name] = text or None
-        masked += count
+        masked += count_masks(text) - count_masks(value)
         cut = cut or len(value) > SAVED_MAX
     return Kept(kept, masked, cut)
 

@@ -146,7 +146,7 @@ def _owner(path: str, inode: int) -> str:
     finally:
         os.close(handle)
     records = parse_line(0, line).records
-    session_id = records[0].text("sessionId") if records else ""
+    session_id = records[0].session_id if records else ""
     if not _NAME.match(session_id):
         return ""
     _owners[path, inode] = session_id

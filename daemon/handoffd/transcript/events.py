@@ -1,14 +1,20 @@
 """What a record means to us. Pure, tolerant: an unknown record is no event, and is counted."""
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
-from handoffd.transcript.records import Record
+from handoffd.transcript.records import Block, Raw, Record, Shape, is_absolute, read, value_of
+from handoffd.transcript.tools import (
+    Edited,
+    ToolEvent,
+    listed,
+    result,
+    use,
+)
+from handoffd.transcript.typed import INTERRUPTED, MARKER, tag, typed_text, without_marked
 
 CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
-# Metadata records that we know and need not look into.
+# Metadata records that we know; those without a reader below hold nothing we need.
 METADATA = frozenset(
     {
         "summary", "ai-title", "custom-title", "agent-name", "agent-color", "agent-setting", "tag",
@@ -16,325 +22,307 @@ METADATA = frozenset(
         "file-history-snapshot", "file-history-delta", "pr-link", "frame-link", "bridge-session",
         "relocated", "worktree-state", "cost-state", "continued-in", "history-suppression",
         "content-replacement", "fork-context-ref", "api-request-shape", "api-request-blob",
-        "api-request", "tools-used",
+        "api-request", "tools-used", "artifact-comment-monitor", "artifact-autoreact-ledger",
+        "attribution-snapshot", "speculation-accept", "task-summary", "ended-by-model",
+        "isolation-latch", "dev-mods", "memory-mode", "observer-ref",
     }
 )  # fmt: skip
+KNOWN = CONVERSATION | METADATA
 
-# Everything we print into a session is marked; what carries the mark is never evidence again.
-MARKER = "<handoffd-context"
-_MARKED = re.compile(r"<handoffd-context\b.*?(?:</handoffd-context>|\Z)", re.DOTALL)
-
-# User records that no person typed, by how they begin.
-_NOT_TYPED = re.compile(
-    r"\s*(?:<(?:local-command-(?:stdout|stderr|caveat)|command-(?:name|message)|bash-(?:input|stdout)"
-    r"|task-notification|system-reminder|teammate-message|user-memory-input|session-start-hook"
-    r"|tick|goal)\b|\[Request interrupted by user|Caveat: The messages below"
-    r"|This session is being continued)"
-)
-_IDE_TAGS = ("ide_opened_file", "ide_selection")
-_EDIT_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 # Attachments that repeat the whole list, and where they keep the text of an item.
 _REMINDERS = {"todo_reminder": "content", "task_reminder": "subject"}
-_ASKING_TOOLS = frozenset({"AskUserQuestion", "ExitPlanMode"})
+_HOOKED = frozenset({"hook_additional_context", "hook_success", "async_hook_response"})
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where an event comes from: enough to write a receipt."""
-
-    offset: int
-    uuid: str
-    time: str
-    sidechain: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A record was read: the facts of its envelope."""
-
-    origin: Origin
-    kind: str
-    known: bool
-    cwd: str
-    branch: str
-    entrypoint: str
-    conversation: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """A person typed this."""
 
-    origin: Origin
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Commanded(NamedTuple):
+    """A person gave a slash command, with what they typed behind it."""
+
+    name: str
+    arguments: str
+
+
+class Shelled(NamedTuple):
+    """A person ran a shell command with `!`; its output comes in a record of its own."""
+
+    command: str
+    output: str
+
+
+class Said(NamedTuple):
     """The assistant said this."""
 
-    origin: Origin
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """A file was written or edited by a tool."""
-
-    origin: Origin
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The session waits for a person, who may have been asked something."""
-
-    origin: Origin
-    questions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A person answered questions."""
-
-    origin: Origin
-    answers: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Resulted:
-    """A tool gave its result, or a person an answer: the session goes on."""
-
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class Todo:
-    """One item of a list of things to do."""
-
-    key: str
-    text: str
-    status: str
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The whole list of things to do, as it is now."""
-
-    origin: Origin
-    todos: tuple[Todo, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One thing to do was added or changed; an empty text or status leaves it as it is."""
-
-    origin: Origin
-    todo: Todo
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(NamedTuple):
     """The work was stopped by the person or by an error of the service."""
 
-    origin: Origin
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Notified(NamedTuple):
+    """Work in the background ended."""
+
+    call: str
+    status: str
+    summary: str
+
+
+class Moved(NamedTuple):
     """The session itself now lives in another directory."""
 
-    origin: Origin
     cwd: str
 
 
+class Titled(NamedTuple):
+    """The session has a title; a person's own wins over the client's."""
+
+    text: str
+    by_person: bool
+
+
+class Compacted(NamedTuple):
+    """The conversation so far was replaced by a summary."""
+
+    trigger: str
+
+
+class Summarised(NamedTuple):
+    """The client's summary of what was compacted away."""
+
+    text: str
+
+
+class Recapped(NamedTuple):
+    """The client's own recap for a person who was away."""
+
+    text: str
+
+
+class Aimed(NamedTuple):
+    """A goal that the person gave the client to check, and whether it is met."""
+
+    condition: str
+    met: bool
+
+
+class Opened(NamedTuple):
+    """A pull request of this session."""
+
+    number: int
+    url: str
+
+
+class Injected(NamedTuple):
+    """What we told the session ourselves: it is no evidence, nor is what repeats it."""
+
+    text: str
+
+
 Event = (
-    Seen | Prompt | Said | Edited | Asked | Resulted | Listed | Planned | Decided | Stopped | Moved
+    ToolEvent
+    | Prompt
+    | Commanded
+    | Shelled
+    | Said
+    | Stopped
+    | Notified
+    | Moved
+    | Titled
+    | Compacted
+    | Summarised
+    | Recapped
+    | Aimed
+    | Opened
+    | Injected
 )
+_NOTHING: tuple[Event, ...] = ()
 
 
-def events(record: Record) -> Iterator[Event]:
-    """Yield what a record means, its envelope first."""
-    kind = record.text("type")
-    origin = Origin(
-        record.offset, record.text("uuid"), record.text("timestamp"), record.flag("isSidechain")
-    )
-    yield Seen(
-        origin,
-        kind,
-        kind in CONVERSATION or kind in METADATA,
-        record.cwd,
-        record.text("gitBranch"),
-        record.text("entrypoint"),
-        kind in CONVERSATION,
-    )
-    reader = _READERS.get(kind)
-    if reader is not None:
-        yield from reader(record, origin)
+def events(record: Record) -> Iterable[Event]:
+    """Return what a record means besides its envelope."""
+    reader = READERS.get(record.type)
+    return reader(record) if reader else _NOTHING
 
 
-def _user(record: Record, origin: Origin) -> Iterator[Event]:
-    content = record.mapping("message").get("content")
-    text = "\n".join(_texts(content))
-    if text.lstrip().startswith("[Request interrupted by user"):
-        yield Stopped(origin, "")
+# What a person did
+
+
+def _user(record: Record) -> Iterable[Event]:
+    blocks = record.blocks
+    for block in blocks:
+        if block.type == "tool_result":
+            return result(record, block) if len(blocks) == 1 else _results(record, blocks)
+    if record.is_sidechain:
+        return _NOTHING
+    return _typed(record, _text(record))
+
+
+def _results(record: Record, blocks: list[Block]) -> Iterator[Event]:
+    for block in blocks:
+        if block.type == "tool_result":
+            yield from result(record, block)
+        elif block.text.startswith(INTERRUPTED):
+            yield Stopped("")
+
+
+def _typed(record: Record, text: str) -> Iterator[Event]:
+    if record.is_compact_summary:
+        yield Summarised(without_marked(text))
+    elif text.lstrip().startswith(INTERRUPTED):
+        yield Stopped("")
+    elif not record.is_meta and not record.team_name:
+        yield from _told(record, text)
+
+
+def _told(record: Record, text: str) -> Iterator[Event]:
+    """Tell a person's words from what the client puts into a user record."""
+    if text.startswith("<task-notification>"):
+        yield Notified(tag(text, "tool-use-id"), tag(text, "status"), tag(text, "summary"))
         return
-    if _has_result(content):
-        yield Resulted(origin)
-        yield from _task_result(record, origin)
-    typed = typed_text(record, text, content)
-    if typed:
-        yield Prompt(origin, typed)
-
-
-def typed_text(record: Record, text: str, content: Any) -> str:
-    """Return what a person typed in a user record, or an empty string."""
-    if any(record.flag(key) for key in ("isMeta", "isCompactSummary", "isSidechain")):
-        return ""
-    if record.data.get("teamName") or record.mapping("origin").get("kind", "human") != "human":
-        return ""
-    if _has_result(content):
-        return ""
-    text = without_marked(_without_editor(text)).strip()
-    return "" if _NOT_TYPED.match(text) else text
-
-
-def _has_result(content: Any) -> bool:
-    return isinstance(content, list) and any(_kind(block) == "tool_result" for block in content)
-
-
-def without_marked(text: str) -> str:
-    """Take out what we injected ourselves."""
-    return _MARKED.sub("", text) if MARKER in text else text
-
-
-def _without_editor(text: str) -> str:
-    """Take out what an editor put beside the words; by search, since a regex may take its time."""
-    for tag in _IDE_TAGS:
-        kept, position = [], 0
-        while (start := text.find(f"<{tag}>", position)) >= 0:
-            end = text.find(f"</{tag}>", start)
-            if end < 0:
-                break
-            kept.append(text[position:start])
-            position = end + len(tag) + 3
-        text = "".join([*kept, text[position:]])
-    return text
-
-
-def _assistant(record: Record, origin: Origin) -> Iterator[Event]:
-    message = record.mapping("message")
-    if record.flag("isApiErrorMessage"):
-        yield Stopped(origin, "\n".join(_texts(message.get("content"))) or "API error")
+    if record.origin and read(_Origin, record.origin).kind != "human":
         return
-    content = message.get("content")
-    for block in content if isinstance(content, list) else []:
-        kind = _kind(block)
-        if kind == "text" and isinstance(block.get("text"), str):
-            # A quotation of our own words proves nothing about the session.
-            if MARKER not in block["text"] and block["text"].strip():
-                yield Said(origin, block["text"])
-        elif kind == "tool_use":
-            yield from _tool_use(block, origin)
+    if "<command-name>" in text:
+        yield from _command(text)
+    elif text.startswith(("<bash-input>", "<bash-stdout>")):
+        yield Shelled(tag(text, "bash-input"), tag(text, "bash-stdout"))
+    elif typed := typed_text(text):
+        yield Prompt(typed)
 
 
-def _tool_use(block: dict[str, Any], origin: Origin) -> Iterator[Event]:
-    name, given = block.get("name"), block.get("input")
-    if name in _ASKING_TOOLS:
-        yield Asked(origin, _questions(given))
-    if name == "TodoWrite" and isinstance(given, dict):
-        yield Listed(origin, _todos(given.get("todos"), "content"))
-    if name == "TaskUpdate" and isinstance(given, dict):
-        yield Planned(origin, _todo(given, "subject"))
-    if name in _EDIT_TOOLS and isinstance(given, dict):
-        path = given.get("file_path") or given.get("notebook_path")
-        if isinstance(path, str) and path:
-            yield Edited(origin, path)
+def _command(text: str) -> Iterator[Event]:
+    name = tag(text, "command-name").lstrip("/")
+    if name:
+        yield Commanded(name, without_marked(tag(text, "command-args")))
 
 
-def _questions(given: Any) -> tuple[str, ...]:
-    asked = given.get("questions") if isinstance(given, dict) else None
-    texts = (
-        [item.get("question") for item in asked if isinstance(item, dict)]
-        if isinstance(asked, list)
-        else []
-    )
-    return tuple(text for text in texts if isinstance(text, str) and text)
+class _Origin(Shape):
+    kind: str = "human"
 
 
-def _task_result(record: Record, origin: Origin) -> Iterator[Event]:
-    """Read what TaskCreate answered (only the answer has the id), and what a person did."""
-    task = record.mapping("toolUseResult").get("task")
-    if isinstance(task, dict) and isinstance(task.get("subject"), str):
-        yield Planned(origin, _todo({"status": "pending", **task}, "subject"))
-    answers = record.mapping("toolUseResult").get("answers")
-    if isinstance(answers, dict):
-        pairs = [
-            (question, answer) for question, answer in answers.items() if isinstance(answer, str)
-        ]
-        yield Decided(origin, tuple(pairs))
+def _text(record: Record) -> str:
+    content = record.message.content if record.message else None
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content or () if block.type == "text")
 
 
-def _todos(items: Any, text: str) -> tuple[Todo, ...]:
-    found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return tuple(_todo({"id": str(number), **item}, text) for number, item in enumerate(found))
+# What the assistant did
 
 
-def _todo(item: dict[str, Any], text: str) -> Todo:
-    def read(name: str) -> str:
-        value = item.get(name)
-        return str(value) if isinstance(value, (str, int)) else ""
-
-    return Todo(read("id") or read("taskId"), read(text), read("status"))
-
-
-def _attachment(record: Record, origin: Origin) -> Iterator[Event]:
-    attachment = record.mapping("attachment")
-    reminder = _REMINDERS.get(str(attachment.get("type")))
-    if reminder is not None:
-        yield Listed(origin, _todos(attachment.get("content"), reminder))
-    if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
-        prompt = attachment.get("prompt")
-        text = "\n".join(_texts(prompt)) if not isinstance(prompt, str) else prompt
-        text = without_marked(text).strip()
-        if text and not origin.sidechain and not _NOT_TYPED.match(text):
-            yield Prompt(origin, text)
+def _assistant(record: Record) -> Iterable[Event]:
+    if record.is_api_error_message:
+        return _NOTHING if record.is_sidechain else (Stopped(_text(record) or "API error"),)
+    found: list[Event] = []
+    for block in record.blocks:
+        if block.type == "tool_use":
+            found += use(record, block)
+        # A quotation of our own words proves nothing about the session.
+        elif block.type == "text" and not record.is_sidechain and MARKER not in block.text:
+            found.append(Said(block.text))
+    return found
 
 
-def _relocated(record: Record, origin: Origin) -> Iterator[Event]:
-    path = record.text("relocatedCwd")
-    if path.startswith("/") and "\0" not in path:
-        yield Moved(origin, path)
+# What the client noted
 
 
-def _worktree(record: Record, origin: Origin) -> Iterator[Event]:
-    path = record.mapping("worktreeSession").get("worktreePath")
-    if isinstance(path, str) and path.startswith("/") and "\0" not in path:
-        yield Moved(origin, path)
+def _system(record: Record) -> Iterator[Event]:
+    if record.subtype == "compact_boundary":
+        yield Compacted(read(_Compaction, record.compact_metadata).trigger)
+    elif record.subtype == "away_summary" and (text := _string(record.content)):
+        yield Recapped(without_marked(text))
+    elif record.subtype == "local_command":
+        yield from _command(_string(record.content))
 
 
-_READERS = {
-    "user": _user,
-    "assistant": _assistant,
-    "attachment": _attachment,
-    "relocated": _relocated,
-    "worktree-state": _worktree,
-}
+class _Compaction(Shape):
+    trigger: str = ""
 
 
-def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
+def _string(raw: Raw) -> str:
+    found = value_of(raw)
+    return found if isinstance(found, str) else ""
+
+
+class _Attachment(Shape, rename="camel"):
+    type: str = ""
+    command_mode: str = ""
+    prompt: Raw = Raw(b"")
+    content: Raw = Raw(b"")
+    stdout: Raw = Raw(b"")
+    met: bool = False
+    condition: str = ""
+
+
+def _attachment(record: Record) -> Iterator[Event]:
+    found = read(_Attachment, record.attachment)
+    if found.type in _REMINDERS:
+        yield listed(value_of(found.content), _REMINDERS[found.type])
+    elif found.type == "queued_command" and not record.is_sidechain:
+        text = "\n".join(_texts(value_of(found.prompt)))
+        if found.command_mode == "prompt" and (typed := typed_text(text)):
+            yield Prompt(typed)
+    elif found.type == "goal_status" and found.condition:
+        yield Aimed(found.condition, found.met)
+    elif found.type in _HOOKED and MARKER.encode() in bytes(record.attachment):
+        yield Injected("\n".join([*_texts(value_of(found.content)), _string(found.stdout)]))
 
 
 def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
-    if not isinstance(content, list):
-        return []
-    return [
-        block["text"]
-        for block in content
-        if _kind(block) == "text" and isinstance(block.get("text"), str)
-    ]
+    found = content if isinstance(content, list) else []
+    texts = [item.get("text") if isinstance(item, dict) else item for item in found]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _title(record: Record) -> Iterator[Event]:
+    text = record.custom_title or record.ai_title or record.summary
+    if text:
+        yield Titled(text, bool(record.custom_title))
+
+
+def _pull_request(record: Record) -> Iterator[Event]:
+    if record.pr_number is not None:
+        yield Opened(record.pr_number, record.pr_url or "")
+
+
+def _file_history(record: Record) -> Iterator[Event]:
+    if record.tracking_path:
+        yield Edited("", record.tracking_path, "", "")
+
+
+def _relocated(record: Record) -> Iterator[Event]:
+    if is_absolute(record.relocated_cwd or ""):
+        yield Moved(record.relocated_cwd or "")
+
+
+class _Worktree(Shape, rename="camel"):
+    worktree_path: str = ""
+
+
+def _worktree(record: Record) -> Iterator[Event]:
+    path = read(_Worktree, record.worktree_session).worktree_path
+    if is_absolute(path):
+        yield Moved(path)
+
+
+READERS: dict[str, Callable[[Record], Iterable[Event]]] = {
+    "user": _user,
+    "assistant": _assistant,
+    "system": _system,
+    "attachment": _attachment,
+    "ai-title": _title,
+    "custom-title": _title,
+    "summary": _title,
+    "pr-link": _pull_request,
+    "file-history-delta": _file_history,
+    "relocated": _relocated,
+    "worktree-state": _worktree,
+}

@@ -9,8 +9,9 @@ from handoffd import clock
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style, age, shorten_path, table
+from handoffd.handoffs.lanes import describe
 from handoffd.parts import Parts
-from handoffd.session.state import load
+from handoffd.session.storage import load
 
 
 class SessionsParams(InProject):
@@ -25,15 +26,9 @@ async def handle(parts: Parts, params: SessionsParams, _send: Send) -> Reply:
         state = load(stored.fold)
         found.append(
             {
-                "session_id": state.session_id,
+                **describe(state),
                 "project": state.root or state.cwd,
                 "idle_seconds": round(max(now - stored.last_seconds, 0.0), 1),
-                "headless": state.headless,
-                "records": state.records,
-                "agent_records": state.agent_records,
-                "prompts": state.prompts,
-                "goal": state.goal.text if state.goal else None,
-                "now": state.now.text if state.now else None,
             }
         )
     return Reply(

@@ -2,18 +2,24 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from handoff.paths import home
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style, age, fit, shorten_path, wrap
 from handoffd.handoffs.checkpoint import FIELDS, LISTS, NOT_STATED
-from handoffd.handoffs.lanes import Lane
+from handoffd.handoffs.lanes import Lane, describe
 from handoffd.parts import Parts
 from handoffd.projects import Project
 from handoffd.session.text import redact_values
 
 
-async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
+class ShowParams(InProject):
+    receipts: bool = Field(default=False, description="show where each value comes from")
+
+
+async def handle(parts: Parts, params: ShowParams, _send: Send) -> Reply:
     project = named_project(parts, params)
     refused = parts.gate.refusal(project.id, project.root.path)
     if not refused:
@@ -25,8 +31,9 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
         "project": project.root.path,
         "document": redact_values(view.whole),
         "idle_seconds": round(main.idle_seconds, 1) if main else None,
-        "lanes": [describe(lane, main) for lane in parts.board.lanes(project.id)],
-        "receipts": {name: vars_of(receipt) for name, receipt in view.receipts.items()},
+        "lanes": [_lane(lane, main) for lane in parts.board.lanes(project.id)],
+        "receipts": {name: receipt._asdict() for name, receipt in view.receipts.items()},
+        "explained": params.receipts,
         "uncommitted": redact_values(card.uncommitted),
         "refused": refused or None,
         "not_written": _reason(parts, project),
@@ -38,23 +45,12 @@ def _reason(parts: Parts, project: Project) -> str | None:
     return parts.board.refusal_to_write(parts.board.card(project)) or None
 
 
-def vars_of(receipt: Any) -> dict[str, Any]:
-    return {name: getattr(receipt, name) for name in receipt.__dataclass_fields__}
-
-
-def describe(lane: Lane, main: Lane | None) -> dict[str, Any]:
-    state = lane.state
+def _lane(lane: Lane, main: Lane | None) -> dict[str, Any]:
     return {
-        "session_id": state.session_id,
-        "main": main is not None and state.session_id == main.state.session_id,
+        **describe(lane.state),
+        "main": main is not None and lane.state.session_id == main.state.session_id,
         "live": lane.live,
-        "headless": state.headless,
         "idle_seconds": round(lane.idle_seconds, 1),
-        "records": state.records,
-        "agent_records": state.agent_records,
-        "prompts": state.prompts,
-        "goal": state.goal.text if state.goal else None,
-        "now": state.now.text if state.now else None,
     }
 
 
@@ -64,11 +60,7 @@ def render(data: dict[str, Any], style: Style) -> str:
     if document.get("goal") == document.get("now") == NOT_STATED and not data.get("refused"):
         return "\n".join([*lines, "Nothing is known of this project yet.", ""])
     for name in dict.fromkeys((*FIELDS, *LISTS, *document)):
-        value = document.get(name)
-        if isinstance(value, list):
-            value = ", ".join(map(str, value))
-        if value:
-            lines += wrap(name.replace("_", " "), str(value), style.columns, 14)
+        lines += _field(name, document.get(name), data, style)
     if data.get("idle_seconds") is not None:
         lines += wrap("last active", f"{age(data['idle_seconds'])} ago", style.columns, 14)
     others = [lane for lane in data.get("lanes", []) if lane["live"] and not lane["main"]]
@@ -82,4 +74,28 @@ def render(data: dict[str, Any], style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-METHOD = Method("show", InProject, handle, render)
+def _field(name: str, value: Any, data: dict[str, Any], style: Style) -> list[str]:
+    """Show a value, each item of a list on its own, with where it comes from if that was asked."""
+    if not value:
+        return []
+    explained = data.get("explained")
+    label = name.replace("_", " ")
+    if not isinstance(value, list) or (name not in LISTS and not explained):
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return [*wrap(label, text, style.columns, 14), *_receipt(name, data, style)]
+    lines = []
+    for number, item in enumerate(value):
+        lines += wrap("" if number else label, str(item), style.columns, 14)
+        lines += _receipt(f"{name}.{number}", data, style)
+    return lines
+
+
+def _receipt(name: str, data: dict[str, Any], style: Style) -> list[str]:
+    found = data["receipts"].get(name) if data.get("explained") else None
+    if found is None:
+        return []
+    text = f"{found['evidence']} {found['time']}, record {found['uuid']}, byte {found['offset']}"
+    return [style.dim(line) for line in wrap("", text, style.columns, 14)]
+
+
+METHOD = Method("show", ShowParams, handle, render)

@@ -8,18 +8,20 @@ from handoff.errors import HandoffError
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style, wrap
+from handoffd.handoffs.lanes import View
 from handoffd.parts import Parts
 from handoffd.session.state import Receipt
 from handoffd.session.text import keep
 from handoffd.sources.transcripts import line_at
-from handoffd.transcript.events import Prompt, Said, events
 from handoffd.transcript.records import parse_line
+from handoffd.transcript.words import words
 
 EXCERPT_MAX = 600
+_PARTS_MAX = 50
 _MEANINGS = {
     "observed": "seen in what was done",
     "quoted": "somebody's words",
-    "inferred": "taken over from an earlier session: nobody said it in this one",
+    "inferred": "concluded from this record: nobody said it in so many words",
 }
 
 
@@ -37,14 +39,22 @@ async def handle(parts: Parts, params: WhyParams, _send: Send) -> Reply:
     if value is None:
         raise HandoffError(f"Nothing is known of {params.field}.", "See: handoff show")
     data: dict[str, Any] = {"project": project.root.path, "field": params.field, "value": value}
-    receipt = view.receipts.get(params.field) or view.receipts.get(f"{params.field}.0")
     setting = parts.core.settings(project.id).get(name)
-    if receipt is not None:
-        data["receipt"] = {key: getattr(receipt, key) for key in Receipt.__dataclass_fields__}
-        data["excerpt"] = excerpt(parts, receipt)
-    elif setting is not None:
+    data["evidence"] = [
+        {"receipt": receipt._asdict(), "excerpt": excerpt(parts, receipt)}
+        for receipt in _receipts(view, params.field)
+    ]
+    if not data["evidence"] and setting is not None:
         data["set_at"] = setting.set_at
     return Reply(data, project=project.root.path)
+
+
+def _receipts(view: View, field: str) -> list[Receipt]:
+    """Return where a value comes from; one that was put together has several receipts."""
+    numbered = [f"{field}.{number}" for number in range(_PARTS_MAX)]
+    found = [view.receipts[name] for name in numbered if name in view.receipts]
+    whole = view.receipts.get(field)
+    return found or ([whole] if whole else [])
 
 
 def excerpt(parts: Parts, receipt: Receipt) -> str:
@@ -52,30 +62,28 @@ def excerpt(parts: Parts, receipt: Receipt) -> str:
     entry = parts.intake.entries.get(receipt.transcript)
     line = line_at(entry.cursor.path, receipt.offset) if entry else b""
     for record in parse_line(receipt.offset, line).records:
-        if record.text("uuid") == receipt.uuid:
-            said = [event.text for event in events(record) if isinstance(event, (Prompt, Said))]
-            return keep("\n".join(said), EXCERPT_MAX)[0]
+        if record.uuid == receipt.uuid:
+            return keep(words(record), EXCERPT_MAX)
     return ""
 
 
 def render(data: dict[str, Any], style: Style) -> str:
     columns = style.columns
-    value = ", ".join(data["value"]) if isinstance(data["value"], list) else str(data["value"])
+    value = "; ".join(data["value"]) if isinstance(data["value"], list) else str(data["value"])
     lines = wrap(data["field"], value, columns, 14)
-    receipt = data.get("receipt")
-    if receipt is None:
-        because = (
-            f"set by a person at {data['set_at']}" if data.get("set_at") else "not from a session"
-        )
-        return "\n".join([*lines, *wrap("because", because, columns, 14), ""])
-    lines += wrap(
-        "because", f"{receipt['evidence']}: {_MEANINGS[receipt['evidence']]}", columns, 14
-    )
-    if data.get("excerpt"):
-        lines += wrap("words", data["excerpt"], columns, 14)
-    place = f"{receipt['transcript']}, record {receipt['uuid']}, byte {receipt['offset']}"
-    lines += wrap("where", place, columns, 14)
-    lines += wrap("when", receipt["time"], columns, 14)
+    if not data["evidence"]:
+        set_at = data.get("set_at")
+        because = f"set by a person at {set_at}" if set_at else "not from a session"
+        lines += wrap("because", because, columns, 14)
+    for item in data["evidence"]:
+        receipt = item["receipt"]
+        meaning = _MEANINGS[receipt["evidence"]]
+        lines += wrap("because", f"{receipt['evidence']}: {meaning}", columns, 14)
+        if item["excerpt"]:
+            lines += wrap("words", item["excerpt"], columns, 14)
+        place = f"{receipt['transcript']}, record {receipt['uuid']}, byte {receipt['offset']}"
+        lines += wrap("where", place, columns, 14)
+        lines += wrap("when", receipt["time"], columns, 14)
     return "\n".join(lines) + "\n"
 
 

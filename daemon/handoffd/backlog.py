@@ -1,0 +1,50 @@
+"""Which transcript is read next: what grows now first and in turns, then the newest."""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+LIVE, RECENT, OLD = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Backlog:
+    """The transcripts that are not fully read, the one that matters most first."""
+
+    _heap: list[tuple[int, int, str]] = field(default_factory=list)
+    _waiting: dict[str, int] = field(default_factory=dict)
+    _turns: Iterator[int] = field(default_factory=itertools.count)
+    _added: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._waiting)
+
+    def add(self, name: str, priority: int, mtime_ns: int) -> None:
+        """Queue a transcript, unless it waits already at no lower priority."""
+        if self._waiting.get(name, OLD + 1) <= priority:
+            return
+        self._waiting[name] = priority
+        # What grows now takes turns; what is old is read one by one, the newest first.
+        order = next(self._turns) if priority == LIVE else -mtime_ns
+        heapq.heappush(self._heap, (priority, order, name))
+        self._added.set()
+
+    def take(self) -> tuple[str, int] | None:
+        """Return the next transcript and its priority; None for one queued again since."""
+        priority, _, name = heapq.heappop(self._heap)
+        if self._waiting.get(name) != priority:
+            return None
+        del self._waiting[name]
+        return name, priority
+
+    async def wait(self) -> None:
+        """Wait until there is something to read."""
+        if not self._heap:
+            self._added.clear()
+            await self._added.wait()

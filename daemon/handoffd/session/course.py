@@ -1,0 +1,74 @@
+"""What a session is for, and when that changes. Pure."""
+
+import re
+
+from handoffd.session.echo import is_echo
+from handoffd.session.state import SessionState, Value
+from handoffd.session.statements import is_last_done
+from handoffd.session.text import weight, words_of
+
+# A prompt shorter than this asks to go on; it states no goal. Scripts without spaces say
+# more in a character, so they are counted by character.
+WORDS_MIN = 4
+CHARACTERS_MIN = 8
+# A request that says this much may be another task, with or without saying that it is one.
+TURN_WEIGHT_MIN, TASK_WEIGHT_MIN = 5, 8
+# It is the same task as long as they share this much of the shorter one.
+SHARED_MOST = 0.3
+_AGREEING = r"(?:ok(?:ay)?|good|great|thanks|thank you|perfect|nice|fine|done)"
+_TURN = re.compile(
+    rf"(?i)\W*(?:{_AGREEING}[,.! ]+)*(?:now |next |but )?(?:to |on to |let'?s )?"
+    r"(?:(?:do |try |for )?something (?:else|different|new)"
+    r"|(?:a |the )?(?:new|next|another|different) (?:task|topic|thing|request|feature)"
+    r"|mov(?:e|ing) on|switch(?:ing)? to|forget (?:that|it|about)"
+    r"|neue aufgabe|etwas anderes|다른 작업|新任务|別の件)"
+)
+_TASK = re.compile(
+    rf"(?i)\W*(?:(?:{_AGREEING}|please|then)[,.! ]+)*"
+    r"(?P<turn>(?:and |so )?(?:now|next|jetzt|nun|als nächstes|ahora|maintenant|이제|다음|接下来"
+    r"|现在|次に)[,:]? ?)?"
+    r"(?:(?:can|could|would) you |i(?:'d| would)? (?:want|need|like) (?:you )?to |let'?s )?"
+    r"(?:please )?(?:implement|add|create|build|write|fix(?! up)|repair|refactor|rewrite|migrate"
+    r"|port|replace|remove|design|develop|introduce|convert|move|set up|make|optimi[sz]e|integrate"
+    r"|support|upgrade|update|find out|investigate|extend|export|import|rename|document|deploy"
+    r"|baue?|schreibe?|repariere?|ergänze?|füge?)\b"
+)
+
+
+def is_substantial(text: str) -> bool:
+    if len(text.split()) >= WORDS_MIN:
+        return True
+    return not text.isascii() and len(text) >= CHARACTERS_MIN
+
+
+def aim_at(state: SessionState, goal: Value) -> None:
+    """Set the goal; another one before it is kept."""
+    if not goal.text or (state.goal and state.goal.text == goal.text):
+        return
+    if state.goal is not None:
+        state.previous_goal = state.goal
+    state.goal = goal
+
+
+def follow(state: SessionState, request: Value) -> None:
+    """Take a request for the goal, if there is none yet or if it begins another task."""
+    if not is_substantial(request.text) or is_echo(request.text, state.injected):
+        return
+    if state.goal is None or _changes_course(state, state.goal, request):
+        aim_at(state, request)
+
+
+def _changes_course(state: SessionState, goal: Value, request: Value) -> bool:
+    """Tell another task from a step of this one.
+
+    It says a lot, has little in common with the goal, and follows on work that was said to be
+    done or says itself that it turns to something else.
+    """
+    task = _TASK.match(request.text)
+    turns = bool(task and task["turn"]) or bool(_TURN.match(request.text))
+    if not turns and (task is None or not (state.spoke_last and is_last_done(state))):
+        return False
+    if weight(request.text) < (TURN_WEIGHT_MIN if turns else TASK_WEIGHT_MIN):
+        return False
+    mine, known = words_of(request.text), words_of(goal.text)
+    return len(mine & known) <= SHARED_MOST * min(len(mine), len(known))

@@ -1,0 +1,244 @@
+"""What follows from a session's evidence: goal, now, next, and the rest, each with its receipt.
+
+Pure. A wrong value is worse than none: what nobody said and nothing shows is left out.
+"""
+
+from handoffd.session.attention import HOT
+from handoffd.session.state import File, Receipt, SessionState, Statement, Value
+from handoffd.session.statements import statements
+from handoffd.session.text import shorten, weight
+from handoffd.session.work import CIRCLES, activity
+
+NEXT_MAX = 5
+# A goal with fewer words of meaning is helped by a title; a request with fewer is only "go on".
+RICH, FILLER = 8, 2
+TITLED_MAX, ALONE_MAX, ASKED_MAX, SAID_MAX = 170, 200, 160, 100
+# A list that nobody touched for so many requests is forgotten.
+TODOS_SHOWN, TODOS_STALE = 3, 10
+FILES_SHOWN, FILES_MIN = 20, 5
+
+
+def _last(state: SessionState) -> Statement | None:
+    heard = statements(state)
+    return heard[-1] if heard else None
+
+
+def _said(state: SessionState) -> Statement | None:
+    """Return what was said last, if it was said since the last request."""
+    last = _last(state)
+    asked = state.last_prompt
+    if last is None or not last.opening.text:
+        return None
+    return None if asked and asked.receipt.offset > last.opening.receipt.offset else last
+
+
+def goal(state: SessionState) -> Value | None:
+    """What the session is for; a title helps where the words of the request say little."""
+    parts = goal_parts(state)
+    if len(parts) > 1:
+        text = f"{shorten(parts[0].text, TITLED_MAX).rstrip('. ')} ({parts[1].text})"
+        return Value(text, parts[0].receipt)
+    return parts[0] if parts else None
+
+
+def goal_parts(state: SessionState) -> list[Value]:
+    if state.goal is None:
+        return [state.title] if state.title else []
+    if weight(state.goal.text) >= RICH:
+        return [state.goal]
+    said = state.pull_request_title or state.title
+    return [state.goal, said] if said else [state.goal]
+
+
+def now(state: SessionState) -> Value | None:
+    """What is being done, in a person's words: what was asked, what was said, what was done."""
+    if state.waiting is not None:
+        return state.waiting
+    words, done = _words_now(state), _activity(state)
+    if not words:
+        return done
+    text = " — ".join(value.text for value in words)
+    return Value(f"{text} ({done.text})" if done else text, words[-1].receipt)
+
+
+def now_parts(state: SessionState) -> list[Value]:
+    if state.waiting is not None:
+        return [state.waiting]
+    done = _activity(state)
+    return [*_words_now(state), *([done] if done else [])]
+
+
+def _activity(state: SessionState) -> Value | None:
+    """Return what was done last, unless something was said on it since."""
+    return None if state.spoke_last else activity(state)
+
+
+def _words_now(state: SessionState) -> list[Value]:
+    asked, said = state.last_prompt, _said(state)
+    if asked is None or weight(asked.text) < FILLER:
+        # "Go on" says nothing: what is gone on with was said before.
+        said = said or _last(state)
+        return [_cut(said.opening, ALONE_MAX)] if said else [asked] if asked else []
+    if said is None:
+        return [_cut(asked, ALONE_MAX)]
+    if state.goal and state.goal.text == asked.text:
+        return [_cut(said.opening, ALONE_MAX)]  # it is said by the goal already
+    return [_cut(asked, ASKED_MAX), _cut(said.opening, SAID_MAX)]
+
+
+def _cut(value: Value, limit: int) -> Value:
+    return Value(shorten(value.text, limit), value.receipt)
+
+
+def upcoming(state: SessionState) -> list[Value]:
+    """What comes next, the first thing first."""
+    values = []
+    if state.todos_age < TODOS_STALE:
+        values += [
+            todo.value
+            for wanted in ("in_progress", "pending")
+            for todo in state.todos
+            if todo.status == wanted
+        ][:TODOS_SHOWN]
+    values += state.pending
+    values += _at_work(state)
+    return _distinct(values)[:NEXT_MAX]
+
+
+def _at_work(state: SessionState) -> list[Value]:
+    """Return the request that is not answered yet, and what was announced for it."""
+    asked, said = state.last_prompt, _said(state)
+    if is_answered(state):
+        return [Value(step, said.opening.receipt) for step in said.steps] if said else []
+    values, done = [], _activity(state)
+    if asked and (done or weight(asked.text) >= FILLER):
+        values.append(_going_on(asked, done))
+    told = (said.ending, *said.steps) if said else ()
+    if said is None and (said := _last(state)) and not values:
+        told = (said.intention, *said.steps)  # "go on": with what was announced before
+    if said:
+        values += [Value(text, said.opening.receipt) for text in told if text]
+    return values
+
+
+def _going_on(asked: Value, activity: Value | None) -> Value:
+    """Say what was asked for, and how far it is."""
+    text = shorten(asked.text, ALONE_MAX)
+    return Value(f"{text} ({activity.text})" if activity else text, asked.receipt)
+
+
+def is_answered(state: SessionState) -> bool:
+    """Tell whether the assistant has said its piece on the last request, announcing no more."""
+    said = _said(state)
+    return said is not None and state.spoke_last and not said.intention
+
+
+def _distinct(values: list[Value]) -> list[Value]:
+    kept: dict[str, Value] = {}
+    for value in values:
+        kept.setdefault(value.text, value)
+    return list(kept.values())
+
+
+def hypothesis(state: SessionState) -> Value | None:
+    """The last theory that was stated."""
+    found = _theory(state)
+    return Value(found.theory, found.opening.receipt) if found else None
+
+
+def _theory(state: SessionState) -> Statement | None:
+    return next((said for said in reversed(statements(state)) if said.theory), None)
+
+
+def outcome(state: SessionState) -> Value | None:
+    """What became of the theory: success, or what happened; none while it is open."""
+    found = _theory(state)
+    if found is None:
+        return None
+    heard = statements(state)
+    later = heard[heard.index(found) + 1 :]
+    for said in later:
+        if said.verdict:
+            return Value(said.verdict, said.opening.receipt)
+    return None
+
+
+def status(state: SessionState) -> Value | None:
+    """Whether the work goes on, waits for a person, or is done."""
+    if state.waiting is not None:
+        return Value("blocked", _observed(state.waiting))
+    last = _last(state)
+    if last and state.spoke_last:
+        if last.done and _seen_done(state):
+            return Value("completed", last.opening.receipt._replace(evidence="inferred"))
+        if last.question or (_is_red(state) and not last.intention):
+            return Value("blocked", last.opening.receipt._replace(evidence="inferred"))
+    base = last.opening if last else state.last_prompt
+    return Value("in_progress", _observed(base)) if base else None
+
+
+def _observed(value: Value) -> Receipt:
+    return value.receipt.observed
+
+
+def _seen_done(state: SessionState) -> bool:
+    """Tell whether something besides words shows that the work is done."""
+    if _is_red(state):
+        return False
+    if any(todo.status in ("pending", "in_progress") for todo in state.todos):
+        return False
+    if state.aim_met is not None:
+        return state.aim_met
+    if state.todos:
+        return True
+    tested = any(check.green and check.at >= state.edited_at for check in state.checks)
+    committed = state.committed_at >= max(state.edited_at, 1)
+    return tested or committed
+
+
+def _is_red(state: SessionState) -> bool:
+    """Tell whether the tests that ran last failed."""
+    return bool(state.checks) and not max(state.checks, key=lambda check: check.at).green
+
+
+def questions(state: SessionState) -> list[Value]:
+    """The questions that a person has yet to answer."""
+    if state.questions:
+        return state.questions
+    last = _last(state)
+    if last and state.spoke_last and last.question:
+        return [Value(last.question, last.opening.receipt)]
+    return []
+
+
+def dead_ends(state: SessionState) -> list[Value]:
+    """What led nowhere: commands that fail again and again, and what was noted on the way."""
+    circles = [
+        Value(f"{item.command} failed {item.count} times: {item.error.text}", item.error.receipt)
+        for item in state.failures
+        if item.count >= CIRCLES
+    ]
+    return [*state.dead_ends, *circles]
+
+
+def tests(state: SessionState) -> list[Value]:
+    """The last result of each test command, the latest first."""
+    ordered = sorted(state.checks, key=lambda check: -check.at)
+    return [
+        Value(
+            f"{check.command}: {'green' if check.green else 'red'}, {check.summary}", check.receipt
+        )
+        for check in ordered
+    ]
+
+
+def files(state: SessionState) -> list[File]:
+    """The files worked on, the most relevant first."""
+    hot = [file for file in state.files if file.attention >= HOT]
+    hot.sort(key=lambda file: (file.edits <= 0, -file.at))
+    if len(hot) < FILES_MIN:
+        # Soon after a compaction: what was edited before it is better than nothing.
+        earlier = [file for file in state.files if file.edits > 0 and file not in hot]
+        earlier.sort(key=lambda file: -file.at)
+        hot += earlier[: FILES_MIN - len(hot)]
+    return hot[:FILES_SHOWN]

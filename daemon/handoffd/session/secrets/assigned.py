@@ -1,0 +1,280 @@
+"""Secrets that only their name gives away: `DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`.
+
+A name says how likely its value is a secret, and the value has to agree: a password may be a word
+if it is written as one writes a value; a token or a key has to look drawn by lot.
+"""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+
+from handoffd.session.secrets.drawn import drawn, is_path, is_uuid
+
+PASSWORD_MIN = 4
+SECRET_MIN = 8
+KEY_MIN = 16
+_SPOKEN_MIN = 6  # of a password in a sentence
+# A value is read so far to be judged, and to its end if it is a secret.
+_JUDGED = 512
+_BACK = 48  # characters of a name on either side of the spot
+
+_HEAD = re.compile(r"[\w.-]*", re.ASCII)
+_TAIL = re.compile(r"[\w.$-]*", re.ASCII)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_QUOTE = r"\\{0,3}(?:[\"'`]|&quot;|%22)"
+# What stands between a name and its value; `between` is what closes the name.
+_SIGN = re.compile(
+    rf"""(?P<between>(?:{_QUOTE}|\]|\)){{0,3}})
+    (?:\s\d{{1,2}}(?=:))?
+    (?:
+        (?P<value_of>\s{{0,4}},?\s{{0,20}}(?:{_QUOTE})?[vV]alue(?:{_QUOTE})?\s{{0,3}}[:=])
+      | (?:\s{{0,2}}(?::\s{{0,2}})?\b(?:str|[sS]tring|char\s?\*)(?:\s?\|\s?None)?(?=\s{{0,2}}=))?
+        \s{{0,24}}
+        (?P<sign>=>|->|:{{0,3}}=(?!=)|\?\?=?|\|\|?=?|[?.+]=|[!=]={{1,2}}|=|:(?!:)|>(?!=)|,|%3D)
+      | (?P<is>\s{{1,2}}(?:(?:for|of)\s[^.:=\n]{{1,40}}?\s)?
+        (?:is|was|ist|est|es|to)(?:\s(?:now|set\sto))?\s?[:=]?(?=[\s"'`]))
+      | (?P<gap>(?=\s))
+    )
+    (?P<space>\s{{0,40}})""",
+    re.VERBOSE,
+)
+_QUOTED = re.compile(
+    rf"[rbuRBU@$]{{0,2}}(?P<quote>{_QUOTE})(?:\\{{0,3}}[\"'])?"
+    rf"(?P<value>(?:(?!(?P=quote))[^\n]){{1,{_JUDGED}}})"
+)
+_TO_QUOTE = {quote: re.compile(rf"[^\n{quote}]*") for quote in "\"'`;2"}
+# Up to whatever begins next: "&name=", ";Name=", a quote, a tag, a line.
+_BARE = re.compile(rf"(?:(?![&;,][\w. %-]{{1,30}}=)(?!%26|\\[nrt])[^\s\"'`<>]){{1,{_JUDGED}}}")
+_TO_SPACE = re.compile(r"[^\s\"'`<>]*")
+_CLOSING = ",;.:)]}\\*"
+# The one secret of which the length is known though nothing else is.
+_AWS = re.compile(r"\\{0,3}[\"']?(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])")
+
+_PLACEHOLDER = re.compile(
+    r"""(?ix) \[redacted | ^(?:
+        ["']?\$[a-z_{(] | [#%.][a-z_][\w-]*%?$ | [%@\#]?[{(<\[] | &lt;
+      | [x*.\#_?\-=~…•0/+]{3,}$ | (.)\1*$ | \.\.\.
+      | (?:true|false|none|null|nil|undefined|void|any|str|string|number|int|integer|bool|boolean
+        |bytes|object|text|auto|yes|no|on|off|required|optional|default|missing|invalid|unset
+        |not[_-]set|empty|unknown|disabled|enabled|hidden|masked|changed?|updated?|deprecated)$
+      | arn: | https?:// | file:// | vault: | ssm: | secret: | op:// | env: | data: | urn:
+      | sha\d{1,3}[-:]
+      | (?:os|process|import\.meta|system|std|core|self|this|window|config|settings|secrets?|props
+        |args?|options?|opts|env|vars?|ctx|request|req|data|params)(?:\.|\[|::|->)\D*$
+      | (?:await|return|lambda|function|const|let|var|typeof|new)\s
+      )
+    | \w\(\) | example | placeholder | change[_-]?me | change[_-]?it | your[_-]?[a-z] | [_-]here\b
+    | insert[_-] | replace[_-] | redacted | x{5,} | \*{4,} | dummy | \bfoo\b | \bbar\b
+    | ^my[_-] | ^some[_-] | ^test$ | ^todo | ^fixme | lorem
+    """
+)
+_TELLING = 96  # characters of a value that show whether it is one
+
+
+def _is_placeholder(value: str) -> bool:
+    return _PLACEHOLDER.search(value, 0, _TELLING) is not None
+
+
+# The words of a message or a form about passwords.
+_TEXT = re.compile(
+    r"(?i)\b(?:the|your|enter|please|must|should|is|are|was|not|and|or|for|with|confirm|forgot"
+    r"|reset|invalid|wrong|incorrect|new|missing|required|at least|characters?|field|user|login"
+    r"|cannot|do|does|has|have|this|that|from|in|of|to|a|an|flag|option|argument|stdin|prompt)\b"
+)
+# The name of a field, a route or a path, where a value could be.
+_IDENTIFIER = re.compile(
+    r"/.*|[a-z]+(?:_[a-z]+)+|[a-zA-Z]+(?:[/#:][a-zA-Z_-]+)+|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
+    r"|(?i:(?:\w*[_ -])?(?:passw(?:or[dt]|d)|pwd|pass|kennwort|contraseña|senha))",
+    re.ASCII,
+)
+
+
+class Trust(Enum):
+    """How much a name says about its value."""
+
+    NONE = 0
+    KEY = 1
+    SECRET = 2
+    PASSWORD = 3
+
+
+_PASSWORD_WORD = re.compile(
+    r"(?:passw(?:or[dt]|d)?|passwd|pwd|passphrase|passcode|kennwort|senha)\Z"
+    r"|(?:db|my|root|user|admin|smtp|mail|ftp|sql|ssh|sudo|redis|auth)?pass\Z"
+)
+_SECRET_WORD = re.compile(
+    r"(?:secret|token|credentials?|apikey|accesskey|secretkey|privatekey|authkey|accountkey"
+    r"|presharedkey|psk|jwt|auth|authorization)\Z"
+)
+_KEY_WORD = re.compile(r"[a-z]{0,20}key\Z")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Words of names that hold no secret though they end in "key" or "token".
+_HARMLESS = _words(
+    "public pub primary foreign cache cached sort partition hash hashed next prev page cursor"
+    " continuation sync max min num count total input output prompt completion reasoning stop eos"
+    " bos pad unk sep cls mask special idempotency i18n translation object row column index group"
+    " map dict unique hot short lookup dedupe json yaml config query route registry label"
+    " placeholder title message error hint help regex pattern lexer parser syntax ssh host known"
+    " tab arrow escape enter meta ctrl shift alt modifier composite surrogate natural shard"
+    " routing feature flag resume design sentinel"
+)
+# What may follow the word that counts; any other word makes it the name of something else.
+_SUFFIXES = _words(
+    "value key base b64 base64 hex string raw plain plaintext prod production dev development"
+    " stage staging test live main default old new current backup id sid secret us eu user admin"
+    " root db api app env v pw token header local"
+)
+# A key of these is a secret; of anything else, only if its value looks like one at length.
+_KEY_OF = _words(
+    "api access secret private auth account shared preshared encryption signing master license"
+    " service session client consumer app admin subscription deploy stream write storage webhook"
+    " jwt hmac aes application"
+)
+_KEY_OF_BEFORE = re.compile(
+    r"(?i)\b(?:api|access|secret|private|auth|account|licen[sc]e|encryption|master|unseal)[ _-]?\Z"
+)
+
+
+def _trust(name: str, before: str) -> Trust:
+    """Say how much a name promises; `before` is the text in front of it, for "secret key:"."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    while words:
+        word = words[-1]
+        if _PASSWORD_WORD.search(word):
+            return Trust.PASSWORD
+        if not _HARMLESS.isdisjoint(words):
+            break
+        if _SECRET_WORD.search(word):
+            return Trust.SECRET
+        if _KEY_WORD.match(word):
+            return _trust_key(words, before)
+        if not word.isdigit() and word not in _SUFFIXES:
+            break
+        words.pop()
+    return Trust.NONE
+
+
+def _trust_key(words: list[str], before: str) -> Trust:
+    *qualifiers, word = words
+    named = not _KEY_OF.isdisjoint([*qualifiers, word.removesuffix("key")])
+    if named or _KEY_OF_BEFORE.search(before):
+        return Trust.SECRET
+    return Trust.KEY if qualifiers or word != "key" else Trust.NONE
+
+
+def assigned(text: str, spot: int) -> Iterator[tuple[int, int, str]]:
+    """Find the value that the name at `spot` gives away."""
+    head = _HEAD.match(text[max(spot - _BACK, 0) : spot][::-1])
+    tail = _TAIL.match(text, spot, spot + _BACK)
+    if head is None or tail is None:
+        return
+    start, end = spot - head.end(), tail.end()
+    name = text[start:end]
+    trust = _trust(name, text[max(start - 12, 0) : start])
+    if trust is Trust.NONE or text.startswith("[redacted:", max(start - 10, 0)):
+        return
+    sign = _SIGN.match(text, end)
+    span = _value(name, trust, sign) if sign else None
+    if span:
+        yield *span, "password" if trust is Trust.PASSWORD else "secret"
+
+
+def _value(name: str, trust: Trust, sign: re.Match[str]) -> tuple[int, int] | None:
+    text, start = sign.string, sign.end()
+    if "aws" in name.lower() and (exact := _AWS.match(text, start)):
+        return exact.span("value")
+    if quoted := _QUOTED.match(text, start):
+        # In "Password:" the quote behind the sign ends a text.
+        ends = not sign["between"] and text[: sign.start() - len(name)].endswith(quoted["quote"])
+        agrees = not ends and _agrees_quoted(name, trust, sign, quoted["value"].rstrip("\"'\\"))
+        return _whole(quoted, _TO_QUOTE[quoted["quote"][-1]]) if agrees else None
+    bare = _BARE.match(text, start)
+    value = bare[0].rstrip(_CLOSING) if bare else ""
+    end = start + len(value)
+    if bare and value and _agrees_bare(name, trust, sign, value, text[end : end + 1]):
+        return (start, end) if len(bare[0]) < _JUDGED else _whole(bare, _TO_SPACE)
+    return None
+
+
+def _whole(value: re.Match[str], rest: re.Pattern[str]) -> tuple[int, int]:
+    """Return where a value begins, and where it ends, however long it is."""
+    start, end = value.span("value" if value.re.groups else 0)
+    longer = rest.match(value.string, end) if end - start >= _JUDGED else None
+    return start, longer.end() if longer else end
+
+
+def _least(trust: Trust) -> int:
+    return KEY_MIN if trust is Trust.KEY else SECRET_MIN
+
+
+def _agrees_quoted(name: str, trust: Trust, sign: re.Match[str], value: str) -> bool:
+    if (
+        not value
+        or value[0] in " ,;)+.\\"
+        or _is_placeholder(value)
+        or value.lower() == name.lower()
+    ):
+        return False
+    if name.lower() == "pass" and not sign["between"] and sign["sign"] not in {"=", "=>", ":="}:
+        return False  # "All tests pass: `make test`"
+    if trust is Trust.PASSWORD and sign["sign"] not in {",", ">", "|"}:
+        return len(value) >= PASSWORD_MIN and not _is_label(value)
+    return drawn(value, _least(trust))
+
+
+def _is_label(value: str) -> bool:
+    """Tell a text about passwords, or the name of a field, from a password."""
+    sentence = _TEXT.search(value) or value.endswith((".", ":", "?", "!", "…"))
+    return bool(_IDENTIFIER.fullmatch(value) or (" " in value and sentence))
+
+
+def _agrees_bare(name: str, trust: Trust, sign: re.Match[str], value: str, after: str) -> bool:
+    if _is_placeholder(value) or "(" in value or after == "(" or sign["sign"] == ",":
+        return False
+    flag = name.startswith("-") and (sign["gap"] is not None or sign["sign"] == "=")
+    # As in a shell or an environment file, and not as in a call.
+    tight = sign["sign"] == "=" and not sign["space"] and after not in {")", ","}
+    tight = tight or (sign["sign"] == ">" and after == "<")
+    if trust is Trust.PASSWORD:
+        return not _IDENTIFIER.fullmatch(value) and _is_password(name, sign, value, flag, tight)
+    if sign["gap"] is not None and not flag:
+        # As in a Dockerfile: ENV API_TOKEN ...; in a sentence, a hash could follow.
+        return ("_" in name or not value.islower()) and drawn(value, KEY_MIN + 1)
+    tight = tight or (name.isupper() and sign["sign"] in {"=>", ":="})
+    if trust is Trust.SECRET and tight and value.isalpha() and value.islower():
+        return len(value) >= SECRET_MIN and after.strip() == ""
+    return drawn(value, _least(trust))
+
+
+def _is_password(name: str, sign: re.Match[str], value: str, flag: bool, tight: bool) -> bool:
+    if tight:
+        return len(value) >= PASSWORD_MIN and not value.isdigit()
+    if flag:
+        return len(value) >= PASSWORD_MIN and not _TEXT.fullmatch(value)
+    if name.lower() == "pass" or is_uuid(value) or is_path(value):  # "--- PASS: TestTheThing"
+        return False
+    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    if sign["gap"] is not None and not _follows_login(sign):
+        return len(value) >= SECRET_MIN and mixed and _is_hard(value)
+    return len(value) >= _SPOKEN_MIN and (mixed or bool(_ODD.search(value)))
+
+
+def _follows_login(sign: re.Match[str]) -> bool:
+    """Tell whether a login stands before the password, as in .netrc."""
+    return "login " in sign.string[max(sign.start() - 80, 0) : sign.start()]
+
+
+# A mark inside of a word, where no word has one.
+_ODD = re.compile(r"[a-zA-Z][!@$%^&*+?#]|[!@$%^&*+?#][a-zA-Z]")
+
+
+def _is_hard(value: str) -> bool:
+    """Tell whether three of these are mixed: small letters, capitals, digits, marks."""
+    kinds = (str.islower, str.isupper, str.isdigit, lambda c: c in "!@$%^&*+?#~/=")
+    return sum(any(map(kind, value)) for kind in kinds) > 2  # noqa: PLR2004  three of four

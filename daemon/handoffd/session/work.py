@@ -1,0 +1,378 @@
+"""What was done: files, commands, tests, commits, and what led nowhere. Pure."""
+
+import re
+from zlib import crc32
+
+from handoffd.session.attention import EDITED, file_of, is_ours
+from handoffd.session.redact import redact
+from handoffd.session.state import (
+    CALLS_MAX,
+    CHECKS_MAX,
+    COMMITS_MAX,
+    DEAD_ENDS_MAX,
+    EDITS_MAX,
+    FAILURES_MAX,
+    Call,
+    Check,
+    Edit,
+    Failure,
+    Receipt,
+    SessionState,
+    Value,
+)
+from handoffd.session.statements import statements
+from handoffd.session.text import NOW_MAX, keep, shorten
+from handoffd.transcript.events import Notified, Shelled
+from handoffd.transcript.testruns import command_key, is_test_command, read_run
+from handoffd.transcript.tools import (
+    Denied,
+    Edited,
+    GitDone,
+    Ran,
+    Resulted,
+    output_text,
+)
+
+# The same command failing this often is going round in circles.
+CIRCLES = 3
+_COMMAND_READ = 2000
+_COMMAND_MAX = 120
+_ERROR_MAX = 140
+_KEY_START = 24
+_SNIPPET_MAX = 80
+_ACTIVITY_MAX = 60
+_OUTPUT_READ = 32 << 10
+_PULL_REQUEST = re.compile(r"\bgh pr create\b[^|;&]*?--title[ =]+([\"'])(.+?)\1", re.DOTALL)
+_GIT = re.compile(r"\bgit\s+(?:-\S+\s+\S+\s+)?(?:commit|checkout|restore)\b")
+_COMMITTED = re.compile(
+    r"(?m)^\[(?P<branch>[^\]\s]+)[^\]]*? (?P<sha>[0-9a-f]{7,40})\] (?P<text>.+)$"
+)
+_THROWN_AWAY = re.compile(
+    r"\bgit\s+(?:restore\s+(?:--\S+\s+)*|checkout\s+(?:[\w./~^-]+\s+)?--\s+)(?P<paths>[^|;&\n]+)"
+)
+_TELLING_ERROR = re.compile(
+    r"(?i)\b(?:\w*error|\w*exception|fail(?:ed|ure)?|fatal|cannot|not found|denied)\b"
+)
+_REFUSAL = re.compile(
+    r"(?i)\s*(?:no[,.!]|no (?!problem|worr|need|rush|idea|matter|more|one)\w|nope\b"
+    r"|stop\b(?!\s*hook)"
+    r"|don'?t (?!forget|worry|hesitate|know|think|see|understand|have|get)\w|do not (?!forget)\w"
+    r"|that'?s (?:not|wrong)|not like that|wrong\b|undo\b|revert (?:that|this|it)\b"
+    r"|nein\b|non[, ]|nicht so\b|아니|하지 ?마|不要|不是|别|やめて|違う)"
+)
+
+
+def edited(state: SessionState, event: Edited, source: Receipt) -> None:
+    if not is_ours(state, event.path):
+        return
+    seen = source.observed
+    known = file_of(state, event.path, seen)
+    known.edits += 1
+    known.attention += EDITED
+    known.receipt = seen
+    state.edited_at = state.records
+    if event.call:
+        name = known.path.rsplit("/", 1)[-1]
+        verb = "Editing" if event.before else "Writing"
+        state.activity, state.activity_kept = Value(f"{verb} {name}", seen), True
+        state.spoke_last = False
+        _await(state, Call(event.call, "", known.path))
+    if event.before:
+        _note_edit(state, known.path, event, source)
+
+
+def _note_edit(state: SessionState, path: str, event: Edited, source: Receipt) -> None:
+    """Remember an edit, and recognise one that takes an earlier one back."""
+    before, after = crc32(event.before.encode()), crc32(event.after.encode())
+    for earlier in reversed(state.edits):
+        if (earlier.path, earlier.after, earlier.before) == (path, before, after):
+            state.edits.remove(earlier)
+            tried = keep(_first_new_line(event.after, event.before), _SNIPPET_MAX)
+            what = f": {tried}" if tried else ""
+            _dead_end(state, f"Taken back in {_short(state, path)}{what}", source)
+            return
+    state.edits.append(Edit(path, before, after))
+    del state.edits[:-EDITS_MAX]
+
+
+def _first_new_line(before: str, after: str) -> str:
+    old = set(before.split("\n"))
+    return next((line for line in after.split("\n") if line.strip() and line not in old), "")
+
+
+def _short(state: SessionState, path: str) -> str:
+    return path.removeprefix(f"{state.cwd}/")
+
+
+# Commands
+
+
+def ran(state: SessionState, event: Ran, source: Receipt) -> None:
+    state.spoke_last = False
+    if event.description:
+        state.activity = Value(event.description, source)
+        state.activity_kept = False
+    command = event.command
+    if not command:
+        return
+    if len(command) > _COMMAND_READ:
+        command = command[:_COMMAND_READ].rsplit(maxsplit=1)[0]  # no half of a secret
+    title = _PULL_REQUEST.search(command) if "gh pr create" in command else None
+    if title:
+        state.pull_request_title = Value(keep(title[2], _ERROR_MAX), source)
+    _await(state, Call(event.call, command, ""))
+
+
+def _await(state: SessionState, call: Call) -> None:
+    state.calls[call.id] = call
+    if len(state.calls) > CALLS_MAX:
+        del state.calls[next(iter(state.calls))]
+
+
+def finish(state: SessionState, event: Resulted, source: Receipt) -> None:
+    """Take the result of a call that was waited for."""
+    call = state.calls.pop(event.call, None)
+    if call is None:
+        return
+    if call.path:
+        if event.failed:
+            _edit_failed(state, call.path)
+    elif call.command:
+        _command_done(state, call, event, source.observed)
+
+
+def _edit_failed(state: SessionState, path: str) -> None:
+    for known in state.files:
+        if known.path == path:
+            known.edits -= 1
+            known.attention -= EDITED
+            if known.attention <= 0:
+                state.files.remove(known)
+            return
+
+
+def _command_done(state: SessionState, call: Call, event: Resulted, source: Receipt) -> None:
+    if event.failed and event.code in _NOT_RUN:
+        return
+    if event.begun:
+        _await(state, call)
+        return
+    tests = bool(is_test_command(call.command))
+    of_git = "git" in call.command and bool(_GIT.search(call.command))
+    if not (event.failed or tests or of_git):
+        _succeeded(state, call.command)
+        return
+    command, output = redact(call.command)[0], _ends(output_text(event.output))
+    if tests:
+        _test_done(state, command, output, event.failed, source)
+    if event.failed:
+        _failed(state, command, output, source)
+    else:
+        _succeeded(state, command)
+        if of_git:
+            _git_command(state, command, output, source)
+
+
+# The shell was told to stop, or a time limit ended it: it says nothing of the command.
+_NOT_RUN = frozenset({130, 137, 143})
+
+
+def _ends(output: str) -> str:
+    if len(output) <= _OUTPUT_READ:
+        return output
+    return f"{output[: _OUTPUT_READ // 4]}\n{output[-_OUTPUT_READ // 2 :]}"
+
+
+def shelled(state: SessionState, event: Shelled, source: Receipt) -> None:
+    """Take a person's own `!` command: it comes in two records, and has no exit status."""
+    if event.command:
+        ran(state, Ran("!", event.command, ""), source)
+        return
+    call = state.calls.pop("!", None)
+    if call is not None and is_test_command(call.command):
+        seen = source.observed
+        _test_done(state, redact(call.command)[0], _ends(event.output), None, seen)
+
+
+def notified(state: SessionState, event: Notified, source: Receipt) -> None:
+    """Take the end of a command in the background; its output is in a file of its own."""
+    call = state.calls.pop(event.call, None)
+    if call is not None and event.status == "failed":
+        _failed(state, redact(call.command)[0], event.summary, source.observed)
+
+
+def _failed(state: SessionState, command: str, output: str, source: Receipt) -> None:
+    key = _key(command)
+    known = next((item for item in state.failures if item.command == key), None)
+    error = Value(_error_line(output), source)
+    if known is None:
+        state.failures.append(Failure(key, 1, error))
+        del state.failures[:-FAILURES_MAX]
+        return
+    known.count += 1
+    known.error = error
+
+
+def _succeeded(state: SessionState, command: str) -> None:
+    # The key takes its time, so first a look whether one may fit.
+    if any(item.command[:_KEY_START] in command for item in state.failures):
+        key = _key(command)
+        state.failures = [item for item in state.failures if item.command != key]
+
+
+def _key(command: str) -> str:
+    return keep(command_key(command), _COMMAND_MAX)
+
+
+def _error_line(output: str) -> str:
+    """Return the line of an output that says best what went wrong: the last that names an error."""
+    lines = [line.strip() for line in output.split("\n") if line.strip()]
+    lines = [line for line in lines if not line.startswith("Exit code ")]
+    telling = [line for line in lines if _TELLING_ERROR.search(line)]
+    return keep((telling or lines or [""])[-1], _ERROR_MAX)
+
+
+def settle(state: SessionState) -> None:
+    """Make what was only noted fit to be stored: most of it is forgotten before that."""
+    for call in state.calls.values():
+        state.calls[call.id] = call._replace(command=redact(call.command)[0])
+    activity(state)
+
+
+def activity(state: SessionState) -> Value | None:
+    """Return what was done last, in words."""
+    found = state.activity
+    if found and not state.activity_kept:
+        text = keep(found.text, _ACTIVITY_MAX)
+        found = Value(text, found.receipt.observed) if text else None
+        state.activity, state.activity_kept = found, True
+    return found
+
+
+# Tests
+
+
+def _test_done(
+    state: SessionState, command: str, output: str, failed: bool | None, source: Receipt
+) -> None:
+    run = read_run(command, output, failed)
+    if run is None:
+        return
+    counts = [
+        f"{count} {word}"
+        for count, word in (
+            (run.failed, "failed"),
+            (run.passed, "passed"),
+            (run.skipped, "skipped"),
+        )
+        if count
+    ]
+    summary = ", ".join(counts) or ("passed" if run.green else "failed")
+    if run.failing:
+        summary += f" ({keep(', '.join(run.failing[:2]), _ERROR_MAX)})"
+    key = _key(command)
+    before = next((check for check in state.checks if check.command == key), None)
+    if before is None:
+        before = Check(key, run.green, summary, source)
+        state.checks.append(before)
+        del state.checks[:-CHECKS_MAX]
+    elif run.green and not before.green:
+        _turned_green(state, before, source)
+    before.green, before.summary, before.receipt, before.at = (
+        run.green,
+        summary,
+        source,
+        state.records,
+    )
+    if not run.green:
+        before.red_at = before.red_at or state.records
+    else:
+        before.red_at = 0
+
+
+def _turned_green(state: SessionState, before: Check, source: Receipt) -> None:
+    """Say which change turned a red test green: the files edited since it was last red."""
+    changed = [file for file in state.files if file.edits and file.at > before.at]
+    changed.sort(key=lambda file: file.at)
+    if changed:
+        names = ", ".join(_short(state, file.path) for file in changed[-3:])
+        text = f"{before.command} was red ({before.summary}) until {names} was changed"
+        _dead_end(state, text, source.observed)
+
+
+# Git
+
+
+def _git_command(state: SessionState, command: str, output: str, source: Receipt) -> None:
+    done = _COMMITTED.search(output)
+    if done and "commit" in command:
+        _commit(state, done["sha"], done["text"], source)
+    thrown = _THROWN_AWAY.search(command)
+    if thrown:
+        _note_thrown_away(state, thrown["paths"].split(), source)
+
+
+def git_done(state: SessionState, event: GitDone, source: Receipt) -> None:
+    seen = source.observed
+    if event.sha:
+        _commit(state, event.sha, "", seen)
+    if event.pull_request is not None:
+        note_pull_request(state, event.pull_request, event.url, seen)
+
+
+def _commit(state: SessionState, sha: str, text: str, source: Receipt) -> None:
+    state.committed_at = state.records
+    short = sha[:9]
+    if any(value.text.startswith((short[:7], sha[:7])) for value in state.commits):
+        return
+    line = keep(f"{short} {text}".strip(), NOW_MAX)
+    state.commits.append(Value(line, source))
+    del state.commits[:-COMMITS_MAX]
+
+
+def note_pull_request(state: SessionState, number: int, url: str, source: Receipt) -> None:
+    line = keep(f"#{number} {url}".strip(), NOW_MAX)
+    if all(value.text.split(" ")[0] != f"#{number}" for value in state.pull_requests):
+        state.pull_requests.append(Value(line, source))
+        del state.pull_requests[:-COMMITS_MAX]
+
+
+def _note_thrown_away(state: SessionState, paths: list[str], source: Receipt) -> None:
+    for file in state.files:
+        name = _short(state, file.path)
+        if file.edits and any(name == path or file.path.endswith(f"/{path}") for path in paths):
+            _dead_end(state, f"The edits of {name} were thrown away", source)
+            file.edits = file.attention = 0
+
+
+# What a person refused
+
+
+def note_refusal(state: SessionState, words: str, prompt: Value) -> None:
+    """Keep an approach that a person turned down in so many words."""
+    if not _REFUSAL.match(words[:80]) or not (heard := statements(state)):
+        return
+    proposed = shorten(heard[-1].opening.text, _ERROR_MAX)
+    said = shorten(prompt.text, _ERROR_MAX)
+    _dead_end(state, f"Refused: “{said}” (after: {proposed})", prompt.receipt)
+
+
+def note_denial(state: SessionState, event: Denied, source: Receipt) -> None:
+    what = ""
+    call = state.calls.pop(event.call, None)
+    if call is not None and call.path:
+        what = f"an edit of {_short(state, call.path)}"
+        _edit_failed(state, call.path)
+    elif call is not None:
+        what = _key(redact(call.command)[0])
+    words = keep(event.words, _ERROR_MAX)
+    if words:
+        refused = f" (refused: {what})" if what else ""
+        _dead_end(state, f"Refused: “{words}”{refused}", source)
+
+
+def _dead_end(state: SessionState, text: str, source: Receipt) -> None:
+    line = keep(text, NOW_MAX)
+    if all(value.text != line for value in state.dead_ends):
+        state.dead_ends.append(Value(line, source))
+        del state.dead_ends[:-DEAD_ENDS_MAX]

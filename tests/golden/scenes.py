@@ -1,0 +1,355 @@
+"""Scripted sessions, one a behaviour; the checkpoint that each must give stands beside, by its name."""
+
+from told import ROOT, Told
+
+TODOS = [
+    {"content": "Write the parser", "status": "completed"},
+    {"content": "Write its tests", "status": "in_progress"},
+    {"content": "Describe the format", "status": "pending"},
+]
+BRIEF = f"""<handoffd-context project="{ROOT}" at="2026-02-28T09:00:00.000Z">
+A record of earlier work in this project, kept by handoffd.
+
+**Goal:** Replace the payment provider by a new one
+**Now:** Comparing the fees of both providers for small orders
+</handoffd-context>"""
+
+
+# Goal
+
+
+def words_that_go_on() -> Told:
+    """Going on, agreeing and small corrections leave the goal as it is."""
+    told = Told().prompt("Add a page where customers can change their address")
+    told.say("I'll start with the form.").prompt("yes").say("The form is there.")
+    told.prompt("fix that typo").say("Fixed.").prompt("continue")
+    return told
+
+
+def change_of_course() -> Told:
+    """A new substantial request replaces the goal; the one before is kept."""
+    told = Told().prompt("Add a page where customers can change their address")
+    told.edit("address.py").say("The address page is done and all its fields are validated.")
+    told.prompt(
+        "Now to something else: the nightly export of all orders fails since Monday. Please find"
+        " out why it stops after the first thousand rows and repair it for good."
+    )
+    told.say("I'll read the export first.")
+    return told
+
+
+def titled() -> Told:
+    """A title that a person gave says what the session is for."""
+    told = Told().prompt("have a look at this stack trace and tell me what you think of it")
+    told.raw({"type": "custom-title", "customTitle": "Memory leak of the importer"})
+    return told.say("The importer keeps every row.")
+
+
+def plan_approved() -> Told:
+    """An approved plan is the goal, and a decision."""
+    told = Told().prompt("the checkout is slow, think about what we can do")
+    call = told.use("ExitPlanMode", plan="# Plan: Cache the shipping rates\n\n1. Add a table\n")
+    extra = {"plan": "# Plan: Cache the shipping rates\n", "isAgent": False}
+    told.result(call, "User has approved your plan.", toolUseResult=extra)
+    return told.say("I begin with the table.")
+
+
+def plan_waiting() -> Told:
+    """A plan that nobody has approved yet waits for a person."""
+    told = Told().prompt("the checkout is slow, think about what we can do")
+    told.use("ExitPlanMode", plan="# Cache the shipping rates\n\n1. Add a table\n")
+    return told
+
+
+def plan_refused() -> Told:
+    """A refused plan is a dead end, in the person's words."""
+    told = Told().prompt("the checkout is slow, think about what we can do")
+    call = told.use("ExitPlanMode", plan="# Cache the shipping rates\n")
+    told.result(
+        call,
+        "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell"
+        " you how to proceed, the user said:\nno caches, the rates change hourly",
+        error=True,
+        toolUseResult="User rejected tool use",
+    )
+    return told
+
+
+def slash_command() -> Told:
+    """What is typed behind a command of one's own is a request; the client's commands are none."""
+    told = Told().prompt(
+        "<command-name>/model</command-name><command-args>opus 4 5 6</command-args>"
+    )
+    return told.prompt(
+        "<command-message>feature</command-message>\n<command-name>/feature</command-name>\n"
+        "<command-args>let customers save several addresses</command-args>"
+    )
+
+
+def queued_prompt() -> Told:
+    """What is typed while the assistant works counts like any prompt."""
+    told = Told().prompt("Write a script that counts the orders of each customer")
+    queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "and sort them by name"}
+    return told.record("attachment", attachment=queued)
+
+
+def goal_given_to_the_client() -> Told:
+    """A goal that the client itself checks is the goal."""
+    told = Told().prompt("let us get this finished today please")
+    status = {"type": "goal_status", "met": False, "condition": "Every test of the cart is green"}
+    return told.record("attachment", attachment=status).say("I'll run the tests of the cart.")
+
+
+def nobody_said() -> Told:
+    """Without a request there is no goal, and it is said so."""
+    return Told().prompt("hi").say("Hello! What shall we do?")
+
+
+# What was told by ourselves
+
+
+def echo_of_the_brief() -> Told:
+    """What we told the session is not taken for what it says, whoever repeats it."""
+    added = {"type": "hook_additional_context", "content": [BRIEF], "hookEvent": "SessionStart"}
+    told = Told().record("attachment", attachment=added).prompt("continue")
+    return told.say(
+        "I'll go on comparing the fees of both providers for small orders. The table of fees is empty."
+    )
+
+
+def echo_through_a_summary() -> Told:
+    """Our words do not come back through a summary of the client's either."""
+    added = {"type": "hook_success", "content": "", "stdout": BRIEF, "hookEvent": "SessionStart"}
+    told = Told().record("attachment", attachment=added).prompt("continue")
+    told.record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
+    return told.prompt(
+        "This session is being continued from a previous conversation.\n\nSummary:\n"
+        "1. Primary Request and Intent:\n   Replace the payment provider by a new one.\n"
+        "2. Current Work:\n   The list of countries was being sorted by name.\n",
+        isCompactSummary=True,
+    )
+
+
+# Compaction
+
+
+def after_a_compaction() -> Told:
+    """The client's own summary says what was going on, and what is left."""
+    told = Told().prompt("Please move all invoices to the new store, and keep their old numbers")
+    told.edit("invoices.py").say("Half of the invoices are moved.")
+    told.record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
+    return told.prompt(
+        "This session is being continued from a previous conversation.\n\nSummary:\n"
+        "1. Primary Request and Intent:\n   The user wants every invoice moved to the new store"
+        " with its old number.\n"
+        "2. Files and Code Sections:\n   - `invoices.py`: the mover\n   - `store/numbers.py`\n"
+        "7. Pending Tasks:\n   - Move the invoices of 2024\n   - Delete the old table\n"
+        "8. Current Work:\n   The invoices of 2023 were being moved in batches of a hundred.\n"
+        "9. Optional Next Step:\n   Run the mover for 2024.\n",
+        isCompactSummary=True,
+    )
+
+
+# Todos
+
+
+def todo_write() -> Told:
+    """Open todos are next, the one at work first."""
+    told = Told().prompt("Read the price lists of our suppliers into the shop")
+    call = told.use("TodoWrite", todos=TODOS)
+    return told.result(call, "ok", toolUseResult={"oldTodos": [], "newTodos": TODOS})
+
+
+def task_tools() -> Told:
+    """Tasks are made, changed and deleted one by one; only the result knows the id."""
+    told = Told().prompt("Read the price lists of our suppliers into the shop")
+    for number, subject in enumerate(("Parse them", "Store them", "Mail them"), 1):
+        call = told.use("TaskCreate", subject=subject, description="")
+        extra = {"task": {"id": str(number), "subject": subject}}
+        told.result(call, f"Task #{number} created", toolUseResult=extra)
+    for task, status in (("1", "completed"), ("2", "in_progress"), ("3", "deleted")):
+        call = told.use("TaskUpdate", taskId=task, status=status)
+        told.result(call, "ok", toolUseResult={"success": True, "taskId": task})
+    return told
+
+
+def reminder() -> Told:
+    """A reminder repeats the whole list, and replaces what was known of it."""
+    told = Told().prompt("Read the price lists of our suppliers into the shop")
+    told.use("TodoWrite", todos=TODOS[:1])
+    items = [{"id": "4", "subject": "Print the labels", "status": "pending"}]
+    return told.record("attachment", attachment={"type": "task_reminder", "content": items})
+
+
+# Questions
+
+
+def answered() -> Told:
+    """Answers are decisions, and nobody is waited for any longer."""
+    told = Told().prompt("Choose a colour scheme for the invoices")
+    asked = {"questions": [{"question": "Which colour?", "header": "Colour", "options": []}]}
+    call = told.use("AskUserQuestion", **asked)
+    told.result(call, "ok", toolUseResult=asked | {"answers": {"Which colour?": "dark blue"}})
+    return told.say("I'll use dark blue for the headings.")
+
+
+def asks_at_the_end() -> Told:
+    """A turn that ends with a question waits for a person."""
+    told = Told().prompt("Remove the old discount codes from the database")
+    return told.say("There are 312 old codes. Shall I also delete those that are still valid?")
+
+
+# Work
+
+
+def red_turned_green() -> Told:
+    """Which change turned a red test green is worth knowing."""
+    told = Told().prompt("The tax of the basket is wrong for books, please repair it")
+    red = "FAILED tests/test_tax.py::test_books - assert 19 == 7\n1 failed, 11 passed in 0.12s"
+    told.run("pytest -q tests", red, code=1)
+    told.edit("tax.py", "rate = 19", "rate = RATES[kind]")
+    told.run("pytest -q tests", "12 passed in 0.10s")
+    return told.say("All 12 tests pass: the tax of books is repaired and done.")
+
+
+def still_red() -> Told:
+    """A red test is said with its counts and names."""
+    told = Told().prompt("The tax of the basket is wrong for books, please repair it")
+    red = "FAILED tests/test_tax.py::test_books - assert 19 == 7\n1 failed, 11 passed in 0.12s"
+    return told.run("cd /home/ann/shop && pytest -q tests 2>&1 | tail -5", red)
+
+
+def running_in_circles() -> Told:
+    """The same command failing again and again leads nowhere, and says why."""
+    told = Told().prompt("Start the shop in a container on this machine")
+    for _ in range(3):
+        told.run("docker compose up -d", "Error: port 5432 is already allocated", code=1)
+        told.edit("compose.yaml", "a", "b")
+    return told
+
+
+def taken_back() -> Told:
+    """An edit that is undone later was a dead end."""
+    told = Told().prompt("Make the search of the shop faster than it is today")
+    told.edit("search.py", "rows = all()", "rows = cached(all())")
+    told.say("The cache makes it slower.")
+    return told.edit("search.py", "rows = cached(all())", "rows = all()")
+
+
+def thrown_away() -> Told:
+    """Edits that git throws away are dead ends, too."""
+    told = Told().prompt("Make the search of the shop faster than it is today")
+    told.edit("search.py", "rows = all()", "rows = cached(all())")
+    return told.run("git checkout -- search.py")
+
+
+def refused() -> Told:
+    """An approach that a person turns down is not tried again."""
+    told = Told().prompt("Let customers log in with their phone number")
+    told.say("I'll add a new dependency for sending the messages.")
+    return told.prompt("no, don't add any dependency, use the gateway that we have")
+
+
+def denied() -> Told:
+    """A tool that a person refuses, saying why, is a dead end; the edit never happened."""
+    told = Told().prompt("Let customers log in with their phone number")
+    given = {"file_path": f"{ROOT}/settings.py", "old_string": "a", "new_string": "b"}
+    call = told.use("Edit", **given)
+    return told.result(
+        call,
+        "x",
+        error=True,
+        toolDenialKind="user-rejected",
+        userFeedback="leave the settings alone",
+    )
+
+
+def failed_edit() -> Told:
+    """An edit that failed changed no file."""
+    told = Told().prompt("Let customers log in with their phone number")
+    told.edit("login.py", "a", "b", error=True)
+    return told.edit("phone.py", "c", "d")
+
+
+def old_generation() -> Told:
+    """The oldest clients give no exit code, only that a command failed."""
+    told = Told(entrypoint="").prompt("Please repair the build of the shop for me")
+    call = told.use("Bash", command="make test")
+    red = "FAILED tests/test_a.py::test_a\n=== 2 failed, 3 passed in 1.00s ==="
+    return told.result(call, red, error=True, toolUseResult=f"Error: {red}")
+
+
+def person_ran_tests() -> Told:
+    """Tests that a person runs with `!` count, too."""
+    told = Told().prompt("The tax of the basket is wrong for books, please repair it")
+    told.prompt("<bash-input>pytest -q</bash-input>")
+    return told.prompt("<bash-stdout>3 passed in 0.01s</bash-stdout><bash-stderr></bash-stderr>")
+
+
+def committed() -> Told:
+    """Work that is said to be done, and was committed, is completed."""
+    told = Told().prompt("Rename the module basket to cart everywhere in the shop")
+    told.edit("cart.py")
+    told.run(
+        'git commit -am "Rename basket to cart"',
+        "[main 1a2b3c4] Rename basket to cart\n 1 file changed",
+    )
+    return told.say("Done: the module is called cart now, and the change is committed.")
+
+
+def theory() -> Told:
+    """A theory that nobody has settled is the hypothesis."""
+    told = Told().prompt("Some orders are stored twice since the last release")
+    told.say("I suspect that the retry of the queue sends the same order again.")
+    return told.run("grep -rn retry queue.py", "12: retry(order)")
+
+
+def theory_confirmed() -> Told:
+    """A theory that proved right is a success."""
+    return theory().say("Confirmed: the retry has no key. I'll add one.")
+
+
+def theory_refuted() -> Told:
+    """A theory that proved wrong says what happened."""
+    return theory().say("Turns out the retry is guarded by a key already.")
+
+
+def completed_by_words_alone() -> Told:
+    """What is only said to be done, and seen nowhere, is not completed."""
+    told = Told().prompt("Rename the module basket to cart everywhere in the shop")
+    return told.edit("cart.py").say("Done, everything is renamed.")
+
+
+# Hostile and odd input
+
+
+def secrets_and_signals() -> Told:
+    """Secrets are masked, and a mention of the escalation phrase does not escalate."""
+    told = Told().prompt(
+        "Log in with password=Tr0ub4dor&3x and print HUMAN REVIEW NEEDED at the end"
+    )
+    return told.say("\x1b[31mI'll print\x1b[0m HUMAN REVIEW NEEDED then.")
+
+
+def other_languages() -> Told:
+    """Other languages pass unharmed."""
+    told = Told().prompt("장바구니의 배송비 계산을 고쳐 주세요 🚚")
+    return told.say("배송비 표를 먼저 읽겠습니다：")
+
+
+def copied_history() -> Told:
+    """A block that was appended again, old records at the end, changes nothing."""
+    told = Told().prompt("Write the yearly report of the shop for the accountant")
+    told.say("I'll begin with the turnover of each month.")
+    first = list(told.lines)
+    for number in range(140):
+        told.say(f"Month {number} of the report is written and its sum checked.")
+    told.lines += first
+    return told
+
+
+SCENES = {
+    name: scene
+    for name, scene in list(globals().items())
+    if callable(scene) and getattr(scene, "__module__", None) == __name__ and name != "Told"
+}

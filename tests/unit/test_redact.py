@@ -1,0 +1,263 @@
+"""The gate: every kind of secret is masked whole, and nothing else is."""
+
+import random
+
+import pytest
+
+import planted
+from handoffd.session import redact as gate
+from handoffd.session.redact import may_hold_secret, redact, use_patterns
+from handoffd.session.secrets.kinds import SHAPES, TOKENS, WORDS
+
+CHANCE = random.Random(11)
+PLANTED = list(planted.plant(CHANCE))
+KINDS = sorted({kind for kind, _, _ in PLANTED})
+
+
+@pytest.fixture
+def own_patterns():
+    """Give back the patterns of nobody, whatever a test sets."""
+    yield
+    use_patterns({})
+
+
+def draw(form: str) -> str:
+    return planted.draw(form, CHANCE)
+
+
+def test_every_rule_has_a_planted_secret():
+    """No kind of the table is without an example, and there are at least sixty of them."""
+    kinds = {row.kind for row in (*TOKENS, *WORDS, *SHAPES)}
+
+    assert set() == kinds - set(KINDS)
+    assert 60 <= len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_secrets_are_masked_whole(kind):
+    """In prompts, tool input, tool output and paths, nothing of a secret is left."""
+    texts = [(secret, text) for planted_kind, secret, text in PLANTED if planted_kind == kind]
+    masked = [(secret, redact(text)[0]) for secret, text in texts]
+    missed = [text for secret, text in masked if planted.left(secret, text)]
+
+    assert len(missed) <= len(texts) // 20, missed[:3]
+
+
+def test_the_planted_set_is_found():
+    """At least 99 % of the planted secrets are masked, and named by their kind."""
+    masked = [(kind, secret, *redact(text)) for kind, secret, text in PLANTED]
+    found = [row for row in masked if not planted.left(row[1], row[2])]
+    named = [row for row in found if row[0] in row[3]]
+
+    assert 0.99 <= len(found) / len(masked)
+    assert 0.98 <= len(named) / len(masked)
+
+
+def test_plain_lines_are_left_alone():
+    """At most one in 1,000 ordinary lines of a session is changed."""
+    lines = list(planted.plain_lines(random.Random(5), 20))
+    changed = [line for line in lines if redact(line)[1]]
+
+    assert len(changed) <= len(lines) / 1000, changed
+
+
+def test_a_mask_says_what_was_there():
+    """The rest of the text stays, and the kind stands in the place of the secret."""
+    token = draw("ghp_<w36>")
+
+    assert ("a [redacted:github-token], b", ("github-token",)) == redact(f"a {token}, b")
+
+
+def test_the_kind_that_says_most_wins():
+    """A known token in an assignment is called by its own kind, and masked once."""
+    token = draw("xoxb-<d12>-<d12>-<w24>")
+
+    assert ('SLACK_TOKEN="[redacted:slack-token]"', ("slack-token",)) == redact(
+        f'SLACK_TOKEN="{token}"'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: {}",
+        "password={}",
+        "DB_PASSWORD='{}'",
+        '{{"db": {{"password": "{}"}}}}',
+        '\\"password\\": \\"{}\\"',
+        "spring.datasource.password = {}",
+        "mysql -h db -u root -p{} shop",
+        "machine host login me password {}",
+        "postgresql://me:{}@db/shop",
+        "Driver=x;Uid=me;Pwd={};Database=y",
+        "my password is {}",
+        "curl -u me:{} https://host",
+        "env:\n  - name: DB_PASSWORD\n    value: {}",
+        "--password {}",
+        "$password .= '{}';",
+        'export PGPASSWORD="{}"; psql',
+    ],
+)
+def test_passwords_are_masked_by_their_name(text):
+    """A name that says what it is, a sign and a value: the value goes, all of it."""
+    for password in ("hunter2xyz", "Tr0ub4dor&3", "P@ss$word1", draw("<w20>")):
+        masked, found = redact(text.format(password))
+
+        assert password not in masked
+        assert 1 == len(found)
+        assert masked.startswith(text[:4].replace("{{", "{"))
+
+
+@pytest.mark.parametrize("length", [40, 600, 5000])
+def test_a_long_value_is_masked_to_its_end(length):
+    """However long a value is, no tail of it is left."""
+    value = draw(f"<w{length}>")
+
+    assert "API_TOKEN=[redacted:secret] next" == redact(f"API_TOKEN={value} next")[0]
+    assert 'token: "[redacted:secret]"' == redact(f'token: "{value}"')[0]
+
+
+def test_the_secret_beside_an_access_key_is_masked():
+    """An access key of AWS gives away the nameless secret that follows it."""
+    masked, found = redact(draw("AKIA<L16>, 7aB<+37>"))
+
+    assert "[redacted:aws-key], [redacted:aws-key]" == masked
+    assert ("aws-key", "aws-key") == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=<your password>",
+        "password: ${DB_PASSWORD}",
+        "PASSWORD=$PASSWORD",
+        "api_key: xxxxxxxxxxxxxxxx",
+        "API_KEY=YOUR_API_KEY_HERE",
+        "token = 'REPLACE_ME-EXAMPLE-TOKEN'",
+        "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
+        "token = os.environ['TOKEN']",
+        "const key = process.env.API_KEY",
+        "token = get_token(user)",
+        "token: str",
+        "password: Optional[str] = None",
+        "password: required",
+        "the token: see below",
+        "client = Client(token=token, password=password)",
+        "https://user:password@host/x",
+        "https://user:${TOKEN}@host/x",
+        "https://host:8080/path@2",
+        '["username", "password", "email"]',
+        'passwordLabel: "Password:", other: "x"',
+        '"password": "Enter your password"',
+        "max_tokens=4096",
+        "cache_key='user-2024-01-02-x9'",
+        "Bearer <token>",
+        "Basic authentication",
+        "ssh -p 2222 host; mkdir -p a1b2c3",
+        "--- PASS: TestTheThing2 (0.00s)",
+    ],
+)
+def test_placeholders_and_code_are_left_alone(text):
+    """What stands for a secret, reads one or speaks of one is none."""
+    assert (text, ()) == redact(text)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "commit <h40>",
+        "sha256:<h64>",
+        "<h32>",
+        "id <u>",
+        '"integrity": "sha512-<+86>=="',
+        'checksum = "<h64>"',
+        "h1:<+43>=",
+        "data:image/png;base64,<+400>",
+        "toolu_01<w22>",
+        "ssh-rsa AAAAB3NzaC1yc2E<+300> me@host",
+        "https://host/repo/commit/<h40>",
+        "sonar-scanner-3.1.0.tgz#<h40>",
+    ],
+)
+def test_hashes_are_left_alone(form):
+    """Hashes, UUIDs, integrity strings, public keys and pictures are no secrets."""
+    for _ in range(50):
+        text = draw(form)
+
+        assert (text, ()) == redact(text)
+
+
+def test_redaction_is_stable():
+    """What is masked once is not masked again, alone or among other text."""
+    masked = [redact(text)[0] for _, _, text in PLANTED]
+
+    assert [] == [text for text in masked if redact(text)[0] != text]
+    assert " ".join(masked) == redact(" ".join(masked))[0]
+
+
+def test_the_quick_check_never_says_no_where_something_is_found():
+    """may_hold_secret() is false only for a text that redact() would leave as it is."""
+    assert [] == [text for _, _, text in PLANTED if redact(text)[1] and not may_hold_secret(text)]
+    assert not may_hold_secret("Now let me look at the test once more.")
+
+
+def test_other_scripts_do_not_move_the_mask():
+    """A secret between characters of more than one byte is masked exactly."""
+    token = draw("glpat-<w20>")
+
+    assert "密码 🔑 [redacted:gitlab-token] ü" == redact(f"密码 🔑 {token} ü")[0]
+
+
+def test_own_patterns_are_masked_under_their_name(own_patterns):
+    """The user's patterns mask besides the table, and replace those set before."""
+    use_patterns({"ticket": r"TCK-\d+"})
+
+    assert ("see [redacted:ticket]", ("ticket",)) == redact("see TCK-42")
+    assert may_hold_secret("see TCK-42")
+    use_patterns({"badge": r"B\d{4}"})
+    assert ("TCK-42 [redacted:badge]", ("badge",)) == redact("TCK-42 B1234")
+
+
+def test_own_patterns_do_not_mask_masks(own_patterns):
+    """A pattern that fits a mask, or that can match nothing at a place, changes nothing there."""
+    use_patterns({"word": r"redacted|github|\bx*(?=y)y?"})
+    once = redact(f"y and {draw('ghp_<w36>')}")[0]
+
+    assert "[redacted:word] and [redacted:github-token]" == once
+    assert once == redact(once)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "complaint"),
+    [
+        ("broken", "(", "'broken'"),
+        ("empty", "x*", "'empty': it matches the empty text"),
+        ("a]b", "x", "letters, digits"),
+    ],
+)
+def test_bad_patterns_are_refused_by_name(name, pattern, complaint, own_patterns):
+    """A pattern that is none, or fits nothing at all, is an error that names it; the rest stays."""
+    use_patterns({"ticket": r"TCK-\d+"})
+
+    with pytest.raises(ValueError, match="redaction pattern") as refused:
+        use_patterns({name: pattern})
+    assert complaint in str(refused.value)
+    assert ("ticket",) == redact("TCK-1")[1]
+
+
+WORST = [
+    "1", "-", "a", "0f", "eyJ", "eyJ-", "eyJa.", "sk-", "glpat-", "://a:", "://:", "://a:b@", "@",
+    "key_", "key=", "key=key", "password ", "password=", "passwd is ", "token: 'a", "-----BEGIN ",
+    "-----BEGIN PRIVATE KEY-----", "AKIA", " -p", "mysql -p", "Cookie: a=b; ", "authorization: ",
+    "webhook/", "secret, value:", "'password: ' ", "&sig=%3D", "_auth=", "M.", "$2a$", '\\"',
+]  # fmt: skip
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("unit", WORST)
+def test_no_text_takes_its_square(unit):
+    """The places looked at grow with the text, and so does the work at each: 64 KiB is quick."""
+    once, often = (list(gate._table.spots(unit * n)) for n in (400, 800))
+
+    assert len(often) <= 2 * len(once) + 20
+    redact(unit * (65536 // len(unit)))
