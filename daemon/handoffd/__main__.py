@@ -44,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     replay.add_argument("files", nargs="+", type=Path, metavar="FILE")
     replay.add_argument("--json", action="store_true", help="print JSON for a program")
+    replay.add_argument(
+        "--counts", action="store_true", help="count the records by type, and say what is skipped"
+    )
     replay.add_argument("--at", type=int, metavar="N", help="stop after N records")
     replay.add_argument(
         "--trace", default="", choices=TRACED, metavar="FIELD", help=", ".join(TRACED)
@@ -78,8 +81,11 @@ def _redact(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from handoffd.replay import render  # noqa: PLC0415
+    from handoffd.replay import render, render_counts  # noqa: PLC0415
 
+    if arguments.counts:
+        print(render_counts(arguments.files), end="")  # noqa: T201
+        return 0
     for path in arguments.files:
         try:
             text = render(path, as_json=arguments.json, at=arguments.at, trace=arguments.trace)

@@ -6,7 +6,28 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from handoffd.store.state import Cursor
+
 LIVE, RECENT, OLD = 0, 1, 2
+
+
+@dataclass(slots=True)
+class Entry:
+    """A transcript we know: how far it was read, and how long it was when last looked at."""
+
+    cursor: Cursor
+    size: int = 0
+    mtime_ns: int = 0
+    read_to: int = 0
+    failures: int = 0
+    refusal: str = ""
+    # The project of a transcript that we may not read, so that we need not look again.
+    root: str = ""
+
+    @property
+    def lag_bytes(self) -> int:
+        """How far behind we are; an unfinished line that was read is not behind."""
+        return 0 if self.refusal else max(self.size - max(self.cursor.offset, self.read_to), 0)
 
 
 @dataclass(slots=True)

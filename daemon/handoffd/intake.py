@@ -11,14 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from handoffd import clock, log
-from handoffd.backlog import LIVE, OLD, RECENT, Backlog
+from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
 from handoffd.errors import StoreError
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
-from handoffd.session.fold import fold
+from handoffd.session.fold import fold, take_tasks
 from handoffd.session.state import FOLD_VERSION, SessionState
 from handoffd.session.storage import dump, load
 from handoffd.session.text import count_masks
+from handoffd.sources import tasks
 from handoffd.sources.tailer import LINE_MAX_BYTES, Replaced, Slice, Tail
 from handoffd.sources.transcripts import Transcript
 from handoffd.store.core import Skip
@@ -31,25 +32,6 @@ STORE_RETRY_SECONDS = 1.0
 TAILS_MAX = 64
 SESSIONS_MAX = 64
 QUARANTINE_TRIES = 3
-
-
-@dataclass(slots=True)
-class Entry:
-    """A transcript we know: how far it was read, and how long it was when last looked at."""
-
-    cursor: Cursor
-    size: int = 0
-    mtime_ns: int = 0
-    read_to: int = 0
-    failures: int = 0
-    refusal: str = ""
-    # The project of a transcript that we may not read, so that we need not look again.
-    root: str = ""
-
-    @property
-    def lag_bytes(self) -> int:
-        """How far behind we are; an unfinished line that was read is not behind."""
-        return 0 if self.refusal else max(self.size - max(self.cursor.offset, self.read_to), 0)
 
 
 @dataclass(slots=True)
@@ -250,8 +232,19 @@ class Intake:
                 return False
         for record in records:
             self._fold_record(name, session, record, project.id if project else None)
+        self._take_tasks(entry, session)
         self._commit(entry, session)
         return True
+
+    def _take_tasks(self, entry: Entry, session: SessionState) -> None:
+        """Take the client's task files where they are newer than what was taken last."""
+        path, session_id = entry.cursor.path, session.session_id
+        if tasks.changed_at(path, session_id) <= session.tasks_at:
+            return
+        found = tasks.read(path, session_id)
+        session.tasks_at = found.mtime_ns
+        if found.items:
+            take_tasks(session, found.items, clock.iso_milliseconds(found.mtime_ns / 1e9))
 
     def _withdraw(self, name: str, entry: Entry, project: Project) -> None:
         """Forget a slice that should not have been read."""

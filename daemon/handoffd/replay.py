@@ -4,7 +4,8 @@ It is also the debugger: it shows the state after any record, and how a value ca
 """
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,12 @@ from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
 from handoffd.sources.tailer import Tail
 from handoffd.store.state import Cursor
+from handoffd.transcript.events import KNOWN, READERS
 from handoffd.transcript.records import Record, parse_line
+
+# A kind of record, and what becomes of it.
+Count = tuple[str, str]
+SKIPPED = "skipped"
 
 
 class Step(NamedTuple):
@@ -25,27 +31,38 @@ class Step(NamedTuple):
     receipt: dict[str, Any] | None
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path: Path, counts: Counter[Count]) -> Iterator[Record]:
     """Yield the records of a transcript, also of one without a final newline."""
     tail = Tail(Cursor(path.stem, path.stem, str(path)))
     while True:
         taken = tail.read()
+        counts["(lines over 8 MB)", SKIPPED] += taken.oversized
         for offset, line in taken.lines:
-            yield from parse_line(offset, line).records
+            yield from _parsed(offset, line, counts)
         if not taken.more:
             break
-    yield from parse_line(tail.cursor.offset, tail.unfinished).records
+    yield from _parsed(tail.cursor.offset, tail.unfinished, counts)
 
 
-def replay(path: Path, at: int | None = None, trace: str = "") -> tuple[SessionState, list[Step]]:
+def _parsed(offset: int, line: bytes, counts: Counter[Count]) -> Iterator[Record]:
+    parsed = parse_line(offset, line)
+    counts["(damaged lines)", "skipped where nothing could be read"] += parsed.damaged
+    yield from parsed.records
+
+
+def replay(
+    path: Path, at: int | None = None, trace: str = "", counts: Counter[Count] | None = None
+) -> tuple[SessionState, list[Step]]:
     """Fold a transcript up to a record, noting how one value changed on the way."""
     state = SessionState(path.stem)
     steps: list[Step] = []
     before: Any = None
-    for number, record in enumerate(records(path), 1):
+    counts = Counter() if counts is None else counts
+    for number, record in enumerate(records(path, counts), 1):
         if at is not None and number > at:
             break
-        fold(state, record, path.stem)
+        taken = fold(state, record, path.stem)
+        counts[_count(record, taken=taken)] += 1
         if trace:
             view = _view(state)
             after = view.document.get(trace)
@@ -53,6 +70,27 @@ def replay(path: Path, at: int | None = None, trace: str = "") -> tuple[SessionS
                 steps.append(_step(number, before, after, view, trace))
                 before = after
     return state, steps
+
+
+def _count(record: Record, *, taken: bool) -> Count:
+    kind = record.type[:40] or "(no type)"
+    if not taken:
+        return kind, "a copy, counted once"
+    if record.type not in KNOWN:
+        return kind, "unknown: counted, not folded"
+    if record.type not in READERS:
+        return kind, "known: its envelope is folded, the rest says nothing to us"
+    return kind, "folded (a sub-agent's: its edits)" if record.is_sidechain else "folded"
+
+
+def render_counts(paths: Sequence[Path]) -> str:
+    """Return how many records of each kind there are, and what becomes of them."""
+    counts: Counter[Count] = Counter()
+    for path in paths:
+        replay(path, counts=counts)
+    rows = [(str(number), *kind) for kind, number in counts.most_common() if number]
+    table = [("RECORDS", "TYPE", "WHAT BECOMES OF THEM"), *rows]
+    return "".join(f"{number:>8}  {kind:24}{what}\n" for number, kind, what in table)
 
 
 def _view(state: SessionState) -> View:

@@ -26,7 +26,7 @@ ALLOWED = {
     "service": set(),
     "projects": {"session", "sources", "store"},
     "gate": {"config", "files", "store"},
-    "backlog": set(),
+    "backlog": {"store"},
     "intake": {"backlog", "gate", "projects", "session", "sources", "store", "transcript"},
     "board": {"gate", "handoffs", "projects", "session", "sources", "store"},
     "scribe": {"board", "files", "handoffs", "links", "projects", "session", "sources"},

@@ -404,3 +404,23 @@ def test_deleted_transcript_is_not_behind(live):
     session.path.unlink()
 
     wait_for(lambda: live.settled() and not live.call("status")["lag"])
+
+
+def test_task_files_are_todos(live):
+    """What the client keeps in its task files is next, also when no record tells of it."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Write the parser of the price lists")
+    directory = live.transcripts.parent / "tasks" / session.id
+    directory.mkdir(parents=True)
+    for number, (subject, status) in enumerate(
+        (("Parse it", "completed"), ("Store it", "pending"))
+    ):
+        task = {"id": str(number), "subject": subject, "status": status}
+        (directory / f"{number}.json").write_text(json.dumps(task))
+    (directory / "3.json").write_text("no task")
+    (directory / ".lock").write_text("")
+    session.say("I begin.")
+
+    wait_for(lambda: "Store it" in live.document(project).get("next", []))
+    assert "Parse it" not in live.document(project)["next"]

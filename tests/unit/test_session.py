@@ -1,6 +1,7 @@
 """The fold, its receipts, and the gate that every text passes."""
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from handoffd.session import insights
 from handoffd.session.echo import injected_lines, is_echo
+from handoffd.session.fold import _FOLDS, fold
 from handoffd.session.redact import redact
 from handoffd.session.state import FILES_MAX, SessionState
 from handoffd.session.statements import statements
@@ -25,8 +27,12 @@ from handoffd.session.text import (
     sentences,
     shorten,
 )
+from handoffd.sources.tailer import Tail
+from handoffd.store.state import Cursor
+from handoffd.transcript.events import Event
 from handoffd.transcript.records import parse_line
-from told import ROOT, Told
+from scenes import SCENES
+from told import ROOT, Told, folded, view
 
 
 def test_goal_has_its_receipt():
@@ -160,12 +166,69 @@ def test_summary_of_another_form():
     assert {} == read_summary("We talked about many things. Then some more.")
 
 
+def test_every_event_is_folded():
+    """No kind of event is forgotten by the fold, and it knows none that does not exist."""
+    assert set(get_args(Event)) == set(_FOLDS)
+
+
+def test_nothing_is_stored_unmasked():
+    """What the fold only notes, to be read later, is masked before it is stored, too."""
+    told = Told().prompt(f"Use {TOKEN} for it").say(f"I'll use {TOKEN} now.")
+    told.use("Bash", command=f"curl -H 'X: {TOKEN}' host", description=f"Call with {TOKEN}")
+    told.use("Write", file_path=f"{ROOT}/{TOKEN}.py", content=TOKEN)
+    told.use("AskUserQuestion", questions=[{"question": f"Is {TOKEN} right?"}])
+    told.raw({"type": "ai-title", "aiTitle": TOKEN})
+    told.run(f"login {TOKEN}", f"fatal: {TOKEN} is wrong", code=1)
+
+    assert TOKEN[8:20] not in dump(told.folded())
+
+
+@settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=60,
+)
+@given(data=st.data())
+def test_bytes_may_come_in_any_pieces(tmp_path, data):
+    """However the bytes are split, and whenever the reader is restarted, the state is the same."""
+    told = SCENES[data.draw(st.sampled_from(sorted(SCENES)))]()
+    whole = told.data
+    cuts = data.draw(st.sets(st.integers(0, len(whole)), max_size=8))
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"")
+    cursor, state, position = Cursor("s", "s", str(path)), SessionState("s"), 0
+    for cut in sorted({*cuts, len(whole)}):
+        with path.open("ab") as stream:
+            stream.write(whole[position:cut])
+        position = cut
+        tail = Tail(cursor)
+        for offset, line in tail.read().lines:
+            for record in parse_line(offset, line).records:
+                fold(state, record, "s")
+        state = load(dump(state))
+
+    assert dump(told.folded()) == dump(state)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([line for scene in SCENES.values() for line in scene().lines[:6]])
+        | st.binary(max_size=60),
+        max_size=30,
+    )
+)
+def test_any_lines_fold(lines):
+    """Whatever lines come, in whatever order, folding and composing never fail."""
+    state = folded(b"\n".join(lines))
+
+    assert view(load(dump(state))).document == view(state).document
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
 @given(data=st.data())
 def test_cuts_do_not_matter(data):
     """Wherever the reading is interrupted, stored and taken up again, the state is the same."""
-    from scenes import SCENES
-
     told = SCENES[data.draw(st.sampled_from(sorted(SCENES)))]()
     whole = told.folded()
     cuts = data.draw(st.sets(st.integers(0, len(told.lines)), max_size=6))
@@ -174,8 +237,6 @@ def test_cuts_do_not_matter(data):
 
 
 def _folded_in_parts(lines, cuts) -> SessionState:
-    from handoffd.session.fold import fold
-
     state, offset = SessionState("s"), 0
     for number, line in enumerate(lines):
         if number in cuts:

@@ -299,6 +299,12 @@ def _moved(state: SessionState, event: e.Moved, _source: Receipt) -> None:
 # Things to do
 
 
+def take_tasks(state: SessionState, items: list[dict[str, Any]], time: str) -> None:
+    """Take the client's own task files for the whole list of things to do."""
+    source = Receipt(f"{state.session_id}/tasks", "", 0, time, "observed")
+    _listed(state, t.listed(items, "subject"), source)
+
+
 def _listed(state: SessionState, event: t.Listed, source: Receipt) -> None:
     before = {(todo.key, todo.value.text): todo for todo in state.todos}
     state.todos = []

@@ -159,6 +159,8 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     todos: list[Todo] = []
     # How many requests came since the list last changed.
     todos_age: int = 0
+    # When the client's task files last changed that were taken.
+    tasks_at: int = 0
     questions: list[Value] = []
     decisions: list[Value] = []
     calls: dict[str, Call] = {}
