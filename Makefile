@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint demo bench clean
+.PHONY: help run stop test lint demo bench scores clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -11,6 +11,7 @@ help:
 	@echo "make demo   watch a scripted session become a handoff (10 s, in a temporary HOME)"
 	@echo "make test   lint, types and every test, against the built wheel"
 	@echo "make bench  measure, and print ratios"
+	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 
 $(VENV)/installed: pyproject.toml $(shell find client daemon -name '*.py' -o -path 'client/bin/*') Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -58,6 +59,9 @@ test: lint
 
 bench: $(TEST)/installed
 	$(TEST)/bin/python bench/core.py
+
+scores: $(TEST)/installed
+	$(TEST)/bin/python bench/redaction.py $(if $(EXAMPLES),--examples $(EXAMPLES))
 
 clean:
 	rm -rf $(VENV) $(TEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
