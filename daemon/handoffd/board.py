@@ -30,7 +30,7 @@ LANES_MAX = 8
 ABSENT_SECONDS = 2.0
 
 # The same few folds are asked for again and again; nobody changes what comes out.
-_load = lru_cache(maxsize=64)(load)
+_load = lru_cache(maxsize=16)(load)
 
 
 @dataclass(slots=True)

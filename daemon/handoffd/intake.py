@@ -27,10 +27,10 @@ from handoffd.store.state import Cursor, StateStore, StoredSession
 from handoffd.transcript.records import Record, parse_line
 
 # How long the socket may wait for the reading.
-TURN_SECONDS = 0.01
+TURN_SECONDS = 0.005
 STORE_RETRY_SECONDS = 1.0
 TAILS_MAX = 64
-SESSIONS_MAX = 64
+SESSIONS_MAX = 16
 QUARANTINE_TRIES = 3
 
 
