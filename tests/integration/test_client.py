@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -687,3 +688,42 @@ def test_why_shows_the_receipt(live):
     assert 1 == nothing.returncode
     assert "Nothing is known of outcome" in nothing.stderr
     assert 2 == live.handoff("why", "../x", cwd=project).returncode
+
+
+def test_show_with_receipts(live):
+    """`show --receipts` says of every value where it comes from, each item of a list by itself."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Add a discount code field to the checkout page")
+    session.say("I'll look at the form first.")
+    session.edit(f"{project}/src/checkout.py")
+    wait_for(lambda: "Writing checkout.py" in live.document(project)["now"])
+    shown = live.handoff("show", "--receipts", cwd=project).stdout
+    plain = live.handoff("show", cwd=project).stdout
+    why = live.handoff("why", "now", cwd=project).stdout
+
+    for name in ("goal", "now", "next", "files"):
+        assert re.search(rf"^{name} .*\n(?: +.*\n)*? +(?:quoted|observed) ", shown, re.MULTILINE)
+    assert "record" not in plain
+    assert ["quoted", "observed"] == re.findall(r"because +(\w+):", why)
+
+
+def test_own_patterns_are_masked(house):
+    """What the configuration names is masked wherever it is kept; a broken one changes nothing."""
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[redact]\npatterns = { order = 'A-[0-9]{6}' }\n")
+    project = house.project()
+    session = house.session(project)
+    session.prompt("Look into the order A-123456 of yesterday")
+    house.start()
+    wait_for(lambda: "[redacted:order] of yesterday" in house.yaml(project))
+    config.write_text("[redact]\npatterns = { order = '(' }\n")
+    house.process.send_signal(signal.SIGHUP)
+    wait_for(
+        lambda: "`redact.patterns`: redaction pattern 'order'" in house.handoff("status").stdout
+    )
+    session.prompt("And into the order A-654321 as well")
+
+    wait_for(lambda: "And into the order [redacted:order] as well" in house.yaml(project))
+    assert b"A-123456" not in b"".join(path.read_bytes() for path in house.state.glob("state.db*"))
