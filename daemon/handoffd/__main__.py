@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--counts", action="store_true", help="count the records by type, and say what is skipped"
     )
-    replay.add_argument("--at", type=int, metavar="N", help="stop after N records")
+    replay.add_argument("--at", type=_positive, metavar="N", help="stop after N records")
     replay.add_argument(
         "--trace", default="", choices=TRACED, metavar="FIELD", help=", ".join(TRACED)
     )
@@ -63,8 +63,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
 def _use_own_patterns(path: str) -> None:
     """Mask what the user's configuration says, too."""
+    if path != paths.config_file() and not Path(path).exists():
+        raise HandoffError(f"{path} does not exist.", "Give --config a file that does.")
     from handoffd import config  # noqa: PLC0415
     from handoffd.session.redact import use_patterns  # noqa: PLC0415
 

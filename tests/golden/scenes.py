@@ -26,6 +26,11 @@ def words_that_go_on() -> Told:
     return told
 
 
+def short_request() -> Told:
+    """Three words that name a task are a goal."""
+    return Told().prompt("fix login bug").edit("login.py")
+
+
 def change_of_course() -> Told:
     """A new substantial request replaces the goal; the one before is kept."""
     told = Told().prompt("Add a page where customers can change their address")
@@ -48,8 +53,9 @@ def titled() -> Told:
 def plan_approved() -> Told:
     """An approved plan is the goal, and a decision."""
     told = Told().prompt("the checkout is slow, think about what we can do")
-    call = told.use("ExitPlanMode", plan="# Plan: Cache the shipping rates\n\n1. Add a table\n")
-    extra = {"plan": "# Plan: Cache the shipping rates\n", "isAgent": False}
+    plan = "# Plan: Cache the shipping rates\n\n1. Add a `table`\n2. Fill it at night\n"
+    call = told.use("ExitPlanMode", plan=plan)
+    extra = {"plan": plan, "isAgent": False}
     told.result(call, "User has approved your plan.", toolUseResult=extra)
     return told.say("I begin with the table.")
 
@@ -197,6 +203,38 @@ def asks_at_the_end() -> Told:
     """A turn that ends with a question waits for a person."""
     told = Told().prompt("Remove the old discount codes from the database")
     return told.say("There are 312 old codes. Shall I also delete those that are still valid?")
+
+
+def interrupted() -> Told:
+    """Whoever stops the work is waited for."""
+    told = Told().prompt("Remove the old discount codes from the database")
+    told.use("Bash", command="./clean", description="Delete the old codes")
+    return told.prompt([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+
+
+def half_way() -> Told:
+    """A sentence on the way to a tool ends nothing, whatever it says."""
+    told = Told().prompt("The tax of the basket is wrong for books, please repair it")
+    told.edit("tax.py").run("pytest -q", "3 passed in 0.01s")
+    text = {"type": "text", "text": "All tests pass and the tax is done."}
+    message = {"role": "assistant", "content": [text], "stop_reason": "tool_use"}
+    return told.record("assistant", message=message)
+
+
+def done_but_not_all() -> Told:
+    """What is left of finished work is next, not what was done."""
+    told = Told().prompt("Build the wishlist of the shop for every customer")
+    told.edit("wishlist.py").run("pytest -q", "3 passed in 0.01s")
+    return told.say(
+        "Done. The wishlist is built and tested.\n\nRemaining:\n- Let Anna review it\n- Deploy it to staging"
+    )
+
+
+def pleasantries() -> Told:
+    """Thanks and their answer say nothing of the work."""
+    told = Told().prompt("Rename the module basket to cart everywhere in the shop")
+    told.edit("cart.py").say("Renamed the module in all eleven files that import it.")
+    return told.prompt("thanks!").say("You're welcome!")
 
 
 # Work

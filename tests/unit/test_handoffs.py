@@ -70,6 +70,33 @@ def test_a_goal_taken_over_is_inferred():
     assert "new" == view.document["session_id"]
 
 
+def test_continuing_takes_over_what_was_going_on():
+    """A session that only said "continue" keeps what the last one knew, as inferred."""
+    old = lane("old", 500, decisions=[value("Which? Blue.")])
+    old.state.todos = [Todo("1", "pending", value("Paint it"))]
+    new = lane("new", 1, goal=None, last_prompt=value("continue"))
+    view = compose("/p", [new, old], {}, None, [])
+
+    assert ["Paint it", "Polish the whole shop window"] == view.document["next"]
+    assert ["Which? Blue."] == view.document["decisions"]
+    assert "Polish the whole shop window" == view.document["now"]
+    assert {"inferred"} == {view.receipts[n].evidence for n in ("goal", "now", "next.0")}
+    new.state.statements = [Statement(value("I open the tin of blue paint now."))]
+    begun = compose("/p", [new, old], {}, None, [])
+    assert "I open the tin of blue paint now." == begun.document["now"]
+
+
+def test_a_question_displaces_no_work():
+    """A new session in which something was only asked leaves the handoff to the work."""
+    work = lane("work", 500)
+    asked = lane("asked", 1, goal="How do I run only one test?")
+    done = lane("done", 1, goal="Can you repair the tax?", edited_at=3)
+
+    assert "work" == choose([asked, work]).state.session_id
+    assert "done" == choose([done, work]).state.session_id
+    assert "asked" == choose([asked]).state.session_id
+
+
 def test_files_are_relative_and_uncommitted_ones_follow():
     """Files inside the root are relative to it; what matters is shown, edited files first."""
     receipt = value("").receipt

@@ -16,9 +16,7 @@ class Params(BaseModel):
     """The parameters of a method; what it does not know is an error."""
 
     # Built when first asked for: most methods never are, and each model weighs half a megabyte.
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, str_max_length=1 << 20, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1 << 20, defer_build=True)
 
 
 class InProject(Params):

@@ -10,6 +10,7 @@ from handoffd.transcript.typed import MARKER
 BRIEF_MAX_BYTES = 2048
 LEVELS = ("L0", "L1", "L2", "L3")
 _FILES_AT_L1 = 5
+_LISTS_AT_L1 = ("next", "questions", "dead_ends", "tests")
 _LINE_MAX = 320
 _LINE_MIN = 20
 _ATTRIBUTE_MAX = 200
@@ -53,7 +54,7 @@ def _lines(document: Mapping[str, Any], level: str) -> list[str]:
         shown = files[:_FILES_AT_L1] if level == "L1" else files
         more = f" (+{len(files) - len(shown)} more)" if len(files) > len(shown) else ""
         lines.append(f"**Files:** {', '.join(map(_line, shown))}{more}")
-    for name in LISTS if level != "L1" else LISTS[:1]:
+    for name in LISTS if level != "L1" else _LISTS_AT_L1:
         items = document.get(name)
         if isinstance(items, list) and items:
             lines += [f"**{name.replace('_', ' ').capitalize()}:**"]

@@ -62,8 +62,16 @@ def choose(lanes: Sequence[Lane]) -> Lane | None:
     )
     persons = [lane for lane in started if not lane.state.headless]
     if persons and persons[0].live:
-        return persons[0]
+        return _at_work(persons)
     return started[0] if started else None
+
+
+def _at_work(persons: Sequence[Lane]) -> Lane:
+    """Return the latest lane; one in which only a question was asked displaces no work."""
+    for lane in persons:
+        if lane.idle_seconds < INHERITED_SECONDS and not insights.is_aside(lane.state):
+            return lane
+    return persons[0]
 
 
 def compose(
@@ -77,10 +85,11 @@ def compose(
     main = choose(lanes)
     state = main.state if main else SessionState("")
     view = View({}, main=main, live=[lane for lane in lanes if lane.live and lane.state.prompts])
+    before = _predecessor(state, lanes)
     values: dict[str, Value | None] = {
-        "goal": _goal(state, lanes),
+        "goal": insights.goal(state) or _inherited(insights.goal(before), before),
         "status": insights.status(state),
-        "now": insights.now(state),
+        "now": _now(state, before),
         "hypothesis": insights.hypothesis(state),
         "outcome": insights.outcome(state),
     }
@@ -88,14 +97,16 @@ def compose(
         name: value.text if value else None for name, value in values.items()
     }
     document["status"] = document["status"] or "in_progress"
-    edited = _files(root, state, view)
+    edited = _files(root, state, view) or _files(root, before, view)
     seen = [keep(path, PATH_MAX) for path in uncommitted]
     others = [path for path in seen if path and path not in edited]
     document["files"] = [*edited, *others][: insights.FILES_SHOWN]
     known = state.branch.text if state.branch else None
     document["branch"] = keep(branch, PATH_MAX) if branch else known
     document["session_id"] = state.session_id or None
-    for name, listed in _lists(state).items():
+    inherited = _lists(before)
+    for name, own in _lists(state).items():
+        listed = own or [_taken_over(value, before) for value in inherited[name]]
         if listed:
             document[name] = [value.text for value in listed]
             view.receipts |= {f"{name}.{n}": value.receipt for n, value in enumerate(listed)}
@@ -118,17 +129,30 @@ def compose(
     return view
 
 
-def _goal(state: SessionState, lanes: Sequence[Lane]) -> Value | None:
-    """Return the lane's goal, or the one it goes on with: then it is inferred, and says so."""
-    found = insights.goal(state)
-    if found is not None or not state.session_id:
-        return found
-    for lane in sorted(lanes, key=lambda lane: lane.idle_seconds):
-        goal = insights.goal(lane.state)
-        if goal and not lane.state.headless and lane.idle_seconds < INHERITED_SECONDS:
-            receipt = _located(goal.receipt, lane.state)
-            return Value(goal.text, receipt._replace(evidence="inferred"))
-    return None
+def _predecessor(state: SessionState, lanes: Sequence[Lane]) -> SessionState:
+    """Return the session that one without a goal of its own goes on with, or an empty one."""
+    if insights.goal(state) is None and state.session_id:
+        for lane in sorted(lanes, key=lambda lane: lane.idle_seconds):
+            known = not lane.state.headless and insights.goal(lane.state)
+            if known and lane.idle_seconds < INHERITED_SECONDS:
+                return lane.state
+    return SessionState("")
+
+
+def _inherited(value: Value | None, before: SessionState) -> Value | None:
+    return _taken_over(value, before) if value else None
+
+
+def _taken_over(value: Value, before: SessionState) -> Value:
+    """Take over what another session said: nobody said it in this one."""
+    return Value(value.text, _located(value.receipt, before)._replace(evidence="inferred"))
+
+
+def _now(state: SessionState, before: SessionState) -> Value | None:
+    """Return what is being done; a session that only said "continue" goes on with the last one."""
+    if before.session_id and not insights.has_begun(state):
+        return _inherited(insights.now(before), before)
+    return insights.now(state)
 
 
 def _located(receipt: Receipt, state: SessionState) -> Receipt:

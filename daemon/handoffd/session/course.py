@@ -11,17 +11,22 @@ from handoffd.session.text import weight, words_of
 # more in a character, so they are counted by character.
 WORDS_MIN = 4
 CHARACTERS_MIN = 8
+SAYING = 2
+ASIDE_MAX = 20
 # A request that says this much may be another task, with or without saying that it is one.
-TURN_WEIGHT_MIN, TASK_WEIGHT_MIN = 5, 8
+TURN_WEIGHT_MIN, TASK_WEIGHT_MIN = 4, 8
 # It is the same task as long as they share this much of the shorter one.
 SHARED_MOST = 0.3
+# And the same goal in other words with this much.
+SAME = 0.6
 _AGREEING = r"(?:ok(?:ay)?|good|great|thanks|thank you|perfect|nice|fine|done)"
 _TURN = re.compile(
-    rf"(?i)\W*(?:{_AGREEING}[,.! ]+)*(?:now |next |but )?(?:to |on to |let'?s )?"
+    rf"(?i)\W*(?:{_AGREEING}[,.! ]+)*(?:now |next |but |jetzt |nun |이제 )?"
+    r"(?:to |on to |let'?s |zu )?"
     r"(?:(?:do |try |for )?something (?:else|different|new)"
     r"|(?:a |the )?(?:new|next|another|different) (?:task|topic|thing|request|feature)"
     r"|mov(?:e|ing) on|switch(?:ing)? to|forget (?:that|it|about)"
-    r"|neue aufgabe|etwas anderes|다른 작업|新任务|別の件)"
+    r"|neue aufgabe|(?:et)?was anderes|다른 작업|新任务|別の件)"
 )
 _TASK = re.compile(
     rf"(?i)\W*(?:(?:{_AGREEING}|please|then)[,.! ]+)*"
@@ -38,6 +43,8 @@ _TASK = re.compile(
 def is_substantial(text: str) -> bool:
     if len(text.split()) >= WORDS_MIN:
         return True
+    if weight(text) >= SAYING and _TASK.match(text):
+        return True  # "fix login bug"
     return not text.isascii() and len(text) >= CHARACTERS_MIN
 
 
@@ -45,9 +52,15 @@ def aim_at(state: SessionState, goal: Value) -> None:
     """Set the goal; another one before it is kept."""
     if not goal.text or (state.goal and state.goal.text == goal.text):
         return
-    if state.goal is not None:
+    if state.goal is not None and not _share(state.goal.text, goal.text, SAME):
         state.previous_goal = state.goal
     state.goal = goal
+
+
+def _share(one: str, other: str, least: float) -> bool:
+    """Tell whether two texts have more than this much of the shorter one in common."""
+    mine, known = words_of(one), words_of(other)
+    return len(mine & known) > least * min(len(mine), len(known))
 
 
 def follow(state: SessionState, request: Value) -> None:
@@ -55,7 +68,11 @@ def follow(state: SessionState, request: Value) -> None:
     if not is_substantial(request.text) or is_echo(request.text, state.injected):
         return
     if state.goal is None or _changes_course(state, state.goal, request):
-        aim_at(state, request)
+        # "Now to something else: x" is about x.
+        turn = _TURN.match(request.text)
+        rest = request.text[turn.end() :].partition(":") if turn else ("", "", "")
+        said = rest[2].strip() if len(rest[0]) <= ASIDE_MAX else ""
+        aim_at(state, Value(said, request.receipt) if said else request)
 
 
 def _changes_course(state: SessionState, goal: Value, request: Value) -> bool:
@@ -70,5 +87,4 @@ def _changes_course(state: SessionState, goal: Value, request: Value) -> bool:
         return False
     if weight(request.text) < (TURN_WEIGHT_MIN if turns else TASK_WEIGHT_MIN):
         return False
-    mine, known = words_of(request.text), words_of(goal.text)
-    return len(mine & known) <= SHARED_MOST * min(len(mine), len(known))
+    return not _share(request.text, goal.text, SHARED_MOST)

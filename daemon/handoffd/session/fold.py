@@ -21,7 +21,7 @@ from handoffd.session.state import (
 )
 from handoffd.session.statements import hear, statements
 from handoffd.session.summary import read_summary
-from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, heading, keep, request
+from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, heading, keep, plan_steps, request
 from handoffd.transcript import events as e
 from handoffd.transcript import tools as t
 from handoffd.transcript.records import Record
@@ -180,14 +180,15 @@ def _stopped(state: SessionState, event: e.Stopped, source: Receipt) -> None:
     state.spoke_last = False
     if event.error:
         state.waiting = quote(f"Stopped by an error: {event.error}", source.observed)
+        return
+    done = work.activity(state)
+    at = f" at: {done.text}" if done else ""
+    state.waiting, state.activity = Value(f"Stopped by the person{at}", source.observed), None
 
 
 def _denied(state: SessionState, event: t.Denied, source: Receipt) -> None:
-    state.waiting = None
+    state.waiting, state.activity = None, None
     work.note_denial(state, event, source)
-    words = quote(event.words, source, GOAL_MAX)
-    if words.text:
-        _request(state, words)
 
 
 def _decided(state: SessionState, event: t.Decided, source: Receipt) -> None:
@@ -202,6 +203,8 @@ def _approved(state: SessionState, event: t.Approved, source: Receipt) -> None:
     title = quote(heading(event.plan), source, GOAL_MAX)
     if title.text:
         aim_at(state, title)
+        _request(state, Value(f"Plan approved: {title.text}", source))
+        state.pending = [quote(step, source) for step in plan_steps(event.plan)]
         state.decisions.append(quote(f"Plan approved: {title.text}", source))
         del state.decisions[:-DECISIONS_MAX]
 
@@ -210,9 +213,9 @@ def _approved(state: SessionState, event: t.Approved, source: Receipt) -> None:
 
 
 def _said(state: SessionState, event: e.Said, source: Receipt) -> None:
-    if state.waiting and state.waiting.text.startswith("Stopped"):
+    if state.waiting and state.waiting.text.startswith("Stopped by"):
         state.waiting = None
-    state.spoke_last = True
+    state.spoke_last = not event.goes_on
     if event.text and not event.text.isspace():
         hear(state, event.text, source)
         mention(state, event.text)

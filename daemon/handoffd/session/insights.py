@@ -11,7 +11,7 @@ from handoffd.session.work import CIRCLES, activity
 
 NEXT_MAX = 5
 # A goal with fewer words of meaning is helped by a title; a request with fewer is only "go on".
-RICH, FILLER = 8, 2
+RICH, FILLER, TELLING = 8, 2, 3
 TITLED_MAX, ALONE_MAX, ASKED_MAX, SAID_MAX = 170, 200, 160, 100
 # A list that nobody touched for so many requests is forgotten.
 TODOS_SHOWN, TODOS_STALE = 3, 10
@@ -25,11 +25,26 @@ def _last(state: SessionState) -> Statement | None:
 
 def _said(state: SessionState) -> Statement | None:
     """Return what was said last, if it was said since the last request."""
-    last = _last(state)
-    asked = state.last_prompt
-    if last is None or not last.opening.text:
-        return None
-    return None if asked and asked.receipt.offset > last.opening.receipt.offset else last
+    asked = state.last_prompt.receipt.offset if state.last_prompt else -1
+    since = [said for said in statements(state) if said.opening.receipt.offset >= asked]
+    since = [said for said in since if said.opening.text]
+    # "You're welcome!" says less than what was said before it.
+    telling = [said for said in since if weight(said.opening.text) >= TELLING]
+    found = telling or since
+    return found[-1] if found else None
+
+
+def is_aside(state: SessionState) -> bool:
+    """Tell a session in which only something was asked, and nothing was done."""
+    asked = state.goal or state.last_prompt
+    if asked is None or not asked.text.endswith(("?", "？")):
+        return False
+    return not (state.edited_at or state.todos or state.checks or state.commits)
+
+
+def has_begun(state: SessionState) -> bool:
+    """Tell whether a session has said or done anything of its own yet."""
+    return bool(statements(state)) or state.activity is not None or state.waiting is not None
 
 
 def goal(state: SessionState) -> Value | None:
@@ -77,13 +92,20 @@ def _words_now(state: SessionState) -> list[Value]:
     asked, said = state.last_prompt, _said(state)
     if asked is None or weight(asked.text) < FILLER:
         # "Go on" says nothing: what is gone on with was said before.
-        said = said or _last(state)
+        if said is None or weight(said.opening.text) < TELLING:
+            heard = [old for old in statements(state) if old.opening.text]
+            telling = [old for old in heard if _tells(old)] or heard
+            said = telling[-1] if telling else None
         return [_cut(said.opening, ALONE_MAX)] if said else [asked] if asked else []
     if said is None:
         return [_cut(asked, ALONE_MAX)]
     if state.goal and state.goal.text == asked.text:
         return [_cut(said.opening, ALONE_MAX)]  # it is said by the goal already
     return [_cut(asked, ASKED_MAX), _cut(said.opening, SAID_MAX)]
+
+
+def _tells(said: Statement) -> bool:
+    return weight(said.opening.text) >= TELLING
 
 
 def _cut(value: Value, limit: int) -> Value:
@@ -111,6 +133,9 @@ def _at_work(state: SessionState) -> list[Value]:
     if is_answered(state):
         return [Value(step, said.opening.receipt) for step in said.steps] if said else []
     values, done = [], _activity(state)
+    if said and said.done and not done:
+        left = (said.intention, *said.steps)
+        return [Value(text, said.opening.receipt) for text in left if text]
     if asked and (done or weight(asked.text) >= FILLER):
         values.append(_going_on(asked, done))
     told = (said.ending, *said.steps) if said else ()
@@ -156,6 +181,8 @@ def outcome(state: SessionState) -> Value | None:
     if found is None:
         return None
     heard = statements(state)
+    if found.verdict == "success":
+        return Value("success", found.opening.receipt)
     later = heard[heard.index(found) + 1 :]
     for said in later:
         if said.verdict:
@@ -169,7 +196,7 @@ def status(state: SessionState) -> Value | None:
         return Value("blocked", _observed(state.waiting))
     last = _last(state)
     if last and state.spoke_last:
-        if last.done and _seen_done(state):
+        if last.done and not last.intention and not last.steps and _seen_done(state):
             return Value("completed", last.opening.receipt._replace(evidence="inferred"))
         if last.question or (_is_red(state) and not last.intention):
             return Value("blocked", last.opening.receipt._replace(evidence="inferred"))
@@ -185,7 +212,7 @@ def _seen_done(state: SessionState) -> bool:
     """Tell whether something besides words shows that the work is done."""
     if _is_red(state):
         return False
-    if any(todo.status in ("pending", "in_progress") for todo in state.todos):
+    if state.pending or any(todo.status in ("pending", "in_progress") for todo in state.todos):
         return False
     if state.aim_met is not None:
         return state.aim_met

@@ -27,6 +27,8 @@ _VAGUE = (
 )
 # A token is read so far to be judged, and to its end if it is a secret and seems cut.
 _FAR, _NEARLY = 1024, 128
+# `(a+)+`: what makes a search take for ever.
+_REPEATED = re.compile(r"(?:[+*]|,\})\??\)+(?:[+*]|\{\d*,)")
 _DIFFERENT = 3  # characters; "ghp_xxxxxxxx" has one
 
 
@@ -61,7 +63,7 @@ def use_patterns(patterns: Mapping[str, str]) -> None:
 def compile_patterns(patterns: Mapping[str, str]) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Read a user's own patterns; a ValueError names the one that is none.
 
-    Nothing stops a pattern that backtracks without end: it would slow down everything.
+    One that repeats a repetition is refused: a search for it could stop everything.
     """
     return tuple((name, _compiled(name, pattern)) for name, pattern in patterns.items())
 
@@ -73,6 +75,8 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str]:
         compiled = re.compile(pattern)
     except re.error as error:
         raise ValueError(f"redaction pattern {name!r}: {error}") from None
+    if _REPEATED.search(pattern):
+        raise ValueError(f"redaction pattern {name!r}: it repeats a repetition, and may never end")
     if compiled.search(""):
         raise ValueError(f"redaction pattern {name!r}: it matches the empty text")
     return compiled

@@ -28,7 +28,8 @@ _REFUTED = re.compile(
     r"|i was wrong|still (?:fails|failing|red|broken))"
 )
 _CONFIRMED = re.compile(
-    r"(?i)\b(?:confirmed\b|that was (?:it|the (?:cause|problem|issue|bug))|found (?:it|the (?:bug|"
+    r"(?i)\b(?:confirmed\b|fixed[:.]"
+    r"|that was (?:it|the (?:cause|problem|issue|bug))|found (?:it|the (?:bug|"
     r"cause|problem|issue))|as (?:suspected|expected)\b|(?:is|are|it'?s) (?:now )?fixed\b"
     r"|(?:tests?|they|all|everything) (?:now )?(?:pass|passes|passed|works?)\b)"
 )

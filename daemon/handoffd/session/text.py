@@ -14,6 +14,7 @@ GOAL_MAX = 300
 NOW_MAX = 300
 OPENING_MIN = 60
 ENDING_MIN = 200
+STEPS_MAX = 5
 PATH_MAX = 400
 SAVED_MAX = 2000
 # What a person may clear again.
@@ -43,11 +44,14 @@ _EMPTY = frozenset(
         "like", "please", "yes", "no", "ok", "okay", "here", "use", "using", "get", "got", "up",
         "out", "about", "some", "any", "more", "only", "one", "two", "see", "make", "sure",
         "new", "add", "us", "our", "your",
+        "re", "ve", "ll", "don", "welcome", "thanks", "thank", "great", "good", "perfect",
     }
 )  # fmt: skip
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s|\n")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _MARKS = re.compile(r"(?m)^[ \t]{0,16}(?:#{1,6}|[-*>]|\d{1,2}[.)])[ \t]+|\*\*|`")
+_NUMBERED = re.compile(r"\s{0,8}(?:#{1,4} )?(?:step )?\d{1,2}[.):] (.+)", re.IGNORECASE)
+_BULLETED = re.compile(r"[-*] (.+)")
 _PLAN_TITLE = re.compile(r"(?i)\A#*\s*(?:the |implementation )?plan(?: for)?\s*[:–—-]\s*")
 _PLAN = re.compile(r"(?i)\Aimplement the following plan:?\s*")
 
@@ -140,6 +144,16 @@ def heading(plan: str) -> str:
     lines = [line.strip() for line in plan[:_READ_MAX].split("\n") if line.strip()]
     title = next((line for line in lines if line.startswith("#")), lines[0] if lines else "")
     return _PLAN_TITLE.sub("", plain(title).strip()).strip()
+
+
+def plan_steps(plan: str) -> list[str]:
+    """Return the first steps of a plan: its numbered items, or else the others."""
+    lines = plan[:_READ_MAX].split("\n")
+    for item in (_NUMBERED, _BULLETED):
+        steps = [plain(found[1]).strip() for line in lines if (found := item.match(line))]
+        if steps:
+            return steps[:STEPS_MAX]
+    return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,12 +87,20 @@ def _note_edit(state: SessionState, path: str, event: Edited, source: Receipt) -
     for earlier in reversed(state.edits):
         if (earlier.path, earlier.after, earlier.before) == (path, before, after):
             state.edits.remove(earlier)
+            _undo(state, path)
             tried = keep(_first_new_line(event.after, event.before), _SNIPPET_MAX)
             what = f": {tried}" if tried else ""
-            _dead_end(state, f"Taken back in {_short(state, path)}{what}", source)
+            _dead_end(state, f"Taken back in {_short(state, path)}{what}", source.observed)
             return
     state.edits.append(Edit(path, before, after))
     del state.edits[:-EDITS_MAX]
+
+
+def _undo(state: SessionState, path: str) -> None:
+    """Forget an edit and the one that took it back: together they changed nothing."""
+    for file in state.files:
+        if file.path == path:
+            file.edits, file.attention = file.edits - 2, file.attention - EDITED
 
 
 def _first_new_line(before: str, after: str) -> str:
@@ -197,8 +205,13 @@ def shelled(state: SessionState, event: Shelled, source: Receipt) -> None:
 def notified(state: SessionState, event: Notified, source: Receipt) -> None:
     """Take the end of a command in the background; its output is in a file of its own."""
     call = state.calls.pop(event.call, None)
-    if call is not None and event.status == "failed":
-        _failed(state, redact(call.command)[0], event.summary, source.observed)
+    if call is None or not call.command:
+        return
+    command, failed, seen = redact(call.command)[0], event.status == "failed", source.observed
+    if is_test_command(call.command) and event.status in ("completed", "failed"):
+        _test_done(state, command, event.summary, failed, seen)
+    if failed:
+        _failed(state, command, event.summary, seen)
 
 
 def _failed(state: SessionState, command: str, output: str, source: Receipt) -> None:
@@ -292,11 +305,12 @@ def _test_done(
 
 def _turned_green(state: SessionState, before: Check, source: Receipt) -> None:
     """Say which change turned a red test green: the files edited since it was last red."""
-    changed = [file for file in state.files if file.edits and file.at > before.at]
+    changed = [file for file in state.files if file.edits > 0 and file.at > before.at]
     changed.sort(key=lambda file: file.at)
     if changed:
         names = ", ".join(_short(state, file.path) for file in changed[-3:])
-        text = f"{before.command} was red ({before.summary}) until {names} was changed"
+        verb = "was" if len(changed) == 1 else "were"
+        text = f"{before.command} was red ({before.summary}) until {names} {verb} changed"
         _dead_end(state, text, source.observed)
 
 
@@ -367,7 +381,7 @@ def note_denial(state: SessionState, event: Denied, source: Receipt) -> None:
         what = _key(redact(call.command)[0])
     words = keep(event.words, _ERROR_MAX)
     if words:
-        refused = f" (refused: {what})" if what else ""
+        refused = f" (it was: {what})" if what else ""
         _dead_end(state, f"Refused: “{words}”{refused}", source)
 
 

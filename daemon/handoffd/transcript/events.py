@@ -55,9 +55,10 @@ class Shelled(NamedTuple):
 
 
 class Said(NamedTuple):
-    """The assistant said this."""
+    """The assistant said this, on its way to a tool or at the end of its turn."""
 
     text: str
+    goes_on: bool = False
 
 
 class Stopped(NamedTuple):
@@ -220,12 +221,13 @@ def _assistant(record: Record) -> Iterable[Event]:
     if record.is_api_error_message:
         return _NOTHING if record.is_sidechain else (Stopped(_text(record) or "API error"),)
     found: list[Event] = []
+    goes_on = record.message is not None and record.message.stop_reason == "tool_use"
     for block in record.blocks:
         if block.type == "tool_use":
             found += use(record, block)
         # A quotation of our own words proves nothing about the session.
         elif block.type == "text" and not record.is_sidechain and MARKER not in block.text:
-            found.append(Said(block.text))
+            found.append(Said(block.text, goes_on))
     return found
 
 

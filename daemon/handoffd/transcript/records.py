@@ -45,6 +45,7 @@ class Block(Shape, gc=False):
 class Message(Shape, gc=False):
     model: str | None = None
     content: str | list[Block] | None = None
+    stop_reason: str | None = None
     usage: Raw = _ABSENT
 
 

@@ -113,8 +113,14 @@ def command_key(command: str) -> str:
     """Return the short form under which a run replaces the earlier run of the same tests."""
     parts, places = find(command)
     parts = [parts[place] for place in places] or _segments(command)
-    texts = (_NEUTRALS.sub("", f"{part.raw} ", count=1) for part in parts if part.text[:3] != "cd ")
+    texts = (_bare(f"{part.raw} ") for part in parts if part.text[:3] != "cd ")
     return " && ".join(dict.fromkeys(" ".join(text.split()) for text in texts))[:_KEY]
+
+
+def _bare(text: str) -> str:
+    """Take off what stands before a command and changes nothing about it."""
+    neutral = _NEUTRALS.match(text)
+    return text[neutral.end() :] if neutral else text
 
 
 @lru_cache(maxsize=32)  # a command is asked for, then read, then named

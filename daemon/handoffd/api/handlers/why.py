@@ -8,15 +8,18 @@ from handoff.errors import HandoffError
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style, wrap
+from handoffd.handoffs.checkpoint import FIELDS, LISTS
 from handoffd.handoffs.lanes import View
 from handoffd.parts import Parts
 from handoffd.session.state import Receipt
-from handoffd.session.text import keep
+from handoffd.session.text import keep, shorten
 from handoffd.sources.transcripts import line_at
 from handoffd.transcript.records import parse_line
 from handoffd.transcript.words import words
 
 EXCERPT_MAX = 600
+WORDS_MAX = 8000
+_SOUGHT = 40
 _PARTS_MAX = 50
 _MEANINGS = {
     "observed": "seen in what was done",
@@ -26,45 +29,60 @@ _MEANINGS = {
 
 
 class WhyParams(InProject):
-    field: str = Field(description="a field, or `next.0` for an item", pattern=r"^[a-z_]+(\.\d+)?$")
+    field: str = Field(description="a field, or `next.0` for an item", max_length=40)
 
 
 async def handle(parts: Parts, params: WhyParams, _send: Send) -> Reply:
     project = named_project(parts, params)
     view = parts.board.view(project)
-    name, _, number = params.field.partition(".")
+    field = params.field.strip().lower().replace(" ", "_")
+    name, _, number = field.partition(".")
+    if name not in view.whole and name not in (*FIELDS, *LISTS):
+        known = ", ".join(dict.fromkeys((*FIELDS, *LISTS, *view.whole)))
+        raise HandoffError(f"There is no field {params.field}.", f"There are: {known}")
     value = view.whole.get(name)
     if number:
-        value = value[int(number)] if isinstance(value, list) and int(number) < len(value) else None
+        place = int(number) if number.isascii() and number.isdigit() else len(str(value))
+        value = value[place] if isinstance(value, list) and place < len(value) else None
     if value is None:
-        raise HandoffError(f"Nothing is known of {params.field}.", "See: handoff show")
-    data: dict[str, Any] = {"project": project.root.path, "field": params.field, "value": value}
+        raise HandoffError(f"Nothing is known of {field}.", "See: handoff show")
+    data: dict[str, Any] = {"project": project.root.path, "field": field, "value": value}
     setting = parts.core.settings(project.id).get(name)
     data["evidence"] = [
-        {"receipt": receipt._asdict(), "excerpt": excerpt(parts, receipt)}
-        for receipt in _receipts(view, params.field)
+        {"receipt": receipt._asdict(), "excerpt": excerpt(parts, receipt, text)}
+        for receipt, text in _receipts(view, field, value)
     ]
     if not data["evidence"] and setting is not None:
         data["set_at"] = setting.set_at
     return Reply(data, project=project.root.path)
 
 
-def _receipts(view: View, field: str) -> list[Receipt]:
+def _receipts(view: View, field: str, value: Any) -> list[tuple[Receipt, str]]:
     """Return where a value comes from; one that was put together has several receipts."""
-    numbered = [f"{field}.{number}" for number in range(_PARTS_MAX)]
-    found = [view.receipts[name] for name in numbered if name in view.receipts]
+    texts = value if isinstance(value, list) else [str(value)] * _PARTS_MAX
+    found = [
+        (view.receipts[f"{field}.{number}"], str(text))
+        for number, text in enumerate(texts)
+        if f"{field}.{number}" in view.receipts
+    ]
     whole = view.receipts.get(field)
-    return found or ([whole] if whole else [])
+    return found or ([(whole, str(value))] if whole else [])
 
 
-def excerpt(parts: Parts, receipt: Receipt) -> str:
-    """Return the words of the record that a receipt names, masked like everything else."""
+def excerpt(parts: Parts, receipt: Receipt, text: str) -> str:
+    """Return the words of the record that a receipt names, around the text, masked as ever."""
     entry = parts.intake.entries.get(receipt.transcript)
     line = line_at(entry.cursor.path, receipt.offset) if entry else b""
     for record in parse_line(receipt.offset, line).records:
         if record.uuid == receipt.uuid:
-            return keep(words(record), EXCERPT_MAX)
+            return _around(keep(words(record), WORDS_MAX), text)
     return ""
+
+
+def _around(said: str, text: str) -> str:
+    place = said.find(text[:_SOUGHT]) if len(said) > EXCERPT_MAX else 0
+    start = max(place - EXCERPT_MAX // 3, 0)
+    return ("…" if start else "") + shorten(said[start:], EXCERPT_MAX)
 
 
 def render(data: dict[str, Any], style: Style) -> str:
