@@ -232,19 +232,23 @@ class Intake:
                 return False
         for record in records:
             self._fold_record(name, session, record, project.id if project else None)
-        self._take_tasks(entry, session)
+        self._take_tasks(entry, session, project.id if project else None)
         self._commit(entry, session)
         return True
 
-    def _take_tasks(self, entry: Entry, session: SessionState) -> None:
-        """Take the client's task files where they are newer than what was taken last."""
+    def _take_tasks(self, entry: Entry, session: SessionState, project_id: str | None) -> None:
+        """Take the client's task files where they changed, but nothing of a pause."""
         path, session_id = entry.cursor.path, session.session_id
-        if tasks.changed_at(path, session_id) <= session.tasks_at:
+        changed = tasks.changed_at(path, session_id)
+        if changed <= session.tasks_at:
             return
-        found = tasks.read(path, session_id)
-        session.tasks_at = found.mtime_ns
-        if found.items:
-            take_tasks(session, found.items, clock.iso_milliseconds(found.mtime_ns / 1e9))
+        session.tasks_at = changed
+        items = [
+            task.data
+            for task in tasks.read(path, session_id)
+            if not self.gate.was_paused_at(project_id, clock.iso_milliseconds(task.mtime_ns / 1e9))
+        ]
+        take_tasks(session, items, clock.iso_milliseconds(changed / 1e9))
 
     def _withdraw(self, name: str, entry: Entry, project: Project) -> None:
         """Forget a slice that should not have been read."""

@@ -361,6 +361,16 @@ def completed_by_words_alone() -> Told:
 # Hostile and odd input
 
 
+def masked_command() -> Told:
+    """A command with a secret that failed and then worked is forgotten, however it was read."""
+    told = Told().prompt("Fetch the price list of our supplier")
+    for code in (1, 1, 1, 0):
+        told.run("curl https://bob:s3cretPw9@example.com/prices", "fatal: no route", code=code)
+    return told.say("\x1b[32mdone\x1b[0m with that.").prompt(
+        "Now write a parser for the price lists"
+    )
+
+
 def secrets_and_signals() -> Told:
     """Secrets are masked, and a mention of the escalation phrase does not escalate."""
     told = Told().prompt(

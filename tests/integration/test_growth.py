@@ -73,11 +73,11 @@ def test_truncation(live):
     wait_for(lambda: records(live, project, session) == 5)
 
     session.path.write_bytes(
-        session.line("user", message={"content": "Only this one is left here"})
+        session.line("user", message={"content": "Only the last task is left here"})
     )
     wait_for(lambda: records(live, project, session) == 1)
 
-    assert "Only this one is left here" == live.document(project)["goal"]
+    assert "Only the last task is left here" == live.document(project)["goal"]
     assert 1 <= live.call("status")["replaced"]
 
 
@@ -119,10 +119,10 @@ def test_atomic_replacement(live):
     session.prompt("Something that will be replaced")
     wait_for(lambda: records(live, project, session) == 1)
     other = session.path.with_suffix(".new")
-    other.write_bytes(session.line("user", message={"content": "What it was replaced by"}) * 1)
+    other.write_bytes(session.line("user", message={"content": "What the parser was replaced by"}) * 1)
     os.replace(other, session.path)
 
-    wait_for(lambda: live.document(project)["goal"] == "What it was replaced by")
+    wait_for(lambda: live.document(project)["goal"] == "What the parser was replaced by")
     assert 1 == records(live, project, session)
 
 
@@ -424,3 +424,7 @@ def test_task_files_are_todos(live):
 
     wait_for(lambda: "Store it" in live.document(project).get("next", []))
     assert "Parse it" not in live.document(project)["next"]
+    task = {"id": "1", "subject": "Store it", "status": "completed"}
+    (directory / "1.json").write_text(json.dumps(task))
+    session.say("Stored.")
+    wait_for(lambda: "Store it" not in live.document(project).get("next", []))

@@ -1,5 +1,8 @@
 """What is written while paused is never folded, stored, logged or answered: not even later."""
 
+import json
+import time
+
 import pytest
 
 from conftest import timestamp, wait_for
@@ -186,3 +189,22 @@ def test_excluded_and_disabled_projects(house):
     assert "disabled" == house.show(off)["refused"]
     (off / ".flow-guardian/config.yaml").write_text("enabled: true\n")
     wait_for(lambda: PHRASE in house.document(off)["goal"])
+
+
+def test_task_files_of_a_pause_stay_unknown(live):
+    """A task that was stored during a pause is not taken afterwards either."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Before the pause it is heard")
+    wait_for(lambda: "Before the pause" in live.yaml(project))
+    live.handoff("pause")
+    directory = live.transcripts.parent / "tasks" / session.id
+    directory.mkdir(parents=True)
+    task = {"id": "1", "subject": f"Do {PHRASE}", "status": "pending"}
+    (directory / "1.json").write_text(json.dumps(task))
+    time.sleep(0.05)
+    live.handoff("unpause")
+    session.prompt("After the pause it is heard again")
+
+    wait_for(lambda: "After the pause" in live.yaml(project))
+    assert nowhere(live, project)

@@ -179,8 +179,239 @@ def test_nothing_is_stored_unmasked():
     told.use("AskUserQuestion", questions=[{"question": f"Is {TOKEN} right?"}])
     told.raw({"type": "ai-title", "aiTitle": TOKEN})
     told.run(f"login {TOKEN}", f"fatal: {TOKEN} is wrong", code=1)
+    told.use("TaskUpdate", taskId=TOKEN, subject="x", status=TOKEN)
+    told.record("assistant", uuid="u", message={"model": TOKEN, "content": [], "usage": {"x": 1}})
+    brief = f'secret {TOKEN} <handoffd-context project="x">\nUse {TOKEN} for it</handoffd-context>'
+    told.prompt(brief, isMeta=True)
 
-    assert TOKEN[8:20] not in dump(told.folded())
+    assert TOKEN[8:20] not in dump(told.folded()).lower()
+
+
+@pytest.mark.parametrize("kind", ["RSA PRIVATE KEY", "OPENSSH PRIVATE KEY"])
+def test_a_key_of_many_lines_is_masked(kind):
+    """A private key goes whole, though sentences and outputs are read line by line."""
+    body = "\n".join(f"Qy{number}NTUxOQAAACDxyz{number}aB3cD4eF5" for number in range(9))
+    key = f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----"
+    told = Told().prompt(f"Use this key for it:\n{key}").say(f"Here is the key again:\n{key}")
+    told.run("cat key; false", key, code=1).edit("k", f"a\n{key}", "b").edit("k", "b", f"a\n{key}")
+    plan = f"# Use the key\n1. {key}\n"
+    told.result(told.use("ExitPlanMode", plan=plan), "ok", toolUseResult={"plan": plan})
+    told.prompt(f"1. Pending Tasks:\n- {key}\n", isCompactSummary=True)
+
+    assert "NTUxOQ" not in dump(told.folded())
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("npm" + " -p" * 60 + " ztest", ""),
+        ("make " + "a_" * 60 + "! test/x", ""),
+        ("sudo" + " -u" * 60 + " pytest", ""),
+        ("npx mocha", "  1) a\n" + (" " * 400 + "\n") * 60),
+        ("swift test", "\n" * 20_000),
+        ("vendor/bin/phpunit", "FAILED a" + " " * 20_000),
+        ("git commit -m x", "[" + "a" * 24_000),
+        ("git checkout " + "a" * 5000 + " x", ""),
+        ("pytest", "=" * 24_000),
+        ("make test", "1 " * 12_000),
+    ],
+)
+def test_no_command_takes_for_ever(command, output):
+    """Commands and outputs that a bad pattern would read for hours are read at once."""
+    Told().run(command, output, code=1).run(command, output).folded()
+
+
+@pytest.mark.timeout(20)
+def test_no_summary_takes_for_ever():
+    """A summary of one long word is read at once."""
+    told = Told().prompt("1. Pending Tasks:\n" + "A" * 200_000, isCompactSummary=True)
+    told.prompt("3. Files and Code Sections:\n" + "A" * 200_000, isCompactSummary=True).folded()
+
+
+def test_odd_ids_do_no_harm():
+    """A task whose id looks like a number and is none is a task like any other."""
+    told = Told().prompt("Paint the whole house today")
+    for task in ("²", "10", "x", "", "٣"):
+        told.use("TaskUpdate", taskId=task, subject=f"Task {task}", status="pending")
+
+    assert 5 == len(told.folded().todos)
+
+
+def test_a_clock_set_back_survives_a_compaction():
+    """After a clock was set back a compaction begins a new chain, and nothing is lost."""
+    told = Told().prompt("Do the main work here")
+    for _ in range(70):
+        told.say("Later.")
+    told.envelope["timestamp"] = ""
+    early = {"timestamp": "2026-02-01T09:00:00.000Z"}
+    told.record("system", subtype="compact_boundary", uuid="b0", **early | {"parentUuid": None})
+    for number in range(5):
+        told.record(
+            "user",
+            message={"content": f"And the work number {number}"},
+            **early | {"uuid": f"b{number + 1}", "parentUuid": f"b{number}"},
+        )
+
+    assert 6 == told.folded().prompts
+
+
+def test_no_field_is_unbounded():
+    """Whatever is made long, the stored state stays small."""
+    long = "x" * 300_000
+    told = Told(gitBranch=long, entrypoint=long).prompt(long, uuid=long, timestamp=long)
+    told.use("TaskUpdate", taskId=long, subject=long, status=long)
+    told.record("assistant", message={"model": long, "content": [], "usage": {"input_tokens": 1}})
+    told.prompt(
+        f'<handoffd-context project="x">\n{long} {long} a b c</handoffd-context>', isMeta=True
+    )
+    told.run(long, long, code=1)
+    told.raw({"type": long}).raw({"type": "custom-title", "customTitle": f"{long} {long}"})
+
+    assert len(dump(told.folded())) < 40_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yes please go on",
+        "계속 진행해 주세요",
+        "continue 👍👍",
+        "ja, schön so",
+        "let’s go!",
+        "fix that please now",
+        "weiter so bitte",
+    ],
+)
+def test_going_on_is_no_goal(text):
+    """Words that only ask to go on state no goal, in any language."""
+    assert insights.goal(Told().prompt(text).folded()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Confirmed: the key was wrong.", "success"),
+        ("All tests pass now.", "success"),
+        ("Let me see whether the tests pass.", None),
+        ("Not all tests pass yet.", None),
+        ("If all tests pass, I will commit.", None),
+        ("That is not confirmed yet.", None),
+        ("Once it is fixed, I go on.", None),
+        ("That did not help.", "That did not help."),
+    ],
+)
+def test_outcome(text, expected):
+    """A theory is settled by what came of it, not by what is hoped or feared."""
+    told = Told().prompt("Find out why the cache is stale").say("I suspect the cache key is wrong.")
+    found = insights.outcome(told.say(text).folded())
+
+    assert expected == (found.text if found else None)
+    assert found is None or found.receipt.evidence == (
+        "inferred" if expected == "success" else "quoted"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("no, don't add a dependency", True),
+        ("No. Use the old one.", True),
+        ("don't touch the settings", True),
+        ("stop that please", True),
+        ("nein, nicht so", True),
+        ("No errors now, great work!", False),
+        ("no, this is fine.", False),
+        ("Stop button in the player should be red", False),
+        ("Wrong password should show a message", False),
+        ("Undo/redo support for the editor please", False),
+        ("non blocking io should be used here", False),
+        ("don't forget the tests", False),
+        ("别名功能也要支持", False),
+    ],
+)
+def test_refusals(text, refused):
+    """Turning an approach down is a dead end; words that only begin like it are not."""
+    told = (
+        Told().prompt("Build a player for the shop").say("I'll add a library for it.").prompt(text)
+    )
+
+    assert refused == bool(insights.dead_ends(told.folded()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The first of the five endpoints is done. The other four are missing.",
+        "Noch nicht fertig.",
+        "还未完成",
+        "아직 완료되지 않았습니다",
+        "All done? Not yet.",
+    ],
+)
+def test_not_everything_that_names_an_end_is_one(text):
+    """Work that is not done is not completed, in any language."""
+    told = Told().prompt("Build five endpoints for the shop").run("pytest", "3 passed in 0.1s")
+
+    assert "completed" != insights.status(told.say(text).folded()).text
+
+
+def test_any_red_test_is_not_completed():
+    """A test that is still red is not forgotten because another one is green."""
+    told = Told().prompt("Build five endpoints for the shop").edit("a.py")
+    told.run("pytest tests/unit", "1 failed in 0.1s", code=1).run(
+        "pytest tests/x", "1 passed in 0.1s"
+    )
+
+    assert "completed" != insights.status(told.say("All done.").folded()).text
+
+
+def test_a_question_stays_open_while_others_finish():
+    """The result of another tool does not answer a question."""
+    told = Told().prompt("Choose a colour for the invoices")
+    told.use("AskUserQuestion", questions=[{"question": "Which one?"}])
+    told.run("ls", "a.py")
+
+    assert "blocked" == insights.status(told.folded()).text
+
+
+def test_a_repeated_title_does_not_undo_a_change_of_course():
+    """Clients write a title again after every turn; it counts once."""
+    title = {"type": "custom-title", "customTitle": "Reports as CSV"}
+    told = Told().prompt("Export the reports as CSV for me").raw(title)
+    told.prompt("New task: repair the login of the shop for new customers").raw(title)
+
+    assert "repair the login of the shop for new customers" == insights.goal(told.folded()).text
+
+
+def test_only_what_was_changed_turned_it_green():
+    """Files that were only read, or staged, are not named as changed or thrown away."""
+    told = Told().prompt("Repair the tax of the basket").edit("a.py", "1", "2")
+    told.run("pytest", "1 failed in 0.1s", code=1)
+    told.use("Read", file_path=f"{ROOT}/a.py")
+    told.edit("b.py", "3", "4").run("pytest", "1 passed in 0.1s").run("git restore --staged a.py")
+    found = [value.text for value in insights.dead_ends(told.folded())]
+
+    assert ["pytest was red (1 failed) until b.py was changed"] == found
+
+
+@pytest.mark.parametrize("way", ["title", "plan", "steps"])
+def test_our_words_do_not_come_back_by_other_ways(way):
+    """A title, a plan or a list of steps that repeats our brief is no evidence."""
+    brief = '<handoffd-context project="x">\n**Goal:** Migrate the billing service to the new store\n</handoffd-context>'
+    told = Told().prompt(brief, isMeta=True).prompt("continue")
+    again = "Migrate the billing service to the new store"
+    if way == "title":
+        told.raw({"type": "ai-title", "aiTitle": again})
+    elif way == "plan":
+        told.result(
+            told.use("ExitPlanMode", plan=f"# {again}"), "ok", toolUseResult={"plan": f"# {again}"}
+        )
+    else:
+        told.say(f"Reading.\n\nNext steps:\n- {again}\n")
+
+    assert "(not stated yet)" == told.view().document["goal"]
+    assert again not in told.view().document.get("next", [])
 
 
 @settings(

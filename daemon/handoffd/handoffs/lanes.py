@@ -92,6 +92,7 @@ def compose(
         "now": _now(state, before),
         "hypothesis": insights.hypothesis(state),
         "outcome": insights.outcome(state),
+        "branch": state.branch,
     }
     document: dict[str, Any] = {
         name: value.text if value else None for name, value in values.items()

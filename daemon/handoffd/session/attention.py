@@ -12,6 +12,11 @@ MENTIONED_IN = 4096
 _NOT_OURS = re.compile(r"/\.(?:claude|git)/|^(?:/private)?/(?:tmp|var)/")
 
 
+def now(state: SessionState) -> int:
+    """Return how many records there were so far: what happens later has a higher number."""
+    return state.records + state.agent_records
+
+
 def file_of(state: SessionState, path: str, source: Receipt) -> File:
     """Return what is known of a file, entering it; the least relevant one makes room."""
     for known in state.files:
@@ -24,7 +29,7 @@ def file_of(state: SessionState, path: str, source: Receipt) -> File:
         )
         if not known.at:
             state.files.append(known)
-    known.at = state.records + state.agent_records
+    known.at = now(state)
     if len(state.files) > FILES_MAX:
         state.files.remove(min(state.files[:-1], key=lambda file: (file.attention, file.at)))
     return known
@@ -60,3 +65,8 @@ def age_files(state: SessionState) -> None:
     """Let what was worked on before a compaction matter less than what comes after it."""
     for file in state.files:
         file.attention //= AGED
+
+
+def short(state: SessionState, path: str) -> str:
+    """Return a path as it is said: from the session's directory."""
+    return path.removeprefix(f"{state.cwd}/")

@@ -13,6 +13,14 @@ WORDS_MIN = 4
 CHARACTERS_MIN = 8
 SAYING = 2
 ASIDE_MAX = 20
+GO_ON_MAX = 25
+NAMED_MAX = 8
+# Kana, Chinese and Hangul begin here.
+FIRST_WITHOUT_SPACES = "\u3040"
+_GO_ON = re.compile(
+    r"(?i)\W*(?:yes|yeah|ok(?:ay)?|sure|go on|go ahead|continue|weiter|ja\b|genau|mach|oui|sí\b"
+    r"|계속|진행|네\b|예\b|좋아|继续|好的|是的|はい|続け)"
+)
 # A request that says this much may be another task, with or without saying that it is one.
 TURN_WEIGHT_MIN, TASK_WEIGHT_MIN = 4, 8
 # It is the same task as long as they share this much of the shorter one.
@@ -41,17 +49,20 @@ _TASK = re.compile(
 
 
 def is_substantial(text: str) -> bool:
-    if len(text.split()) >= WORDS_MIN:
-        return True
-    if weight(text) >= SAYING and _TASK.match(text):
-        return True  # "fix login bug"
-    return not text.isascii() and len(text) >= CHARACTERS_MIN
+    if weight(text) < SAYING or (_GO_ON.match(text) and len(text) < GO_ON_MAX):
+        return False
+    if len(text.split()) >= WORDS_MIN or _TASK.match(text):
+        return True  # also "fix login bug"
+    return sum(letter >= FIRST_WITHOUT_SPACES for letter in text) >= CHARACTERS_MIN
 
 
 def aim_at(state: SessionState, goal: Value) -> None:
     """Set the goal; another one before it is kept."""
     if not goal.text or (state.goal and state.goal.text == goal.text):
         return
+    if is_echo(goal.text, state.injected):
+        return
+    state.aim_met = None
     if state.goal is not None and not _share(state.goal.text, goal.text, SAME):
         state.previous_goal = state.goal
     state.goal = goal
@@ -61,6 +72,13 @@ def _share(one: str, other: str, least: float) -> bool:
     """Tell whether two texts have more than this much of the shorter one in common."""
     mine, known = words_of(one), words_of(other)
     return len(mine & known) > least * min(len(mine), len(known))
+
+
+def name(state: SessionState, goal: Value) -> None:
+    """Take a title, a plan or a given goal for the goal, once: clients repeat them for ever."""
+    if goal.text and goal.text not in state.named:
+        state.named = [*state.named, goal.text][-NAMED_MAX:]
+        aim_at(state, goal)
 
 
 def follow(state: SessionState, request: Value) -> None:

@@ -5,11 +5,13 @@ from typing import Any
 
 from handoffd.session import work
 from handoffd.session.attention import age_files, looked, mention
-from handoffd.session.course import aim_at, follow, is_substantial
-from handoffd.session.echo import injected_lines, is_echo
+from handoffd.session.commits import git_done, note_pull_request
+from handoffd.session.course import follow, is_substantial, name
+from handoffd.session.dead_ends import note_refusal
+from handoffd.session.echo import is_echo, note_injected
+from handoffd.session.redact import redact
 from handoffd.session.state import (
     DECISIONS_MAX,
-    INJECTED_MAX,
     QUESTIONS_MAX,
     RECENT_UUIDS_MAX,
     TODOS_MAX,
@@ -27,6 +29,9 @@ from handoffd.transcript import tools as t
 from handoffd.transcript.records import Record
 
 UNKNOWN_KINDS_MAX = 20
+STATUSES = ("pending", "in_progress", "completed", "deleted")
+NAME_MAX = 40
+PLAN_MAX = 64 << 10
 # Records are not written strictly in the order of their times.
 REORDERED_SECONDS = 60
 
@@ -56,7 +61,10 @@ def fold(state: SessionState, record: Record, transcript: str) -> bool:
 def receipt(state: SessionState, record: Record, transcript: str) -> Receipt:
     # The session's own transcript is named by the session already.
     where = "" if transcript == state.session_id else transcript
-    return Receipt(where, record.uuid, record.offset, record.timestamp, "quoted")
+    # What names a record is short; a longer text there is none of ours to keep.
+    return Receipt(
+        where, record.uuid[:NAME_MAX], record.offset, record.timestamp[:NAME_MAX], "quoted"
+    )
 
 
 def _count(counters: dict[str, int], kind: str) -> None:
@@ -75,7 +83,9 @@ def _is_copy(state: SessionState, record: Record) -> bool:
     recent = state.recent_uuids
     if uuid in recent:
         return True
-    if not record.is_sidechain and record.timestamp < state.last_time:
+    # A compaction begins a new chain: it hangs on to nothing, and is no copy.
+    chained = not record.is_sidechain and record.subtype != "compact_boundary"
+    if chained and record.timestamp < state.last_time:
         parent = (record.parent_uuid or "")[:UUID_KEPT]
         if parent not in recent and _is_long_before(record.timestamp, state.last_time):
             return True
@@ -108,15 +118,17 @@ def _envelope(state: SessionState, record: Record, transcript: str) -> None:
     if not state.cwd:
         state.cwd = record.directory
     if not state.entrypoint:
-        state.entrypoint = record.entrypoint
+        state.entrypoint = record.entrypoint[:NAME_MAX]
     if record.type in e.CONVERSATION:
-        time = record.timestamp
+        time = record.timestamp[:NAME_MAX]
         if not state.first_time:
             state.first_time = time
         state.last_time = max(state.last_time, time)
     message = record.message
-    if message and message.usage:
-        state.model, state.usage = message.model or "", bytes(message.usage)
+    if message and message.usage and message.model != "<synthetic>":
+        if message.model != state.model:
+            state.model = keep(message.model or "", 2 * NAME_MAX)
+        state.usage = bytes(message.usage)
     branch = record.git_branch
     if branch and branch != "HEAD" and (state.branch is None or branch != state.branch.text):
         seen = receipt(state, record, transcript).observed
@@ -137,15 +149,15 @@ def _prompt(state: SessionState, event: e.Prompt, source: Receipt) -> None:
     state.prompts += 1
     value = quote(request(event.text), source, GOAL_MAX)
     if value.text:
-        work.note_refusal(state, event.text, value)
+        note_refusal(state, event.text, value)
         follow(state, value)
         _request(state, value)
 
 
 def _request(state: SessionState, value: Value) -> None:
     """Take up a person's words: whoever types on has dealt with what was open."""
-    state.last_prompt, state.activity = value, None
-    state.waiting, state.spoke_last = None, False
+    state.last_prompt, state.activity, state.activity_kept = value, None, True
+    state.waiting, state.waiting_for, state.spoke_last = None, "", False
     state.questions, state.pending = [], []
     state.todos_age += 1
     mention(state, value.text)
@@ -156,8 +168,9 @@ def _commanded(state: SessionState, event: e.Commanded, source: Receipt) -> None
     if event.name in _CLIENT_COMMANDS:
         return
     state.prompts += 1
-    name = event.name.rsplit(":", 1)[-1].replace("-", " ").replace("_", " ")
-    value = quote(f"{name}: {event.arguments}" if event.arguments else name, source, GOAL_MAX)
+    called = event.name.rsplit(":", 1)[-1].replace("-", " ").replace("_", " ")
+    words = f"{called}: {event.arguments}" if event.arguments else called
+    value = quote(words, source, GOAL_MAX)
     if event.arguments:
         follow(state, value)
     _request(state, value)
@@ -177,17 +190,18 @@ _CLIENT_COMMANDS = frozenset(
 
 
 def _stopped(state: SessionState, event: e.Stopped, source: Receipt) -> None:
-    state.spoke_last = False
+    state.spoke_last, state.waiting_for = False, ""
     if event.error:
         state.waiting = quote(f"Stopped by an error: {event.error}", source.observed)
         return
     done = work.activity(state)
     at = f" at: {done.text}" if done else ""
-    state.waiting, state.activity = Value(f"Stopped by the person{at}", source.observed), None
+    state.waiting = Value(f"Stopped by the person{at}", source.observed)
+    state.activity, state.activity_kept = None, True
 
 
 def _denied(state: SessionState, event: t.Denied, source: Receipt) -> None:
-    state.waiting, state.activity = None, None
+    state.waiting, state.activity, state.activity_kept = None, None, True
     work.note_denial(state, event, source)
 
 
@@ -200,11 +214,12 @@ def _decided(state: SessionState, event: t.Decided, source: Receipt) -> None:
 
 
 def _approved(state: SessionState, event: t.Approved, source: Receipt) -> None:
-    title = quote(heading(event.plan), source, GOAL_MAX)
+    plan = redact(event.plan[:PLAN_MAX])[0]
+    title = quote(heading(plan), source, GOAL_MAX)
     if title.text:
-        aim_at(state, title)
+        name(state, title)
         _request(state, Value(f"Plan approved: {title.text}", source))
-        state.pending = [quote(step, source) for step in plan_steps(event.plan)]
+        state.pending = [quote(step, source) for step in plan_steps(plan)]
         state.decisions.append(quote(f"Plan approved: {title.text}", source))
         del state.decisions[:-DECISIONS_MAX]
 
@@ -216,13 +231,16 @@ def _said(state: SessionState, event: e.Said, source: Receipt) -> None:
     if state.waiting and state.waiting.text.startswith("Stopped by"):
         state.waiting = None
     state.spoke_last = not event.goes_on
-    if event.text and not event.text.isspace():
+    # What the client itself puts where an answer is missing.
+    if event.text and not event.text.isspace() and event.text != "No response requested.":
         hear(state, event.text, source)
         mention(state, event.text)
 
 
 def _resulted(state: SessionState, event: t.Resulted, source: Receipt) -> None:
-    state.waiting, state.spoke_last = None, False
+    state.spoke_last = False
+    if state.waiting_for in ("", event.call):
+        state.waiting, state.waiting_for = None, ""
     work.finish(state, event, source)
 
 
@@ -230,6 +248,7 @@ def _asked(state: SessionState, event: t.Asked, source: Receipt) -> None:
     state.questions = [quote(text, source) for text in event.questions[:QUESTIONS_MAX]]
     first = state.questions[0].text if state.questions else "A question is open."
     state.waiting, state.spoke_last = Value(first, source), False
+    state.waiting_for = event.call
 
 
 def _proposed(state: SessionState, event: t.Proposed, source: Receipt) -> None:
@@ -238,6 +257,7 @@ def _proposed(state: SessionState, event: t.Proposed, source: Receipt) -> None:
     title = state.plan or Value("", source)
     asked = f"Approve the plan: {title.text}" if title.text else "Approve the plan."
     state.waiting, state.spoke_last = Value(asked, source), False
+    state.waiting_for = event.call
 
 
 def _drafted(state: SessionState, event: t.Drafted | t.Proposed, source: Receipt) -> None:
@@ -250,11 +270,13 @@ def _drafted(state: SessionState, event: t.Drafted | t.Proposed, source: Receipt
 
 def _titled(state: SessionState, event: e.Titled, source: Receipt) -> None:
     value = quote(event.text, source, GOAL_MAX)
+    if is_echo(value.text, state.injected):
+        return
     if not event.by_person:
         state.title = value if value.text else state.title
     # A client names a session in a worktree after its branch: one word, and nobody's goal.
     elif " " in value.text or is_substantial(value.text):
-        aim_at(state, value)
+        name(state, value)
 
 
 def _compacted(state: SessionState, _event: e.Compacted, _source: Receipt) -> None:
@@ -269,7 +291,7 @@ def _summarised(state: SessionState, event: e.Summarised, source: Receipt) -> No
         for name, texts in read_summary(event.text).items()
     }
     state.pending = found.get("pending", [])
-    if found.get("goal"):
+    if found.get("goal") and not (state.goal and state.goal.text in state.named):
         state.goal = found["goal"][0]
     if found.get("now"):
         hear(state, found["now"][0].text, source)
@@ -281,18 +303,19 @@ def _recapped(state: SessionState, event: e.Recapped, source: Receipt) -> None:
 
 
 def _aimed(state: SessionState, event: e.Aimed, source: Receipt) -> None:
-    aim_at(state, quote(event.condition, source, GOAL_MAX))
-    state.aim_met = event.met
+    goal = quote(event.condition, source, GOAL_MAX)
+    name(state, goal)
+    if state.goal and state.goal.text == goal.text:
+        state.aim_met = event.met
 
 
 def _opened(state: SessionState, event: e.Opened, source: Receipt) -> None:
-    work.note_pull_request(state, event.number, event.url, source.observed)
+    note_pull_request(state, event.number, event.url, source.observed)
 
 
 def _injected(state: SessionState, event: e.Injected, _source: Receipt) -> None:
     statements(state)  # what was said before it is no echo of it
-    state.injected += [line for line in injected_lines(event.text) if line not in state.injected]
-    del state.injected[:-INJECTED_MAX]
+    note_injected(state, event.text)
 
 
 def _moved(state: SessionState, event: e.Moved, _source: Receipt) -> None:
@@ -330,17 +353,19 @@ def _enter(state: SessionState, todo: t.Todo, source: Receipt) -> None:
     """Enter a thing to do, or what became of it; what was deleted is taken out."""
     state.todos_age = 0
     said = quote(todo.text, source)
-    known = next((item for item in state.todos if item.key == todo.key), None)
-    kept = [item for item in state.todos if item.key != todo.key]
-    status = todo.status or (known.status if known else "pending")
+    key = keep(todo.key, NAME_MAX)
+    known = next((item for item in state.todos if item.key == key), None)
+    kept = [item for item in state.todos if item.key != key]
+    status = todo.status if todo.status in STATUSES else known.status if known else "pending"
     value = known.value if known and not said.text else said
     if value.text and status != "deleted":
-        kept.append(Todo(todo.key[:40], status, value))
+        kept.append(Todo(key, status, value))
     state.todos = sorted(kept, key=_todo_order)[-TODOS_MAX:]
 
 
 def _todo_order(item: Todo) -> tuple[int, str]:
-    return (int(item.key), "") if item.key.isdigit() else (1 << 30, item.key)
+    digits = item.key.isascii() and item.key.isdigit()
+    return (int(item.key), "") if digits else (1 << 30, item.key)
 
 
 _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
@@ -368,7 +393,7 @@ _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
     t.Resulted: _resulted,
     t.Approved: _approved,
     t.Decided: _decided,
-    t.GitDone: work.git_done,
+    t.GitDone: git_done,
     t.Listed: _listed,
     t.Planned: _planned,
 }

@@ -52,7 +52,7 @@ def goal(state: SessionState) -> Value | None:
     parts = goal_parts(state)
     if len(parts) > 1:
         text = f"{shorten(parts[0].text, TITLED_MAX).rstrip('. ')} ({parts[1].text})"
-        return Value(text, parts[0].receipt)
+        return Value(text, parts[0].receipt._replace(evidence="inferred"))
     return parts[0] if parts else None
 
 
@@ -73,7 +73,10 @@ def now(state: SessionState) -> Value | None:
     if not words:
         return done
     text = " — ".join(value.text for value in words)
-    return Value(f"{text} ({done.text})" if done else text, words[-1].receipt)
+    whole = Value(f"{text} ({done.text})" if done else text, words[-1].receipt)
+    if len(words) == 1 and not done:
+        return whole
+    return Value(whole.text, whole.receipt._replace(evidence="inferred"))
 
 
 def now_parts(state: SessionState) -> list[Value]:
@@ -133,8 +136,8 @@ def _at_work(state: SessionState) -> list[Value]:
     if is_answered(state):
         return [Value(step, said.opening.receipt) for step in said.steps] if said else []
     values, done = [], _activity(state)
-    if said and said.done and not done:
-        left = (said.intention, *said.steps)
+    if said and not done and (said.done or said.steps):
+        left = said.steps or (said.intention,)
         return [Value(text, said.opening.receipt) for text in left if text]
     if asked and (done or weight(asked.text) >= FILLER):
         values.append(_going_on(asked, done))
@@ -149,7 +152,9 @@ def _at_work(state: SessionState) -> list[Value]:
 def _going_on(asked: Value, activity: Value | None) -> Value:
     """Say what was asked for, and how far it is."""
     text = shorten(asked.text, ALONE_MAX)
-    return Value(f"{text} ({activity.text})" if activity else text, asked.receipt)
+    if activity is None:
+        return Value(text, asked.receipt)
+    return Value(f"{text} ({activity.text})", asked.receipt._replace(evidence="inferred"))
 
 
 def is_answered(state: SessionState) -> bool:
@@ -182,11 +187,12 @@ def outcome(state: SessionState) -> Value | None:
         return None
     heard = statements(state)
     if found.verdict == "success":
-        return Value("success", found.opening.receipt)
+        return Value("success", found.opening.receipt._replace(evidence="inferred"))
     later = heard[heard.index(found) + 1 :]
     for said in later:
         if said.verdict:
-            return Value(said.verdict, said.opening.receipt)
+            evidence = "inferred" if said.verdict == "success" else "quoted"
+            return Value(said.verdict, said.opening.receipt._replace(evidence=evidence))
     return None
 
 
@@ -210,13 +216,14 @@ def _observed(value: Value) -> Receipt:
 
 def _seen_done(state: SessionState) -> bool:
     """Tell whether something besides words shows that the work is done."""
-    if _is_red(state):
+    if any(not check.green for check in state.checks):
         return False
-    if state.pending or any(todo.status in ("pending", "in_progress") for todo in state.todos):
+    fresh = state.todos if state.todos_age < TODOS_STALE else []
+    if state.pending or any(todo.status in ("pending", "in_progress") for todo in fresh):
         return False
     if state.aim_met is not None:
         return state.aim_met
-    if state.todos:
+    if state.todos and state.todos_age < TODOS_STALE:
         return True
     tested = any(check.green and check.at >= state.edited_at for check in state.checks)
     committed = state.committed_at >= max(state.edited_at, 1)

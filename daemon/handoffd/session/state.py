@@ -77,6 +77,7 @@ class File(msgspec.Struct, gc=False):
     edits: int = 0
     attention: int = 0
     at: int = 0
+    edited_at: int = 0
 
 
 class Call(NamedTuple):
@@ -142,8 +143,12 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     plan: Value | None = None
     # The client checks a goal for the person: whether it is met.
     aim_met: bool | None = None
+    # What was taken for the goal in so many words: a title, a plan, a goal given to the client.
+    named: list[str] = []
     # Why the session waits for a person: what was asked, or which error stopped it.
     waiting: Value | None = None
+    # The call whose result ends the waiting.
+    waiting_for: str = ""
     # The last request of a person, and what was done for it last.
     last_prompt: Value | None = None
     activity: Value | None = None
@@ -172,10 +177,8 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     dead_ends: list[Value] = []
     edited_at: int = 0
     committed_at: int = 0
-    prompted_at: int = 0
     injected: list[str] = []
     unknown: dict[str, int] = {}
-    skipped: dict[str, int] = {}
     # In the order in which they were seen; the numbers mean nothing.
     recent_uuids: dict[str, int] = {}
 

@@ -3,6 +3,7 @@
 import re
 
 from handoffd.session.echo import is_echo
+from handoffd.session.redact import redact
 from handoffd.session.state import STATEMENTS_MAX, Receipt, SessionState, Statement, Value
 from handoffd.session.text import NOW_MAX, clean, ending, keep, opening, plain, sentences
 
@@ -19,7 +20,7 @@ _THEORY = re.compile(
     r"|the (?:root |likely |real |actual |underlying )?(?:cause|problem|issue|bug|culprit|reason)"
     r"(?: here)? (?:is|was|seems|may|might|must|could|appears|likely|probably)\b"
     r"|(?:probably|likely|presumably) (?:because|due|caused|a|an|the)\b|this suggests\b"
-    r"|(?:it |this )?(?:looks|seems) like\b|might be (?:because|due|caused)\b"
+    r"|might be (?:because|due|caused)\b"
     r"|must be (?:because|due|caused)\b)"
 )
 _REFUTED = re.compile(
@@ -33,6 +34,9 @@ _CONFIRMED = re.compile(
     r"cause|problem|issue))|as (?:suspected|expected)\b|(?:is|are|it'?s) (?:now )?fixed\b"
     r"|(?:tests?|they|all|everything) (?:now )?(?:pass|passes|passed|works?)\b)"
 )
+_OPEN = re.compile(
+    r"(?i)\b(?:not|if|once|whether|when|until|unless|yet|should|will|would|might|may)\b|n't\b|\?"
+)
 _DONE = re.compile(
     r"(?i)\b(?:done|complete|completed|finished)\b"
     r"|\b(?:(?:has|have) been (?:implemented|added|fixed|updated|created|removed|merged"
@@ -43,7 +47,8 @@ _DONE = re.compile(
 )
 _NOT_DONE = re.compile(
     r"(?i)\b(?:not (?:yet )?(?:done|complete|finished)|(?:once|when) .{0,40}\b(?:done|complete)"
-    r"|incomplete|partially)\b"
+    r"|incomplete|partially|missing|still|remains?|remaining|yet|nicht|noch|fehlt)\b"
+    r"|未|没|不|아직|않|ない|まだ"
 )
 _STEPS = re.compile(
     r"(?im)^[^\w\n]{0,8}(?:next steps?|remaining(?: work| tasks| steps)?|still to do|to ?do"
@@ -71,7 +76,7 @@ def statements(state: SessionState) -> list[Statement]:
 def is_last_done(state: SessionState) -> bool:
     """Tell whether the last statement called something done, without reading the others."""
     if state.unread:
-        return _is_done(plain(state.unread[-1][0]))
+        return _is_done(plain(redact(clean(state.unread[-1][0]))[0]))
     return bool(state.statements) and state.statements[-1].done
 
 
@@ -80,7 +85,9 @@ def _is_done(prose: str) -> bool:
 
 
 def _read(text: str, source: Receipt, injected: list[str]) -> Statement:
-    prose = plain(clean(text))
+    # As a whole: a key is more than a line.
+    text = redact(clean(text))[0]
+    prose = plain(text)
     parts = [part for part in sentences(prose) if not is_echo(part, injected)]
     return Statement(
         Value(keep(opening(parts), NOW_MAX), source),
@@ -90,7 +97,7 @@ def _read(text: str, source: Receipt, injected: list[str]) -> Statement:
         verdict=_kept(_verdict(parts)),
         question=_kept(_question(parts)),
         done=_is_done(prose),
-        steps=tuple(_kept(step) for step in _steps(text)),
+        steps=tuple(_kept(step) for step in _steps(text) if not is_echo(step, injected)),
     )
 
 
@@ -114,7 +121,8 @@ def last_match(parts: list[str], pattern: re.Pattern[str], *, colon: bool = Fals
 def _verdict(parts: list[str]) -> str:
     """Return how a theory ended: refuted with what was said, or success."""
     refuted = next((part for part in parts if _REFUTED.search(part)), "")
-    return refuted or ("success" if any(map(_CONFIRMED.search, parts)) else "")
+    confirmed = any(_CONFIRMED.search(part) and not _OPEN.search(part) for part in parts)
+    return refuted or ("success" if confirmed else "")
 
 
 def _question(parts: list[str]) -> str:

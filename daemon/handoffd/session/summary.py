@@ -2,6 +2,7 @@
 
 import re
 
+from handoffd.session.redact import redact
 from handoffd.session.text import plain
 
 _SECTION = re.compile(
@@ -13,18 +14,17 @@ _FIELDS = (
     ("goal", ("primary request", "intent")),
     ("now", ("current work",)),
     ("pending", ("pending",)),
-    ("next", ("next step",)),
-    ("files", ("files",)),
 )
 _ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-ITEMS_MAX = 8
-_PATH = re.compile(r"(?:[\w@.+-]+/)*[\w@+-][\w@.+-]*\.[A-Za-z][A-Za-z0-9]{0,7}")
-FILES_MAX = 20
+ITEMS_MAX, ITEM_MIN = 8, 12
+_NOTHING = re.compile(r"(?i)(?:none|no |nothing|n/a)")
+_READ_MAX = 64 << 10
 
 
 def read_summary(text: str) -> dict[str, list[str]]:
     """Return the sentences of each section that we use; a text of another form has none."""
+    text = redact(text[:_READ_MAX])[0]  # as a whole: a key is more than a line
     marks = list(_SECTION.finditer(text))
     found: dict[str, list[str]] = {}
     for number, mark in enumerate(marks):
@@ -32,13 +32,16 @@ def read_summary(text: str) -> dict[str, list[str]]:
         title = mark[1].lower()
         for name, words in _FIELDS:
             if name not in found and any(word in title for word in words):
-                found[name] = _items(name, text[mark.end() : end])
+                found[name] = _items(text[mark.end() : end])
                 break
     return {name: items for name, items in found.items() if items}
 
 
-def _items(name: str, section: str) -> list[str]:
-    if name == "files":
-        return list(dict.fromkeys(_PATH.findall(section)))[:FILES_MAX]
+def _items(section: str) -> list[str]:
+    """Return the sentences of a section that say something: no headings, and not "none"."""
     parts = [_ITEM.sub("", part).strip() for part in _SENTENCE.split(plain(section))]
-    return [part for part in parts if len(part) > 12][:ITEMS_MAX]  # noqa: PLR2004  a heading
+    return [
+        part
+        for part in parts
+        if len(part) >= ITEM_MIN and not part.endswith(":") and not _NOTHING.match(part)
+    ][:ITEMS_MAX]

@@ -3,13 +3,14 @@
 import re
 from zlib import crc32
 
-from handoffd.session.attention import EDITED, file_of, is_ours
+from handoffd.session.attention import EDITED, file_of, is_ours, now, short
+from handoffd.session.commits import git_command, is_of_git
+from handoffd.session.dead_ends import dead_end
+from handoffd.session.echo import note_injected
 from handoffd.session.redact import redact
 from handoffd.session.state import (
     CALLS_MAX,
     CHECKS_MAX,
-    COMMITS_MAX,
-    DEAD_ENDS_MAX,
     EDITS_MAX,
     FAILURES_MAX,
     Call,
@@ -20,18 +21,17 @@ from handoffd.session.state import (
     SessionState,
     Value,
 )
-from handoffd.session.statements import statements
-from handoffd.session.text import NOW_MAX, keep, shorten
+from handoffd.session.text import keep
 from handoffd.transcript.events import Notified, Shelled
 from handoffd.transcript.testruns import command_key, is_test_command, read_run
 from handoffd.transcript.tools import (
     Denied,
     Edited,
-    GitDone,
     Ran,
     Resulted,
     output_text,
 )
+from handoffd.transcript.typed import marked
 
 # The same command failing this often is going round in circles.
 CIRCLES = 3
@@ -43,22 +43,8 @@ _SNIPPET_MAX = 80
 _ACTIVITY_MAX = 60
 _OUTPUT_READ = 32 << 10
 _PULL_REQUEST = re.compile(r"\bgh pr create\b[^|;&]*?--title[ =]+([\"'])(.+?)\1", re.DOTALL)
-_GIT = re.compile(r"\bgit\s+(?:-\S+\s+\S+\s+)?(?:commit|checkout|restore)\b")
-_COMMITTED = re.compile(
-    r"(?m)^\[(?P<branch>[^\]\s]+)[^\]]*? (?P<sha>[0-9a-f]{7,40})\] (?P<text>.+)$"
-)
-_THROWN_AWAY = re.compile(
-    r"\bgit\s+(?:restore\s+(?:--\S+\s+)*|checkout\s+(?:[\w./~^-]+\s+)?--\s+)(?P<paths>[^|;&\n]+)"
-)
 _TELLING_ERROR = re.compile(
     r"(?i)\b(?:\w*error|\w*exception|fail(?:ed|ure)?|fatal|cannot|not found|denied)\b"
-)
-_REFUSAL = re.compile(
-    r"(?i)\s*(?:no[,.!]|no (?!problem|worr|need|rush|idea|matter|more|one)\w|nope\b"
-    r"|stop\b(?!\s*hook)"
-    r"|don'?t (?!forget|worry|hesitate|know|think|see|understand|have|get)\w|do not (?!forget)\w"
-    r"|that'?s (?:not|wrong)|not like that|wrong\b|undo\b|revert (?:that|this|it)\b"
-    r"|nein\b|non[, ]|nicht so\b|아니|하지 ?마|不要|不是|别|やめて|違う)"
 )
 
 
@@ -70,7 +56,7 @@ def edited(state: SessionState, event: Edited, source: Receipt) -> None:
     known.edits += 1
     known.attention += EDITED
     known.receipt = seen
-    state.edited_at = state.records
+    known.edited_at = state.edited_at = now(state)
     if event.call:
         name = known.path.rsplit("/", 1)[-1]
         verb = "Editing" if event.before else "Writing"
@@ -88,12 +74,19 @@ def _note_edit(state: SessionState, path: str, event: Edited, source: Receipt) -
         if (earlier.path, earlier.after, earlier.before) == (path, before, after):
             state.edits.remove(earlier)
             _undo(state, path)
-            tried = keep(_first_new_line(event.after, event.before), _SNIPPET_MAX)
+            tried = keep(_first_new_line(event.after, redact(event.before)[0]), _SNIPPET_MAX)
             what = f": {tried}" if tried else ""
-            _dead_end(state, f"Taken back in {_short(state, path)}{what}", source.observed)
+            dead_end(state, f"Taken back in {short(state, path)}{what}", source.observed)
             return
     state.edits.append(Edit(path, before, after))
     del state.edits[:-EDITS_MAX]
+
+
+def _forget_edit(state: SessionState, path: str) -> None:
+    for edit in reversed(state.edits):
+        if edit.path == path:
+            state.edits.remove(edit)
+            return
 
 
 def _undo(state: SessionState, path: str) -> None:
@@ -108,10 +101,6 @@ def _first_new_line(before: str, after: str) -> str:
     return next((line for line in after.split("\n") if line.strip() and line not in old), "")
 
 
-def _short(state: SessionState, path: str) -> str:
-    return path.removeprefix(f"{state.cwd}/")
-
-
 # Commands
 
 
@@ -120,9 +109,9 @@ def ran(state: SessionState, event: Ran, source: Receipt) -> None:
     if event.description:
         state.activity = Value(event.description, source)
         state.activity_kept = False
-    command = event.command
-    if not command:
+    if not event.command:
         return
+    command = event.command
     if len(command) > _COMMAND_READ:
         command = command[:_COMMAND_READ].rsplit(maxsplit=1)[0]  # no half of a secret
     title = _PULL_REQUEST.search(command) if "gh pr create" in command else None
@@ -154,6 +143,7 @@ def _edit_failed(state: SessionState, path: str) -> None:
         if known.path == path:
             known.edits -= 1
             known.attention -= EDITED
+            _forget_edit(state, path)
             if known.attention <= 0:
                 state.files.remove(known)
             return
@@ -165,12 +155,15 @@ def _command_done(state: SessionState, call: Call, event: Resulted, source: Rece
     if event.begun:
         _await(state, call)
         return
+    if "handoff" in call.command or "flow inject" in call.command:
+        note_injected(state, marked(output_text(event.output)))
     tests = bool(is_test_command(call.command))
-    of_git = "git" in call.command and bool(_GIT.search(call.command))
+    of_git = is_of_git(call.command)
     if not (event.failed or tests or of_git):
         _succeeded(state, call.command)
         return
-    command, output = redact(call.command)[0], _ends(output_text(event.output))
+    # As a whole: a key is more than a line.
+    command, output = redact(call.command)[0], redact(_ends(output_text(event.output)))[0]
     if tests:
         _test_done(state, command, output, event.failed, source)
     if event.failed:
@@ -178,7 +171,7 @@ def _command_done(state: SessionState, call: Call, event: Resulted, source: Rece
     else:
         _succeeded(state, command)
         if of_git:
-            _git_command(state, command, output, source)
+            git_command(state, command, output, source)
 
 
 # The shell was told to stop, or a time limit ended it: it says nothing of the command.
@@ -199,7 +192,8 @@ def shelled(state: SessionState, event: Shelled, source: Receipt) -> None:
     call = state.calls.pop("!", None)
     if call is not None and is_test_command(call.command):
         seen = source.observed
-        _test_done(state, redact(call.command)[0], _ends(event.output), None, seen)
+        output = redact(_ends(event.output))[0]
+        _test_done(state, redact(call.command)[0], output, None, seen)
 
 
 def notified(state: SessionState, event: Notified, source: Receipt) -> None:
@@ -212,6 +206,8 @@ def notified(state: SessionState, event: Notified, source: Receipt) -> None:
         _test_done(state, command, event.summary, failed, seen)
     if failed:
         _failed(state, command, event.summary, seen)
+    elif event.status == "completed":
+        _succeeded(state, command)
 
 
 def _failed(state: SessionState, command: str, output: str, source: Receipt) -> None:
@@ -228,6 +224,7 @@ def _failed(state: SessionState, command: str, output: str, source: Receipt) -> 
 
 def _succeeded(state: SessionState, command: str) -> None:
     # The key takes its time, so first a look whether one may fit.
+    command = redact(command)[0] if state.failures else ""
     if any(item.command[:_KEY_START] in command for item in state.failures):
         key = _key(command)
         state.failures = [item for item in state.failures if item.command != key]
@@ -295,98 +292,37 @@ def _test_done(
         run.green,
         summary,
         source,
-        state.records,
+        now(state),
     )
     if not run.green:
-        before.red_at = before.red_at or state.records
+        before.red_at = before.red_at or now(state)
     else:
         before.red_at = 0
 
 
 def _turned_green(state: SessionState, before: Check, source: Receipt) -> None:
     """Say which change turned a red test green: the files edited since it was last red."""
-    changed = [file for file in state.files if file.edits > 0 and file.at > before.at]
-    changed.sort(key=lambda file: file.at)
+    changed = [file for file in state.files if file.edits > 0 and file.edited_at > before.at]
+    changed.sort(key=lambda file: file.edited_at)
     if changed:
-        names = ", ".join(_short(state, file.path) for file in changed[-3:])
+        names = ", ".join(short(state, file.path) for file in changed[-3:])
         verb = "was" if len(changed) == 1 else "were"
         text = f"{before.command} was red ({before.summary}) until {names} {verb} changed"
-        _dead_end(state, text, source.observed)
-
-
-# Git
-
-
-def _git_command(state: SessionState, command: str, output: str, source: Receipt) -> None:
-    done = _COMMITTED.search(output)
-    if done and "commit" in command:
-        _commit(state, done["sha"], done["text"], source)
-    thrown = _THROWN_AWAY.search(command)
-    if thrown:
-        _note_thrown_away(state, thrown["paths"].split(), source)
-
-
-def git_done(state: SessionState, event: GitDone, source: Receipt) -> None:
-    seen = source.observed
-    if event.sha:
-        _commit(state, event.sha, "", seen)
-    if event.pull_request is not None:
-        note_pull_request(state, event.pull_request, event.url, seen)
-
-
-def _commit(state: SessionState, sha: str, text: str, source: Receipt) -> None:
-    state.committed_at = state.records
-    short = sha[:9]
-    if any(value.text.startswith((short[:7], sha[:7])) for value in state.commits):
-        return
-    line = keep(f"{short} {text}".strip(), NOW_MAX)
-    state.commits.append(Value(line, source))
-    del state.commits[:-COMMITS_MAX]
-
-
-def note_pull_request(state: SessionState, number: int, url: str, source: Receipt) -> None:
-    line = keep(f"#{number} {url}".strip(), NOW_MAX)
-    if all(value.text.split(" ")[0] != f"#{number}" for value in state.pull_requests):
-        state.pull_requests.append(Value(line, source))
-        del state.pull_requests[:-COMMITS_MAX]
-
-
-def _note_thrown_away(state: SessionState, paths: list[str], source: Receipt) -> None:
-    for file in state.files:
-        name = _short(state, file.path)
-        if file.edits and any(name == path or file.path.endswith(f"/{path}") for path in paths):
-            _dead_end(state, f"The edits of {name} were thrown away", source)
-            file.edits = file.attention = 0
+        dead_end(state, text, source.observed)
 
 
 # What a person refused
-
-
-def note_refusal(state: SessionState, words: str, prompt: Value) -> None:
-    """Keep an approach that a person turned down in so many words."""
-    if not _REFUSAL.match(words[:80]) or not (heard := statements(state)):
-        return
-    proposed = shorten(heard[-1].opening.text, _ERROR_MAX)
-    said = shorten(prompt.text, _ERROR_MAX)
-    _dead_end(state, f"Refused: “{said}” (after: {proposed})", prompt.receipt)
 
 
 def note_denial(state: SessionState, event: Denied, source: Receipt) -> None:
     what = ""
     call = state.calls.pop(event.call, None)
     if call is not None and call.path:
-        what = f"an edit of {_short(state, call.path)}"
+        what = f"an edit of {short(state, call.path)}"
         _edit_failed(state, call.path)
     elif call is not None:
         what = _key(redact(call.command)[0])
     words = keep(event.words, _ERROR_MAX)
     if words:
         refused = f" (it was: {what})" if what else ""
-        _dead_end(state, f"Refused: “{words}”{refused}", source)
-
-
-def _dead_end(state: SessionState, text: str, source: Receipt) -> None:
-    line = keep(text, NOW_MAX)
-    if all(value.text != line for value in state.dead_ends):
-        state.dead_ends.append(Value(line, source))
-        del state.dead_ends[:-DEAD_ENDS_MAX]
+        dead_end(state, f"Refused: “{words}”{refused}", source)

@@ -6,34 +6,43 @@ from typing import Any, NamedTuple
 
 FILES_MAX = 40
 SIZE_MAX_BYTES = 64 << 10
-_NONE_MTIME = 0
 
 
-class Tasks(NamedTuple):
-    """The tasks of a session, and when the last of them changed."""
+class Task(NamedTuple):
+    """One task as the client stored it, and when."""
 
     mtime_ns: int
-    items: list[dict[str, Any]]
+    data: dict[str, Any]
 
 
 def changed_at(transcript: str, session_id: str) -> int:
     """Return when the tasks of a session last changed; 0 if it has none."""
-    try:
-        return os.stat(_directory(transcript, session_id)).st_mtime_ns
-    except OSError:
-        return _NONE_MTIME
-
-
-def read(transcript: str, session_id: str) -> Tasks:
-    """Read the tasks of a session; what is no task is left out."""
     directory = _directory(transcript, session_id)
     try:
-        names = sorted(os.listdir(directory), key=lambda name: (len(name), name))
+        times = [os.stat(directory).st_mtime_ns]
+        times += [entry.stat().st_mtime_ns for entry in _entries(directory)]
     except OSError:
-        return Tasks(_NONE_MTIME, [])
-    found = [_read(f"{directory}/{name}") for name in names if name.endswith(".json")]
-    items = [item for item in found[:FILES_MAX] if item is not None]
-    return Tasks(changed_at(transcript, session_id), items)
+        return 0
+    return max(times)
+
+
+def read(transcript: str, session_id: str) -> list[Task]:
+    """Read the tasks of a session; what is no task is left out."""
+    found = []
+    for entry in _entries(_directory(transcript, session_id)):
+        task = _read(entry.path)
+        if task is not None:
+            found.append(task)
+    return found
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            found = [entry for entry in entries if entry.name.endswith(".json")]
+    except OSError:
+        return []
+    return sorted(found, key=lambda entry: (len(entry.name), entry.name))[:FILES_MAX]
 
 
 def _directory(transcript: str, session_id: str) -> str:
@@ -41,15 +50,17 @@ def _directory(transcript: str, session_id: str) -> str:
     return f"{config}/tasks/{session_id}"
 
 
-def _read(path: str) -> dict[str, Any] | None:
+def _read(path: str) -> Task | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
+        changed = os.fstat(handle).st_mtime_ns
         found = json.loads(os.read(handle, SIZE_MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
     finally:
         os.close(handle)
-    return found if isinstance(found, dict) and isinstance(found.get("subject"), str) else None
+    is_task = isinstance(found, dict) and isinstance(found.get("subject"), str)
+    return Task(changed, found) if is_task else None

@@ -11,7 +11,7 @@ from handoffd.transcript.tools import (
     result,
     use,
 )
-from handoffd.transcript.typed import INTERRUPTED, MARKER, tag, typed_text, without_marked
+from handoffd.transcript.typed import INTERRUPTED, MARKER, marked, tag, typed_text, without_marked
 
 CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
 # Metadata records that we know; those without a reader below hold nothing we need.
@@ -27,6 +27,7 @@ METADATA = frozenset(
         "isolation-latch", "dev-mods", "memory-mode", "observer-ref",
     }
 )  # fmt: skip
+NOTIFICATION = "<task-notification>"
 KNOWN = CONVERSATION | METADATA
 
 # Attachments that repeat the whole list, and where they keep the text of an item.
@@ -174,6 +175,8 @@ def _results(record: Record, blocks: list[Block]) -> Iterator[Event]:
 
 
 def _typed(record: Record, text: str) -> Iterator[Event]:
+    if ours := marked(text):
+        yield Injected(ours)
     if record.is_compact_summary:
         yield Summarised(without_marked(text))
     elif text.lstrip().startswith(INTERRUPTED):
@@ -184,17 +187,21 @@ def _typed(record: Record, text: str) -> Iterator[Event]:
 
 def _told(record: Record, text: str) -> Iterator[Event]:
     """Tell a person's words from what the client puts into a user record."""
-    if text.startswith("<task-notification>"):
-        yield Notified(tag(text, "tool-use-id"), tag(text, "status"), tag(text, "summary"))
+    if text.startswith(NOTIFICATION):
+        yield _notified(text)
         return
     if record.origin and read(_Origin, record.origin).kind != "human":
         return
-    if "<command-name>" in text:
+    if text.lstrip().startswith(("<command-name>", "<command-message>")):
         yield from _command(text)
     elif text.startswith(("<bash-input>", "<bash-stdout>")):
         yield Shelled(tag(text, "bash-input"), tag(text, "bash-stdout"))
     elif typed := typed_text(text):
         yield Prompt(typed)
+
+
+def _notified(text: str) -> Notified:
+    return Notified(tag(text, "tool-use-id"), tag(text, "status"), tag(text, "summary"))
 
 
 def _command(text: str) -> Iterator[Event]:
@@ -268,12 +275,15 @@ def _attachment(record: Record) -> Iterator[Event]:
         yield listed(value_of(found.content), _REMINDERS[found.type])
     elif found.type == "queued_command" and not record.is_sidechain:
         text = "\n".join(_texts(value_of(found.prompt)))
-        if found.command_mode == "prompt" and (typed := typed_text(text)):
+        if text.startswith(NOTIFICATION):
+            yield _notified(text)
+        elif found.command_mode == "prompt" and (typed := typed_text(text)):
             yield Prompt(typed)
     elif found.type == "goal_status" and found.condition:
         yield Aimed(found.condition, found.met)
     elif found.type in _HOOKED and MARKER.encode() in bytes(record.attachment):
-        yield Injected("\n".join([*_texts(value_of(found.content)), _string(found.stdout)]))
+        said = "\n".join([*_texts(value_of(found.content)), _string(found.stdout)])
+        yield Injected(marked(said))
 
 
 def _texts(content: Any) -> list[str]:
@@ -285,7 +295,7 @@ def _texts(content: Any) -> list[str]:
 
 
 def _title(record: Record) -> Iterator[Event]:
-    text = record.custom_title or record.ai_title or record.summary
+    text = record.custom_title or record.ai_title
     if text:
         yield Titled(text, bool(record.custom_title))
 
@@ -322,7 +332,6 @@ READERS: dict[str, Callable[[Record], Iterable[Event]]] = {
     "attachment": _attachment,
     "ai-title": _title,
     "custom-title": _title,
-    "summary": _title,
     "pr-link": _pull_request,
     "file-history-delta": _file_history,
     "relocated": _relocated,

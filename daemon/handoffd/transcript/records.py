@@ -66,7 +66,6 @@ class Record(Shape, gc=False, rename="camel"):
     git_branch: str | None = None
     entrypoint: str = ""
     subtype: str = ""
-    error: Raw = _ABSENT
     message: Message | None = None
     content: Raw = _ABSENT
     attachment: Raw = _ABSENT
@@ -78,7 +77,6 @@ class Record(Shape, gc=False, rename="camel"):
     compact_metadata: Raw = _ABSENT
     ai_title: str | None = None
     custom_title: str | None = None
-    summary: str | None = None
     tracking_path: str | None = None
     pr_number: int | None = None
     pr_url: str | None = None

@@ -18,13 +18,14 @@ class Segment(NamedTuple):
 
 # Before a command, and changing nothing about what it runs.
 _NEUTRAL = (
-    r"\w+=\S*|(?:env|sudo)(?: -u \S+| -\S+)*|time|nohup|exec|command|then|else|do|if|while|until|!"
-    r"|\{|nice(?: -n \S+| -\S+)*|g?timeout(?: -[ks] \S+| -\S+)* [\d.]+[smhd]?|stdbuf(?: -\S+)*"
-    r"|xvfb-run(?: -\S+)*|cross-env|xargs(?: -n \S+| -\S+)*"
+    r"\w+=\S*|(?:env|sudo)(?: -u (?!-)\S+| -\S+)*|time|nohup|exec|command|then|else|do|if"
+    r"|while|until|!|\{|nice(?: -n (?!-)\S+| -\S+)*"
+    r"|g?timeout(?: -[ks] (?!-)\S+| -\S+)* [\d.]+[smhd]?|stdbuf(?: -\S+)*"
+    r"|xvfb-run(?: -\S+)*|cross-env|xargs(?: -n (?!-)\S+| -\S+)*"
 )
 _OPTIONS = (
     r"(?: (?:--(?:with|extra|group|python|project|directory|package|env-file|name|prefix|env|user"
-    r"|workdir|file|profile|filter|workspace|cwd|dir)|-[pneuwvfCF]) \S+| -\S+)*"
+    r"|workdir|file|profile|filter|workspace|cwd|dir)|-[pneuwvfCF]) (?!-)\S+| -\S+)*"
 )
 _WRAPPER = re.compile(
     rf"(?:{_NEUTRAL}|(?:\S*/)?(?:(?:uv|poetry|pipenv|pdm|rye|pixi|conda|hatch) run{_OPTIONS}"
@@ -32,7 +33,7 @@ _WRAPPER = re.compile(
     rf"|(?:pnpm|yarn|bun){_OPTIONS}(?: run)?(?= (?:vitest|jest|mocha|playwright)\b)|bundle exec"
     rf"|(?:docker|podman)(?:[- ]compose)?{_OPTIONS} (?:exec|run){_OPTIONS} \S+"
     r"|(?:kubectl|oc) exec (?:\S+ ){1,6}?--|ssh(?: -\S+)* \S+|(?:ba|z|da)?sh(?: -\w+)*? -\w*c"
-    r"|python[\d.]*(?: -[XW] \S+| -(?!m)\S+)* -m|coverage run(?: -(?!m)\S+)*(?: -m)?"
+    r"|python[\d.]*(?: -[XW] (?!-)\S+| -(?!m)\S+)* -m|coverage run(?: -(?!m)\S+)*(?: -m)?"
     r"|node(?: -\S+)*(?= \S*node_modules/)|php(?: -\S+)*(?= \S*(?:phpunit|pest|artisan))"
     r"|(?:mise|direnv) (?:exec|x)(?: \.)?(?: --)?|nix develop(?: \S+)*? -c)) "
 )
@@ -43,7 +44,7 @@ _LISTING = re.compile(
     r"|--dry-run|--show-only\S*|-DskipTests\S*|-Dmaven\.test\.skip\S*|-x \S*test|-list)(?= |=|$)"
     r"|\bmake .*-n\b|\bctest .*-N\b|\b[tn]ox .*-[es] ?(?:lint|doc|mypy|typ|format|fix|style|ruff)"
 )
-_TARGET = r"(?:\w+[-_:.])*tests?(?:[-_:.][\w:.-]+)?"
+_TARGET = r"(?:[^\W_]+[-_:.]+)*tests?(?:[-_:.][\w:.-]+)?"
 _SCRIPT = rf"(?:{_OPTIONS}(?: run(?:-script)?| workspace \S+))*{_OPTIONS}"
 _PREFILTER = re.compile(
     r"test|spec|check|jest|tox|nox|mocha|mvn|phpunit|prove|bats|pest|unit|cargo|npm t"
@@ -63,7 +64,7 @@ _RUNNERS = [(name, re.compile(rf"(?:\S*/)?(?:{pattern})(?= |$)")) for name, patt
     ("vitest", r"vitest(?:\.mjs)?(?! (?:list|init|bench))"),
     ("mocha", r"_?mocha(?:\.js)?"),
     ("playwright", r"playwright test"),
-    ("node --test", r"(?:node|tsx)(?: --(?:import|require|env-file) \S+| -\S+)*? --test"),
+    ("node --test", r"(?:node|tsx)(?: --(?:import|require|env-file) (?!-)\S+| -\S+)*? --test"),
     ("bun test", r"bun(?: -\S+)* test"),
     ("deno test", r"deno test"),
     ("go test", r"go(?: -C \S+)? test|gotestsum"),

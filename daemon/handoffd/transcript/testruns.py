@@ -75,7 +75,7 @@ _FORMATS = {
         r"^ *FAIL +\S+\.\w+", files=r"^ *Test Files +(?:(?P<bad>\d+) failed)?"),
     "mocha": _Format(
         r"^ +\d+ passing \([^\n]*(?:\n +\d+ (?:pending|failing))*",
-        r"^  \d+\) ([^\n]+(?:\n {5,}[^\n]+){0,4}?):\n",
+        r"^  \d+\) ([^\n]+(?:\n {5,}+\S[^\n]*){0,4}?):\n",
         broken=r"Exception during run:|^ +\d+ failing$"),
     "node --test": _Format(
         r"^[ℹ#] tests \d+\n(?:[ℹ#] (?:suites|pass) \d+\n)*[ℹ#] fail \d+"
@@ -121,7 +121,7 @@ _FORMATS = {
     "phpunit": _Format(  # and pest
         r"^OK \(\d+ tests?, [^\n]{0,80}|^Tests: \d+, Assertions: [^\n]{0,200}"
         r"|^ *Tests: +(?P<counts>\d[^\n]{0,200}) \(\d+ assertions?\)",
-        r"^\d+\) (\S+::\S+)|^ *FAILED +([^\n]+?)\s*$", r"^(?:FAILURES|ERRORS)!$",
+        r"^\d+\) (\S+::\S+)|^ *FAILED +(\S[^\n]*?)[ \t\r]*$", r"^(?:FAILURES|ERRORS)!$",
         r"^(?:PHP )?Fatal error: "),
     "dotnet test": _Format(
         r"^(?:Passed|Failed|Skipped)! +- (?P<counts>[^\n]{0,100})|^ *Test summary: [^\n]{0,200}"
@@ -145,7 +145,7 @@ _FORMATS = {
         r"^Test Suite '(?:All|Selected) tests' [^\n]*\n\s+Executed (?P<counts>[^\n]*\bfailures?)"
         r"|Test run with (?P<total>\d+) tests?(?: in \d+ suites?)? passed after",
         r"^Test Case '-?\[?([^'\]]+)\]?' failed"
-        r"|^\W+ Test (?!run )\"?([^\"\n]+?)\"?(?:\(\))? failed after",
+        r"|^[^\w\n]{1,20} Test (?!run )\"?([^\"\n]+?)\"?(?:\(\))? failed after",
         r"Test run with \d+ tests?(?: in \d+ suites?)? failed after", r"^error: "),
     "prove": _Format(
         failing=r"^(\S+) +\(Wstat", red=r"^Result: FAIL", green=r"^Result: PASS"),

@@ -11,7 +11,7 @@ _AGENTS = frozenset({"Agent", "Task"})
 _SHELLS = frozenset({"Bash", "PowerShell"})
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b\n?")
 _PLAN_FILE = re.compile(r"/\.claude[^/]*/plans/[^/]+\.md\Z")
-_REFUSED = "The user doesn't want to proceed"
+_REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take this action")
 _SAID = "the user said:"
 # A call that was never made, because another of the same message failed.
 _SIBLING = ("<tool_use_error>Sibling tool call", "Cancelled: parallel tool call")
@@ -146,6 +146,8 @@ class _Input(Shape):
     old_string: str = ""
     new_string: str = ""
     content: str = ""
+    new_source: str = ""
+    edits: Raw = Raw(b"")
     plan: str = ""
     questions: Raw = Raw(b"")
     todos: Raw = Raw(b"")
@@ -176,9 +178,17 @@ def _edit(record: Record, block: Block) -> Iterator[ToolEvent]:
     if path:
         # What a sub-agent's edit came to is not told here.
         call = "" if record.is_sidechain else block.id
-        yield Edited(call, path, given.old_string, given.new_string or given.content)
+        after = given.new_string or given.content or given.new_source
+        for old, new in _pairs(value_of(given.edits)) or [(given.old_string, after)]:
+            yield Edited(call, path, old, new)
         if given.content and _PLAN_FILE.search(path):
             yield Drafted(given.content)
+
+
+def _pairs(edits: Any) -> list[tuple[str, str]]:
+    """Return what each of several edits of a file replaces, and by what."""
+    items = [item for item in edits if isinstance(item, dict)] if isinstance(edits, list) else []
+    return [(_string(item.get("old_string")), _string(item.get("new_string"))) for item in items]
 
 
 _LOOKING = frozenset({"Read", "Grep"})

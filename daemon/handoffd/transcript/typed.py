@@ -4,7 +4,7 @@ import re
 
 # Everything we print into a session is marked; what carries the mark is never evidence again.
 MARKER = "<handoffd-context"
-_MARKED = re.compile(r"<handoffd-context\b.*?(?:</handoffd-context>|\Z)", re.DOTALL)
+_MARKED = re.compile(r"<handoffd-context project=.*?(?:</handoffd-context>|\Z)", re.DOTALL)
 
 # User records that no person typed, by how they begin.
 _NOT_TYPED = re.compile(
@@ -26,6 +26,11 @@ def typed_text(text: str) -> str:
 def without_marked(text: str) -> str:
     """Take out what we injected ourselves."""
     return _MARKED.sub("", text) if MARKER in text else text
+
+
+def marked(text: str) -> str:
+    """Return what we injected ourselves, and nothing else."""
+    return "\n".join(_MARKED.findall(text)) if MARKER in text else ""
 
 
 def _without_editor(text: str) -> str:

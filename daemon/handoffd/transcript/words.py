@@ -3,9 +3,13 @@
 from handoffd.transcript.events import (
     Aimed,
     Commanded,
+    Moved,
+    Notified,
+    Opened,
     Prompt,
     Recapped,
     Said,
+    Shelled,
     Stopped,
     Summarised,
     Titled,
@@ -19,7 +23,9 @@ from handoffd.transcript.tools import (
     Denied,
     Drafted,
     Edited,
+    GitDone,
     Listed,
+    Looked,
     Planned,
     Proposed,
     Ran,
@@ -36,11 +42,24 @@ def words(record: Record) -> str:
 def _words(event: object) -> str:
     match event:
         case Prompt(text) | Said(text) | Summarised(text) | Recapped(text) | Titled(text):
-            found = [text]
-        case Stopped(text) | Aimed(text) | Denied(_, text) | Proposed(_, text):
-            found = [text]
-        case Approved(text) | Drafted(text) | Ran(_, text) | Edited(_, text):
-            found = [text]
+            return text
+        case Stopped(text) | Aimed(text) | Denied(_, text) | Proposed(_, text) | Approved(text):
+            return text
+        case Drafted(text) | Ran(_, text) | Edited(_, text) | Looked(text) | Moved(text):
+            return text
+        case Notified(_, _, text):
+            return text
+        case Resulted(output=output):
+            return output_text(output)
+    return "\n".join(_several(event))
+
+
+def _several(event: object) -> list[str]:
+    match event:
+        case Opened(number, url):
+            found = [f"#{number} {url}"]
+        case GitDone(sha, branch) | Shelled(sha, branch):
+            found = [sha, branch]
         case Commanded(name, arguments):
             found = [f"/{name} {arguments}"]
         case Asked(_, questions):
@@ -51,8 +70,6 @@ def _words(event: object) -> str:
             found = [todo.text for todo in todos]
         case Planned(todo):
             found = [todo.text]
-        case Resulted(output=output):
-            found = [output_text(output)]
         case _:
             found = []
-    return "\n".join(found)
+    return found

@@ -24,7 +24,7 @@ _PARTS_MAX = 50
 _MEANINGS = {
     "observed": "seen in what was done",
     "quoted": "somebody's words",
-    "inferred": "concluded from this record: nobody said it in so many words",
+    "inferred": "put together or concluded: nobody said it in just these words",
 }
 
 
