@@ -703,7 +703,9 @@ def test_show_with_receipts(live):
     why = live.handoff("why", "now", cwd=project).stdout
 
     for name in ("goal", "now", "next", "files"):
-        assert re.search(rf"^{name} .*\n(?: +.*\n)*? +(?:quoted|observed|inferred) ", shown, re.MULTILINE)
+        assert re.search(
+            rf"^{name} .*\n(?: +.*\n)*? +(?:quoted|observed|inferred) ", shown, re.MULTILINE
+        )
     assert "record" not in plain
     assert ["quoted", "observed"] == re.findall(r"because +(\w+):", why)
 

@@ -119,7 +119,9 @@ def test_atomic_replacement(live):
     session.prompt("Something that will be replaced")
     wait_for(lambda: records(live, project, session) == 1)
     other = session.path.with_suffix(".new")
-    other.write_bytes(session.line("user", message={"content": "What the parser was replaced by"}) * 1)
+    other.write_bytes(
+        session.line("user", message={"content": "What the parser was replaced by"}) * 1
+    )
     os.replace(other, session.path)
 
     wait_for(lambda: live.document(project)["goal"] == "What the parser was replaced by")
