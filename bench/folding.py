@@ -18,6 +18,7 @@ from handoffd.transcript.records import parse_line
 LEAST = 0.8
 GROWTH_MOST_MB = 30.0
 WAIT_MOST_SECONDS = 0.05
+LIMIT_SECONDS = 60.0
 SAMPLE_MB, LONG_MB, BACKLOG_MB = 20, 100, 10
 _FOLD = """
 import resource, sys
@@ -93,12 +94,15 @@ def _measure_waiting(table: Table) -> None:
         append(session.path, b"".join(session.script.turns(BACKLOG_MB * 1_000_000)))
         session.say("The last words of all.")
         waits, known = [], False
-        while not known:
+        until = time.monotonic() + LIMIT_SECONDS
+        while not known and time.monotonic() < until:
             started = time.perf_counter()
             connection.ask(request)
             waits.append(time.perf_counter() - started)
             known = b"The last words of all." in connection.ask(frame("show", cwd=str(project)))
         connection.close()
+    if not known:
+        raise RuntimeError(f"the backlog was not read within {LIMIT_SECONDS:g} s")
     table.add(
         Row(
             f"status while {BACKLOG_MB} MB are read: longest wait",

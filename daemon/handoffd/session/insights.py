@@ -11,7 +11,7 @@ from handoffd.session.work import CIRCLES, activity
 
 NEXT_MAX = 5
 # A goal with fewer words of meaning is helped by a title; a request with fewer is only "go on".
-RICH, FILLER, TELLING = 8, 2, 3
+RICH, FILLER, TELLING = 8, 2, 2
 TITLED_MAX, ALONE_MAX, ASKED_MAX, SAID_MAX = 170, 200, 160, 100
 # A list that nobody touched for so many requests is forgotten.
 TODOS_SHOWN, TODOS_STALE = 3, 10
