@@ -8,7 +8,7 @@ from handoffd.transcript.tools import Looked
 
 # How much a file matters: an edit as much as being read and named four times together.
 EDITED, LOOKED_AT, HOT, AGED = 16, 4, 16, 4
-MENTIONED_IN = 4096
+MENTIONED_IN = 1024
 _NOT_OURS = re.compile(r"/\.(?:claude|git)/|^(?:/private)?/(?:tmp|var)/")
 
 
