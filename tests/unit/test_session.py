@@ -395,7 +395,7 @@ def test_only_what_was_changed_turned_it_green():
     assert ["pytest was red (1 failed) until b.py was changed"] == found
 
 
-@pytest.mark.parametrize("way", ["title", "plan", "steps"])
+@pytest.mark.parametrize("way", ["title", "plan", "steps", "command"])
 def test_our_words_do_not_come_back_by_other_ways(way):
     """A title, a plan or a list of steps that repeats our brief is no evidence."""
     brief = '<handoffd-context project="x">\n**Goal:** Migrate the billing service to the new store\n</handoffd-context>'
@@ -403,6 +403,9 @@ def test_our_words_do_not_come_back_by_other_ways(way):
     again = "Migrate the billing service to the new store"
     if way == "title":
         told.raw({"type": "ai-title", "aiTitle": again})
+    elif way == "command":
+        told = Told().prompt("continue").run("handoff inject", brief)
+        told.prompt(f"1. Primary Request and Intent:\n   {again}.\n", isCompactSummary=True)
     elif way == "plan":
         told.result(
             told.use("ExitPlanMode", plan=f"# {again}"), "ok", toolUseResult={"plan": f"# {again}"}
