@@ -5,7 +5,6 @@ python docs/demo.py [--colour]
 
 import argparse
 import contextlib
-import difflib
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import string
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,15 +20,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-COLUMNS = 80
+from screen import Screen, changes, wants_colour
+
 PAUSE_SECONDS = 0.3  # between two steps, for the reader
 # The daemon writes within 2 s; where a watch is not set yet, its rescan comes within 5 s more.
 STEP_SECONDS = 9.0
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
 LOG_LINES = 15
-
-BOLD, DIM, RED, GREEN, CYAN = 1, 2, 31, 32, 36
 
 GOAL = "Keep people logged in for a day, not an hour"
 FOUND = "The cookie is fine, session.py expires it early."
@@ -43,75 +40,9 @@ TOKEN_SHOWN = f"{TOKEN[:8]}...{TOKEN[-4:]}"
 FAILED = "With {} staging still says 401"
 MASKED = FAILED.format("[redacted:github-token]")
 
-# What would only make noise in a diff: the time, and fields that say nothing.
-NOISE = re.compile(r"[-+](?:timestamp: .*|\w+: (?:null|\[\]))")
-
 
 class DemoError(Exception):
     """The demo cannot go on; the message says why."""
-
-
-# The terminal
-
-
-@dataclass(frozen=True)
-class Screen:
-    """Prints the story, in colour where that is wanted."""
-
-    colour: bool
-    home: str
-
-    def paint(self, text: str, *codes: int) -> str:
-        return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if self.colour else text
-
-    def introduce(self) -> None:
-        print(self.paint("A scripted session in ~/shop, the real daemon, the real client.", BOLD))
-        how = (
-            f"~ is {self.home}, removed at the end. Under each step: the lines of handoff.yaml "
-            "that changed (without its timestamp and empty fields), and how soon they did: the "
-            "daemon writes at once after quiet, then every 2 s at most."
-        )
-        print("\n".join(self.paint(line, DIM) for line in fold(how)))
-
-    def begin(self, who: str, what: str) -> None:
-        """Show a step before it is taken; the rest of its line comes when it had its effect."""
-        print(f"\n{self.paint(who, BOLD, CYAN)} {what}", end="", flush=True)
-
-    def end(self, used: int, seconds: float) -> None:
-        print(self.paint(f"  {seconds:.2f} s".rjust(COLUMNS - used), DIM))
-
-    def change(self, line: str) -> None:
-        colour = GREEN if line.startswith("+") else RED
-        print(self.paint(f"  {line[0]} {line[1:]}", colour))
-
-    def note(self, text: str) -> None:
-        print(self.paint(f"  {text}", DIM))
-
-    def command(self, words: str, why: str) -> None:
-        print(f"\n{self.paint(f'~/shop $ {words}', BOLD)}  {self.paint(f'# {why}', DIM)}")
-
-    def output(self, text: str) -> None:
-        """Print what a program said; long lines are folded at a space, not by the terminal."""
-        for line in text.replace(self.home, "~").splitlines():
-            print("\n".join(fold(line)))
-
-
-def fold(line: str) -> list[str]:
-    return textwrap.wrap(line, COLUMNS, break_long_words=False, break_on_hyphens=False)
-
-
-def wants_colour(asked: bool) -> bool:
-    return asked or (
-        sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    )
-
-
-def changes(before: str, after: str) -> Iterator[str]:
-    """Yield the lines that differ, each with its sign."""
-    found = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    for line in list(found)[2:]:
-        if not line.startswith("@@") and not NOISE.fullmatch(line):
-            yield line
 
 
 # The world

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from handoff import __version__, paths
+from handoff.cli import positive
 from handoff.errors import EXIT_FAILED, HandoffError
 
 TRACED = (
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--counts", action="store_true", help="count the records by type, and say what is skipped"
     )
-    replay.add_argument("--at", type=_positive, metavar="N", help="stop after N records")
+    replay.add_argument("--at", type=positive, metavar="N", help="stop after N records")
     replay.add_argument(
         "--trace", default="", choices=TRACED, metavar="FIELD", help=", ".join(TRACED)
     )
@@ -61,13 +62,6 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
     run.add_argument("--log-file", help="log there instead of to stderr; kept below 2 MB")
     return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 def _use_own_patterns(path: str) -> None:

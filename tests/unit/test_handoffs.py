@@ -86,6 +86,18 @@ def test_continuing_takes_over_what_was_going_on():
     assert "I open the tin of blue paint now." == begun.document["now"]
 
 
+def test_a_receipt_names_the_session_it_comes_from():
+    """What is taken over names the other session; what only git says names no record."""
+    file = File("/p/a.py", Receipt("", "u", 7, "t", "observed"), edits=1, attention=16, at=1)
+    seen = Value("main", Receipt("", "u", 7, "t", "observed"))
+    old = lane("old", 500, files=[file])
+    new = lane("new", 1, goal=None, last_prompt=value("continue"), branch=seen)
+
+    assert "old" == compose("/p", [new, old], {}, None, []).receipts["files.0"].transcript
+    assert "new" == compose("/p", [new, old], {}, "main", []).receipts["branch"].transcript
+    assert "branch" not in compose("/p", [new, old], {}, "other", []).receipts
+
+
 def test_a_question_displaces_no_work():
     """A new session in which something was only asked leaves the handoff to the work."""
     work = lane("work", 500)

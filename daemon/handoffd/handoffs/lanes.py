@@ -102,8 +102,9 @@ def compose(
     seen = [keep(path, PATH_MAX) for path in uncommitted]
     others = [path for path in seen if path and path not in edited]
     document["files"] = [*edited, *others][: insights.FILES_SHOWN]
-    known = state.branch.text if state.branch else None
-    document["branch"] = keep(branch, PATH_MAX) if branch else known
+    if branch and keep(branch, PATH_MAX) != document["branch"]:
+        document["branch"] = keep(branch, PATH_MAX)
+        values["branch"] = None  # git says so now, and no record does
     document["session_id"] = state.session_id or None
     inherited = _lists(before)
     for name, own in _lists(state).items():
@@ -177,7 +178,7 @@ def _files(root: str, state: SessionState, view: View) -> list[str]:
         if path.startswith(f"{root}/"):
             path = path[len(root) + 1 :]
         if path not in inside:
-            view.receipts[f"files.{len(inside)}"] = file.receipt
+            view.receipts[f"files.{len(inside)}"] = _located(file.receipt, state)
             inside.append(path)
     return inside
 

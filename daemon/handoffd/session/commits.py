@@ -42,10 +42,9 @@ def git_done(state: SessionState, event: GitDone, source: Receipt) -> None:
 
 def _commit(state: SessionState, sha: str, text: str, source: Receipt) -> None:
     state.committed_at = now(state)
-    short = sha[:9]
-    if any(value.text.startswith((short[:7], sha[:7])) for value in state.commits):
+    if any(value.text.startswith(sha[:7]) for value in state.commits):
         return
-    line = keep(f"{short} {text}".strip(), NOW_MAX)
+    line = keep(f"{sha[:9]} {text}".strip(), NOW_MAX)
     state.commits.append(Value(line, source))
     del state.commits[:-COMMITS_MAX]
 

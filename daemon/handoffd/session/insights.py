@@ -4,14 +4,14 @@ Pure. A wrong value is worse than none: what nobody said and nothing shows is le
 """
 
 from handoffd.session.attention import HOT
-from handoffd.session.state import File, Receipt, SessionState, Statement, Value
+from handoffd.session.state import File, SessionState, Statement, Todo, Value
 from handoffd.session.statements import statements
 from handoffd.session.text import shorten, weight
 from handoffd.session.work import CIRCLES, activity
 
 NEXT_MAX = 5
 # A goal with fewer words of meaning is helped by a title; a request with fewer is only "go on".
-RICH, FILLER, TELLING = 8, 2, 2
+RICH, FILLER = 8, 2
 TITLED_MAX, ALONE_MAX, ASKED_MAX, SAID_MAX = 170, 200, 160, 100
 # A list that nobody touched for so many requests is forgotten.
 TODOS_SHOWN, TODOS_STALE = 3, 10
@@ -26,11 +26,15 @@ def _last(state: SessionState) -> Statement | None:
 def _said(state: SessionState) -> Statement | None:
     """Return what was said last, if it was said since the last request."""
     asked = state.last_prompt.receipt.offset if state.last_prompt else -1
-    since = [said for said in statements(state) if said.opening.receipt.offset >= asked]
-    since = [said for said in since if said.opening.text]
-    # "You're welcome!" says less than what was said before it.
-    telling = [said for said in since if weight(said.opening.text) >= TELLING]
-    found = telling or since
+    return _last_telling(
+        [said for said in statements(state) if said.opening.receipt.offset >= asked]
+    )
+
+
+def _last_telling(heard: list[Statement]) -> Statement | None:
+    """Return the last statement; "You're welcome!" says less than what was said before it."""
+    heard = [said for said in heard if said.opening.text]
+    found = [said for said in heard if weight(said.opening.text) >= FILLER] or heard
     return found[-1] if found else None
 
 
@@ -95,10 +99,8 @@ def _words_now(state: SessionState) -> list[Value]:
     asked, said = state.last_prompt, _said(state)
     if asked is None or weight(asked.text) < FILLER:
         # "Go on" says nothing: what is gone on with was said before.
-        if said is None or weight(said.opening.text) < TELLING:
-            heard = [old for old in statements(state) if old.opening.text]
-            telling = [old for old in heard if _tells(old)] or heard
-            said = telling[-1] if telling else None
+        if said is None or weight(said.opening.text) < FILLER:
+            said = _last_telling(statements(state))
         return [_cut(said.opening, ALONE_MAX)] if said else [asked] if asked else []
     if said is None:
         return [_cut(asked, ALONE_MAX)]
@@ -107,27 +109,24 @@ def _words_now(state: SessionState) -> list[Value]:
     return [_cut(asked, ASKED_MAX), _cut(said.opening, SAID_MAX)]
 
 
-def _tells(said: Statement) -> bool:
-    return weight(said.opening.text) >= TELLING
-
-
 def _cut(value: Value, limit: int) -> Value:
     return Value(shorten(value.text, limit), value.receipt)
 
 
 def upcoming(state: SessionState) -> list[Value]:
     """What comes next, the first thing first."""
-    values = []
-    if state.todos_age < TODOS_STALE:
-        values += [
-            todo.value
-            for wanted in ("in_progress", "pending")
-            for todo in state.todos
-            if todo.status == wanted
-        ][:TODOS_SHOWN]
-    values += state.pending
-    values += _at_work(state)
-    return _distinct(values)[:NEXT_MAX]
+    return _distinct([*_open_todos(state)[:TODOS_SHOWN], *state.pending, *_at_work(state)])[
+        :NEXT_MAX
+    ]
+
+
+def _todos(state: SessionState) -> list[Todo]:
+    return state.todos if state.todos_age < TODOS_STALE else []
+
+
+def _open_todos(state: SessionState) -> list[Value]:
+    wanted = ("in_progress", "pending")
+    return [todo.value for status in wanted for todo in _todos(state) if todo.status == status]
 
 
 def _at_work(state: SessionState) -> list[Value]:
@@ -199,7 +198,7 @@ def outcome(state: SessionState) -> Value | None:
 def status(state: SessionState) -> Value | None:
     """Whether the work goes on, waits for a person, or is done."""
     if state.waiting is not None:
-        return Value("blocked", _observed(state.waiting))
+        return Value("blocked", state.waiting.receipt.observed)
     last = _last(state)
     if last and state.spoke_last:
         if last.done and not last.intention and not last.steps and _seen_done(state):
@@ -207,23 +206,18 @@ def status(state: SessionState) -> Value | None:
         if last.question or (_is_red(state) and not last.intention):
             return Value("blocked", last.opening.receipt._replace(evidence="inferred"))
     base = last.opening if last else state.last_prompt
-    return Value("in_progress", _observed(base)) if base else None
-
-
-def _observed(value: Value) -> Receipt:
-    return value.receipt.observed
+    return Value("in_progress", base.receipt.observed) if base else None
 
 
 def _seen_done(state: SessionState) -> bool:
     """Tell whether something besides words shows that the work is done."""
     if any(not check.green for check in state.checks):
         return False
-    fresh = state.todos if state.todos_age < TODOS_STALE else []
-    if state.pending or any(todo.status in ("pending", "in_progress") for todo in fresh):
+    if state.pending or _open_todos(state):
         return False
     if state.aim_met is not None:
         return state.aim_met
-    if state.todos and state.todos_age < TODOS_STALE:
+    if _todos(state):
         return True
     tested = any(check.green and check.at >= state.edited_at for check in state.checks)
     committed = state.committed_at >= max(state.edited_at, 1)

@@ -104,7 +104,6 @@ class Check(msgspec.Struct, gc=False):
     summary: str
     receipt: Receipt
     at: int = 0
-    red_at: int = 0
 
 
 class Failure(msgspec.Struct, gc=False):

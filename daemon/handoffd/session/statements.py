@@ -76,8 +76,13 @@ def statements(state: SessionState) -> list[Statement]:
 def is_last_done(state: SessionState) -> bool:
     """Tell whether the last statement called something done, without reading the others."""
     if state.unread:
-        return _is_done(plain(redact(clean(state.unread[-1][0]))[0]))
+        return _is_done(plain(_masked(state.unread[-1][0])))
     return bool(state.statements) and state.statements[-1].done
+
+
+def _masked(text: str) -> str:
+    """Mask a statement as a whole: a key is more than a line."""
+    return redact(clean(text))[0]
 
 
 def _is_done(prose: str) -> bool:
@@ -85,8 +90,7 @@ def _is_done(prose: str) -> bool:
 
 
 def _read(text: str, source: Receipt, injected: list[str]) -> Statement:
-    # As a whole: a key is more than a line.
-    text = redact(clean(text))[0]
+    text = _masked(text)
     prose = plain(text)
     parts = [part for part in sentences(prose) if not is_echo(part, injected)]
     return Statement(

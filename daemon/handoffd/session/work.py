@@ -21,7 +21,7 @@ from handoffd.session.state import (
     SessionState,
     Value,
 )
-from handoffd.session.text import keep
+from handoffd.session.text import keep, shorten
 from handoffd.transcript.events import Notified, Shelled
 from handoffd.transcript.testruns import command_key, is_test_command, read_run
 from handoffd.transcript.tools import (
@@ -60,7 +60,8 @@ def edited(state: SessionState, event: Edited, source: Receipt) -> None:
     if event.call:
         name = known.path.rsplit("/", 1)[-1]
         verb = "Editing" if event.before else "Writing"
-        state.activity, state.activity_kept = Value(f"{verb} {name}", seen), True
+        words = shorten(f"{verb} {name}", _ACTIVITY_MAX)
+        state.activity, state.activity_kept = Value(words, seen), True
         state.spoke_last = False
         _await(state, Call(event.call, "", known.path))
     if event.before:
@@ -294,10 +295,6 @@ def _test_done(
         source,
         now(state),
     )
-    if not run.green:
-        before.red_at = before.red_at or now(state)
-    else:
-        before.red_at = 0
 
 
 def _turned_green(state: SessionState, before: Check, source: Receipt) -> None:
