@@ -6,7 +6,13 @@ import sys
 from typing import Any
 
 from handoff import __version__, fast, wire
-from handoff.errors import EXIT_FAILED, EXIT_USAGE, HandoffError
+from handoff.errors import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    HandoffError,
+    NotAnsweringError,
+    NotRunningError,
+)
 
 # The overview is shown without loading any of them.
 COMMANDS = {
@@ -17,12 +23,20 @@ COMMANDS = {
     "inject": "print the state for a new session (for hooks: quick, silent on failure, exit 0)",
     "sessions": "the sessions of a project, or of all, most recent first",
     "watch": "follow the changes of a project, or of all, as they happen",
+    "open": "what the last session left behind, and what else nobody has read",
+    "list": "the handoffs of a project, the newest first",
+    "close": "leave a handoff: your own words, completed by what is known of the session",
+    "escalate": "call for a person in the newest handoff",
+    "review": "the newest handoff as it is, and whether it calls for a person",
     "pause": "learn nothing from now on: of one project, or of everything",
     "unpause": "learn again; what was written during the pause stays unknown",
+    "forget": "erase what was derived of a project or a session; the transcripts are left",
     "logs": "the daemon's log",
     "up": "start the daemon: by its service unit if one is installed, else in the background",
     "down": "end the daemon in good order",
     "restart": "end the daemon, if it runs, and start it",
+    "migrate": "bring handoff directories of the contract's first version to the second",
+    "check-contract": "check a directory of handoffs against the contract, point by point",
     "doctor": "check that everything is as it should be; changes nothing",
 }
 EXIT_CODES = (
@@ -69,7 +83,7 @@ def _parser(name: str, wanted: str) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if command == wanted:
-            module = importlib.import_module(f"handoff.commands.{command}")
+            module = importlib.import_module(f"handoff.commands.{command.replace('-', '_')}")
             sub.epilog = f"Example: {module.EXAMPLE.replace('handoff', name, 1)}"
             module.arguments(sub)
             sub.set_defaults(run=module.run)
@@ -121,6 +135,24 @@ def hot(command: str, arguments: argparse.Namespace) -> int:
     sys.stdout.write(out)
     sys.stderr.write(err)
     return int(code)
+
+
+def with_or_without(command: str, params: dict[str, Any], *, as_json: bool = False) -> int:
+    """Run a command that the daemon answers if it is there, and the same code here if not."""
+    from handoff import local
+    from handoff.client import Client
+
+    params = {"cwd": here(), **{name: value for name, value in params.items() if value}}
+    style = fast.rendering(as_json)
+    try:
+        text, note = Client().call(command, render=style, **params)["text"], ""
+    except (NotRunningError, NotAnsweringError) as reason:
+        text = local.daemon_code().contract_text(command, params, style)
+        note = f"{reason.title} Done without it.\n"
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    sys.stderr.write(note)
+    return 0
 
 
 def positive(text: str) -> int:

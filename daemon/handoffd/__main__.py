@@ -1,17 +1,9 @@
-"""The daemon's command line: `handoffd run` for service managers."""
+"""`handoffd`: what a service manager runs, without a parser; all the rest is command_line.py."""
 
-import argparse
 import sys
-from pathlib import Path
 
-from handoff import __version__, paths
-from handoff.cli import positive
-from handoff.errors import EXIT_FAILED, HandoffError
-
-TRACED = (
-    "goal", "now", "status", "hypothesis", "outcome", "next", "files", "branch",
-    "questions", "dead_ends", "decisions", "tests", "previous_goal",
-)  # fmt: skip
+from handoff import paths
+from handoffd.start import start
 
 
 def main() -> None:
@@ -20,116 +12,12 @@ def main() -> None:
         from handoff.fast import main as client_main  # noqa: PLC0415
 
         client_main(sys.argv[2], sys.argv[3:])
-        return
-    sys.exit(_run(_parser().parse_args()))
+    elif sys.argv[1:] == ["run"]:
+        sys.exit(start(paths.config_file(), None))
+    else:
+        from handoffd.command_line import run  # noqa: PLC0415  a parser stays in memory
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="handoffd",
-        description="Keeps the handoff of every Claude Code project current.",
-        epilog="Example: handoffd run        (people use `handoff up` and `handoff status`)",
-    )
-    parser.add_argument("--version", action="version", version=f"handoffd {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser(
-        "run",
-        help="run in the foreground, for a service manager",
-        epilog="Example: handoffd run --config ~/.config/handoffd/config.toml",
-    )
-    run.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
-    replay = commands.add_parser(
-        "replay",
-        help="fold transcripts offline and show the state, or how a value came about",
-        epilog="Example: handoffd replay --trace goal ~/.claude/projects/*/3f78*.jsonl",
-    )
-    replay.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    replay.add_argument("--json", action="store_true", help="print JSON for a program")
-    replay.add_argument(
-        "--counts", action="store_true", help="count the records by type, and say what is skipped"
-    )
-    replay.add_argument("--at", type=positive, metavar="N", help="stop after N records")
-    replay.add_argument(
-        "--trace", default="", choices=TRACED, metavar="FIELD", help=", ".join(TRACED)
-    )
-    redact = commands.add_parser(
-        "redact",
-        help="mask the secrets in a text, as in everything that is kept",
-        epilog="Example: handoffd redact < notes.txt        (with your [redact] patterns)",
-    )
-    redact.add_argument("--kinds", action="store_true", help="print only what kinds were found")
-    for command in (replay, redact):
-        command.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
-    run.add_argument("--log-file", help="log there instead of to stderr; kept below 2 MB")
-    return parser
-
-
-def _use_own_patterns(path: str) -> None:
-    """Mask what the user's configuration says, too."""
-    if path != paths.config_file() and not Path(path).exists():
-        raise HandoffError(f"{path} does not exist.", "Give --config a file that does.")
-    from handoffd import config  # noqa: PLC0415
-    from handoffd.session.redact import use_patterns  # noqa: PLC0415
-
-    use_patterns(config.load(path).redact.patterns)
-
-
-def _redact(arguments: argparse.Namespace) -> int:
-    from handoffd.session.redact import redact  # noqa: PLC0415
-
-    text, kinds = redact(sys.stdin.buffer.read().decode("utf-8", "replace"))
-    lines = "".join(f"{kind}\n" for kind in kinds)
-    sys.stdout.write(lines if arguments.kinds else text)
-    return 0
-
-
-def _replay(arguments: argparse.Namespace) -> int:
-    from handoffd.replay import render, render_counts  # noqa: PLC0415
-
-    if arguments.counts:
-        print(render_counts(arguments.files), end="")  # noqa: T201
-        return 0
-    for path in arguments.files:
-        try:
-            text = render(path, as_json=arguments.json, at=arguments.at, trace=arguments.trace)
-        except OSError as problem:
-            print(f"handoffd: {path}: {problem.strerror or 'no transcript'}", file=sys.stderr)  # noqa: T201
-            return EXIT_FAILED
-        print(text, end="")  # noqa: T201
-    return 0
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    try:
-        if arguments.command != "run":
-            _use_own_patterns(arguments.config)
-            return _replay(arguments) if arguments.command == "replay" else _redact(arguments)
-        _leave_out_openssl()
-        from handoffd.app import run  # noqa: PLC0415  --help needs none of it
-
-        run(arguments.config, arguments.log_file)
-    except HandoffError as problem:
-        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
-        return problem.exit_code
-    except OSError as problem:
-        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
-        return EXIT_FAILED
-    return 0
-
-
-def _leave_out_openssl() -> None:
-    """Import what would load OpenSSL without it: a tenth of our memory, for nothing we use.
-
-    asyncio, hashlib and secrets all work without; whoever needs it later can still import it.
-    """
-    hidden = ("ssl", "_ssl", "_hashlib")
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: not to be found
-    import asyncio  # noqa: F401, PLC0415
-    import hashlib  # noqa: F401, PLC0415
-    import secrets  # noqa: F401, PLC0415
-
-    for name in hidden:
-        del sys.modules[name]
+        sys.exit(run())
 
 
 if __name__ == "__main__":

@@ -5,26 +5,34 @@ import contextlib
 import os
 import signal
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
 from handoffd import clock, config, files, log, service
 from handoffd.api.server import Server
+from handoffd.archivist import LOOK_SECONDS, Archivist
 from handoffd.board import Board
 from handoffd.gate import Gate
 from handoffd.intake import Intake
 from handoffd.lock import lock_instance
 from handoffd.lookout import Lookout
+from handoffd.oblivion import forget_old
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
 from handoffd.projects import Projects
 from handoffd.scribe import Scribe
 from handoffd.session.redact import use_patterns
+from handoffd.session.state import SessionState
+from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
 from handoffd.store.state import open_state
+from handoffd.triggers.schedule import Schedule
 
-HOUSEKEEPING_SECONDS = 60.0
+HOUSEKEEPING_SECONDS = 30.0
+RETENTION_SECONDS = clock.DAY_SECONDS / 4
+RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
 
 
@@ -49,7 +57,15 @@ async def _main(
         await server.start(service.activated_socket())
         parts.lookout.start()
         _handle_signals(parts)
-        loops = (parts.intake.run(), parts.lookout.run(), parts.scribe.run(), _keep_house(server))
+        parts.schedule.every("contracts", LOOK_SECONDS, parts.archivist.look)
+        parts.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, parts))
+        parts.schedule.start()
+        loops = (
+            parts.intake.run(),
+            parts.lookout.run(),
+            parts.scribe.run(),
+            _keep_house(server, parts.schedule),
+        )
         tasks = [_guarded(loop, parts) for loop in loops]
         service.notify("READY=1")
         log.get().info("started", version=__version__, socket=parts.socket_path)
@@ -73,10 +89,11 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     projects = Projects(core)
     parts: Parts
 
-    def changed(project_id: str, last_seconds: float) -> None:
+    def changed(session: SessionState, project_id: str, last_seconds: float) -> None:
         # Old sessions are read, and answered about, but nothing is written for them.
         if clock.wall() - last_seconds < clock.DAY_SECONDS:
             parts.board.touch(project_id)
+            parts.archivist.heard(session, project_id, last_seconds)
 
     def published(change: dict[str, Any]) -> None:
         parts.lookout.want_watches()
@@ -86,16 +103,18 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     intake = Intake(state, gate, projects, changed)
     board = Board(core, state, gate, projects)
     lookout = Lookout(transcript_roots(settings, core), intake, board)
+    archivist = Archivist(board, lambda: [os.path.dirname(root) for root in lookout.roots])
     parts = Parts(
         config_path, settings, core, state, gate, projects, intake, board,
-        Scribe(board, published), lookout, log_file,
+        Scribe(board, published), archivist, lookout, Schedule(), log_file,
         asyncio.Event(),
     )  # fmt: skip
     if rebuilt:
         parts.state_rebuilt = f"state.db was damaged; it is at {aside} and is being rebuilt."
     intake.open()
-    for project_id, last_seconds in state.recent_projects(64):
-        changed(project_id, last_seconds)
+    for stored in reversed(state.sessions(None, RECENT_SESSIONS)):
+        if stored.project_id is not None:
+            changed(load(stored.fold), stored.project_id, stored.last_seconds)
     return parts
 
 
@@ -145,20 +164,22 @@ def reload(parts: Parts) -> None:
     log.get().info("config_reloaded")
 
 
-async def _keep_house(server: Server) -> None:
-    """Say that we live, and see that our socket is still ours."""
+async def _keep_house(server: Server, schedule: Schedule) -> None:
+    """Say that we live, see that our socket is still ours, and that the clock was not set."""
     ping = service.watchdog_seconds()
     interval = min(ping or HOUSEKEEPING_SECONDS, HOUSEKEEPING_SECONDS)
     while True:
         if ping:
             service.notify("WATCHDOG=1")
         await server.keep_bound()
+        schedule.check_clock()
         await asyncio.sleep(interval)
 
 
 async def _shut(parts: Parts, server: Server, tasks: list[asyncio.Task[None]]) -> None:
     """Stop in reverse order; what is unwritten is written, what is read is committed already."""
     await server.stop()
+    parts.schedule.stop()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -53,6 +53,8 @@ class Card:
     brief_hash: int = 0
     tidy: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Held from looking at what is true until it is written.
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     unreadable: str = ""
     absent_since: float = 0.0
     asking: bool = False
@@ -201,6 +203,14 @@ class Board:
         card.touched = clock.wall()
         card.git_wanted = card.git_wanted or git_too
         self.changed.set()
+
+    def forget(self, project: Project) -> None:
+        """Let go of what was read and written; call it with the card's locks held."""
+        card = self.card(project)
+        card.baseline, card.stamp, card.brief_hash = None, "", 0
+        card.dirty, card.problem, card.unreadable = False, "", ""
+        card.touched = clock.wall()
+        _load.cache_clear()
 
     def retire(self, idle_seconds: float) -> None:
         """Let go of projects in which nothing has happened for long."""

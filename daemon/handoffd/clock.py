@@ -30,6 +30,12 @@ def iso_milliseconds(seconds: float | None = None) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
+def day(seconds: float | None = None) -> str:
+    """Return a day as people here call it: YYYY-MM-DD in the machine's own zone."""
+    moment = datetime.fromtimestamp(wall() if seconds is None else seconds, UTC).astimezone()
+    return moment.strftime("%Y-%m-%d")
+
+
 def parse(text: str) -> float:
     """Return the seconds of an ISO time, or 0 for what is none."""
     try:

@@ -35,6 +35,19 @@ class Checkpoint(_Section):
     write_tracked: bool = False
 
 
+class Triggers(_Section):
+    """When a session is handed off without being asked."""
+
+    idle_minutes: float = Field(default=30.0, gt=0, le=7 * 24 * 60)
+
+
+class Contract(_Section):
+    """Where the handoffs of sessions are, a directory a project, and whether we write any."""
+
+    directory: _Text = "~/.claude/handoffs"
+    write: Literal["all", "none"] = "all"
+
+
 class Redact(_Section):
     """What is masked besides the secrets that are known by their form."""
 
@@ -47,6 +60,12 @@ class Redact(_Section):
         return patterns
 
 
+class Privacy(_Section):
+    """How long what was derived is kept."""
+
+    retention_days: int = Field(default=0, ge=0, le=36500)
+
+
 class Log(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -55,7 +74,10 @@ class Config(_Section):
     claude: Claude = Claude()
     projects: Projects = Projects()
     checkpoint: Checkpoint = Checkpoint()
+    contract: Contract = Contract()
+    triggers: Triggers = Triggers()
     redact: Redact = Redact()
+    privacy: Privacy = Privacy()
     log: Log = Log()
 
 

@@ -11,11 +11,16 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from handoff.errors import HandoffError, UnsafePathError
 
 TEMPORARY_SUFFIX = ".handoffd-tmp"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# What link(2) says where hard links cannot be: exFAT, some network disks, a file of another user.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_CHUNK_BYTES = 1 << 16
 
 
 @contextmanager
@@ -92,11 +97,15 @@ def _acquire(handle: int, name: str, wait_seconds: float) -> None:
             return
 
 
-def read(directory_handle: int, name: str, limit: int) -> tuple[bytes, os.stat_result] | None:
-    """Read a small regular file, or None if there is none; never blocks on a FIFO or a device."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+def read(
+    directory_handle: int, name: str, limit: int, *, cut: bool = False
+) -> tuple[bytes, os.stat_result] | None:
+    """Read a small regular file, or None if there is none; never blocks on a FIFO or a device.
+
+    One that is too long is refused, or, with `cut`, read so far.
+    """
     try:
-        handle = os.open(name, flags, dir_fd=directory_handle)
+        handle = os.open(name, _FILE, dir_fd=directory_handle)
     except FileNotFoundError:
         return None
     except OSError as problem:
@@ -107,12 +116,12 @@ def read(directory_handle: int, name: str, limit: int) -> tuple[bytes, os.stat_r
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise _unsafe(name)
-        if status.st_size > limit:
+        if status.st_size > limit and not cut:
             raise HandoffError(
                 f"{name} has {status.st_size} bytes; the limit is {limit}.",
                 "Shorten it, or move it aside.",
             )
-        return os.read(handle, limit + 1), status
+        return os.read(handle, limit if cut else limit + 1), status
     finally:
         os.close(handle)
 
@@ -129,19 +138,19 @@ def write(
     name: str,
     data: bytes,
     *,
-    unless_changed_from: os.stat_result | None = None,
-    compare: bool = False,
+    expected: os.stat_result | Literal["anything"] | None = "anything",
+    mtime_seconds: float | None = None,
 ) -> os.stat_result | None:
     """Replace a file atomically and durably.
 
-    With `compare`, nothing is written and None returned if the file on disk is no longer the
-    one that was read (`unless_changed_from`; None: there was no file).
+    Nothing is written and None returned if the file on disk is no longer the one that was
+    read (`expected`; None: there was no file).
     """
     temporary = f".{name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
-        written = _write_temporary(directory_handle, temporary, data)
+        written = _write_temporary(directory_handle, temporary, data, mtime_seconds)
         current = _regular(directory_handle, name)
-        if compare and not same_file(current, unless_changed_from):
+        if expected != "anything" and not same_file(current, expected):
             os.unlink(temporary, dir_fd=directory_handle)
             return None
         os.rename(temporary, name, src_dir_fd=directory_handle, dst_dir_fd=directory_handle)
@@ -152,13 +161,17 @@ def write(
     return written
 
 
-def _write_temporary(directory_handle: int, name: str, data: bytes) -> os.stat_result:
+def _write_temporary(
+    directory_handle: int, name: str, data: bytes, mtime_seconds: float | None
+) -> os.stat_result:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(name, flags, 0o600, dir_fd=directory_handle)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(handle, view) :]
+        if mtime_seconds is not None:
+            os.utime(handle, (mtime_seconds, mtime_seconds))
         os.fsync(handle)
         return os.fstat(handle)
     finally:
@@ -201,6 +214,118 @@ def create_once(directory_handle: int, name: str, data: bytes) -> None:
     """Write a file unless something of that name is there."""
     if _status(directory_handle, name) is None:
         write(directory_handle, name, data)
+
+
+def link_once(directory_handle: int, name: str, target: str) -> bool:
+    """Make a symlink unless something of that name is there; tells whether it was made."""
+    try:
+        os.symlink(target, name, dir_fd=directory_handle)
+    except FileExistsError:
+        return False
+    return True
+
+
+def remove(directory_handle: int, name: str) -> bool:
+    """Remove a file, whatever it is; tells whether there was one."""
+    try:
+        os.unlink(name, dir_fd=directory_handle)
+    except FileNotFoundError:
+        return False
+    os.fsync(directory_handle)
+    return True
+
+
+def remove_directory(directory_handle: int, name: str) -> bool:
+    """Remove an empty directory; False when something is in it, or in its place."""
+    try:
+        os.rmdir(name, dir_fd=directory_handle)
+    except FileNotFoundError:
+        return True
+    except OSError as problem:
+        if problem.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    os.fsync(directory_handle)
+    return True
+
+
+def move(source_handle: int, name: str, target_handle: int, new: str) -> bool:
+    """Move a file with its time; False when something of the new name is there.
+
+    By a second link, since a rename replaces what is there. Killed between the two steps, the
+    file has both names. Where links cannot be made the caller's lock must do.
+    """
+    try:
+        os.link(
+            name, new, src_dir_fd=source_handle, dst_dir_fd=target_handle, follow_symlinks=False
+        )
+    except FileExistsError:
+        return False
+    except OSError as problem:
+        if problem.errno not in _NO_LINKS:
+            raise
+        if _status(target_handle, new) is not None:
+            return False
+        os.rename(name, new, src_dir_fd=source_handle, dst_dir_fd=target_handle)
+    os.fsync(target_handle)
+    remove(source_handle, name)
+    return True
+
+
+def move_directory(directory_handle: int, name: str, new: str) -> bool:
+    """Rename a directory; False when something of the new name is there."""
+    if _status(directory_handle, new) is not None:
+        return False
+    try:
+        # What comes between is safe: rename(2) puts a directory over an empty one only.
+        os.rename(name, new, src_dir_fd=directory_handle, dst_dir_fd=directory_handle)
+    except OSError as problem:
+        if problem.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    os.fsync(directory_handle)
+    return True
+
+
+def is_copy(source_handle: int, name: str, target_handle: int, other: str) -> bool:
+    """Tell whether two regular files are the same, byte for byte."""
+    with _opened(source_handle, name) as one, _opened(target_handle, other) as two:
+        return _equal(one, two)
+
+
+def drop_copy(source_handle: int, name: str, target_handle: int, other: str) -> bool:
+    """Remove a file that another repeats; the other gets the later time. False when they differ."""
+    with _opened(source_handle, name) as one, _opened(target_handle, other) as two:
+        before, kept = os.fstat(one), os.fstat(two)
+        if not _equal(one, two) or not same_file(_status(source_handle, name), before):
+            return False
+        if kept.st_mtime_ns < before.st_mtime_ns:
+            os.utime(two, ns=(kept.st_atime_ns, before.st_mtime_ns))
+            os.fsync(two)
+    return remove(source_handle, name)
+
+
+@contextmanager
+def _opened(directory_handle: int, name: str) -> Iterator[int]:
+    handle = os.open(name, _FILE, dir_fd=directory_handle)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise _unsafe(name)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _equal(one: int, two: int) -> bool:
+    first, second = os.fstat(one), os.fstat(two)
+    if os.path.samestat(first, second):
+        return True
+    if first.st_size != second.st_size:
+        return False
+    while data := os.read(one, _CHUNK_BYTES):
+        if data != os.read(two, _CHUNK_BYTES):
+            return False
+    return not os.read(two, 1)
 
 
 def sweep(directory_handle: int) -> int:

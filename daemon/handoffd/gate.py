@@ -12,7 +12,8 @@ import yaml
 
 from handoffd import clock, files
 from handoffd.config import Config
-from handoffd.store.core import EVERYTHING, CoreStore, Skip
+from handoffd.store.core import EVERYTHING, CoreStore, Pause, Skip
+from handoffd.store.erasure import Forgotten
 
 _PROJECT_CONFIG_MAX_BYTES = 64 << 10
 
@@ -23,9 +24,7 @@ class Gate:
     def __init__(self, core: CoreStore, config: Config) -> None:
         self._core = core
         self.config = config
-        self._pauses = core.pauses()
-        self._skips = core.skips()
-        self._rewritten = core.rewritten()
+        self._reload()
         self._switches: dict[str, tuple[float, bool]] = {}
 
     def refusal(self, project_id: str | None, root: str | None) -> str:
@@ -48,12 +47,19 @@ class Gate:
 
     @property
     def has_pauses(self) -> bool:
-        return bool(self._pauses)
+        return bool(self._pauses or self._rewritten)
+
+    def is_silent(self, project_id: str | None, transcript: str, time: str, after: str) -> bool:
+        """Tell whether a record may be, or copy, one of a pause, or one that was forgotten.
+
+        One that has no time of its own came after another.
+        """
+        return self.was_paused_at(project_id, time or after) or self.is_too_old(transcript, time)
 
     def was_paused_at(self, project_id: str | None, time: str) -> bool:
         """Tell whether a record's own time lies in a pause: such a record may be a copy."""
-        relevant = [pause for pause in self._pauses if pause.scope in (EVERYTHING, project_id)]
-        if not relevant or not time:
+        relevant = [p for scope in (EVERYTHING, project_id) for p in self._by_scope.get(scope, ())]
+        if not relevant:
             return False
         at = clock.parse(time)
         return any(p.started_at <= at and (p.ended_at is None or at < p.ended_at) for p in relevant)
@@ -63,6 +69,15 @@ class Gate:
         starts = {name: size for name, size in sizes.items() if not self._open(name)}
         self._core.start_pause(scope, clock.wall(), starts)
         self._reload()
+
+    def forget(self, what: Forgotten) -> dict[str, int]:
+        """Enter the mark of what is forgotten, and erase what was kept of it.
+
+        Its bytes are never read again, and copies of its records are known by their time.
+        """
+        erased = self._core.forget(what, clock.iso_milliseconds())
+        self._reload()
+        return erased
 
     def silent_transcripts(self, scopes: list[str]) -> list[str]:
         """Return the transcripts that are silent because of these pauses."""
@@ -112,6 +127,9 @@ class Gate:
 
     def _reload(self) -> None:
         self._pauses = self._core.pauses()
+        self._by_scope: dict[str | None, list[Pause]] = {}
+        for pause in self._pauses:
+            self._by_scope.setdefault(pause.scope, []).append(pause)
         self._skips = self._core.skips()
         self._rewritten = self._core.rewritten()
 

@@ -53,7 +53,7 @@ class Intake:
     state: StateStore
     gate: Gate
     projects: Projects
-    changed: Callable[[str, float], None]
+    changed: Callable[[SessionState, str, float], None]
     entries: dict[str, Entry] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     started_at: float = field(default_factory=clock.wall)
@@ -213,6 +213,7 @@ class Intake:
         if end is None:
             entry.refusal = "paused"
         if end is None or end > entry.size:
+            entry.read_to = entry.size
             return False
         tail.jump(end)
         self.counters.silenced += 1
@@ -246,7 +247,9 @@ class Intake:
         items = [
             task.data
             for task in tasks.read(path, session_id)
-            if not self.gate.was_paused_at(project_id, clock.iso_milliseconds(task.mtime_ns / 1e9))
+            if not self.gate.is_silent(
+                project_id, session_id, clock.iso_milliseconds(task.mtime_ns / 1e9), ""
+            )
         ]
         take_tasks(session, items, clock.iso_milliseconds(changed / 1e9))
 
@@ -272,9 +275,8 @@ class Intake:
         self, name: str, session: SessionState, record: Record, project_id: str | None
     ) -> None:
         # A copy of what was written during a pause is recognised by its time.
-        time = record.timestamp
-        if self.gate.has_pauses and (
-            self.gate.was_paused_at(project_id, time) or self.gate.is_too_old(name, time)
+        if self.gate.has_pauses and self.gate.is_silent(
+            project_id, name, record.timestamp, session.last_time
         ):
             self.counters.silenced += 1
             return
@@ -300,7 +302,7 @@ class Intake:
         self._commit_cursor(entry, stored)
         self.counters.last_record_at = clock.wall()
         if project:
-            self.changed(project.id, stored.last_seconds)
+            self.changed(session, project.id, stored.last_seconds)
 
     def _commit_cursor(self, entry: Entry, stored: StoredSession | None) -> None:
         entry.cursor.mtime_ns = entry.mtime_ns
@@ -314,16 +316,21 @@ class Intake:
         if self.gate.distrust(name):
             entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
             return True
-        session_id = entry.cursor.session_id
-        self.state.forget_session(session_id)
-        self._sessions.pop(session_id, None)
-        for other, known in self.entries.items():
-            if known.cursor.session_id == session_id:
-                known.cursor = Cursor(other, session_id, known.cursor.path)
-                known.read_to = 0
-                self._tails.pop(other, None)
-                self._enqueue(other, known, LIVE)
+        self.start_anew({entry.cursor.session_id})
         return False
+
+    def start_anew(self, session_ids: set[str]) -> None:
+        """Drop what is known of sessions, and read their transcripts from the start."""
+        for session_id in session_ids:
+            self.state.forget_session(session_id)
+            self._sessions.pop(session_id, None)
+        for name, known in self.entries.items():
+            session_id = known.cursor.session_id
+            if session_id in session_ids:
+                known.cursor = Cursor(name, session_id, known.cursor.path)
+                known.read_to = 0
+                self._tails.pop(name, None)
+                self._enqueue(name, known, LIVE)
 
     def _session(self, session_id: str) -> SessionState:
         known = self._sessions.get(session_id)

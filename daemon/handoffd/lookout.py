@@ -198,7 +198,7 @@ class Lookout:
                 self._scan_directory(directory, first=not self.first_scan_done)
 
     def _active_directories(self) -> list[str]:
-        """Return the directories in which a transcript grew of late; each costs a thread."""
+        """Return the directories in which a transcript grew of late, the latest first."""
         since = (clock.wall() - clock.DAY_SECONDS) * 1e9
         active = [path for path, newest in self._directories.items() if newest > since]
         active.sort(key=self._directories.__getitem__, reverse=True)

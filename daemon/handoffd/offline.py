@@ -19,11 +19,15 @@ from handoffd.handoffs.checkpoint_file import (
 from handoffd.session.text import redact_values
 
 __all__ = (
+    "check_contract",
     "config_problem",
+    "contract_findings",
+    "contract_text",
     "find_project_root",
     "get_handoff_path",
     "inject_text",
     "load_handoff",
+    "migrate",
     "save",
     "save_handoff",
     "save_state",
@@ -147,6 +151,41 @@ def git_state(root: str, seconds: float = 2.0) -> dict[str, Any]:
     except git.GitError:
         return {"branch": branch(root)}
     return {"branch": branch(root), "files": uncommitted}
+
+
+def migrate(*, dry_run: bool, as_json: bool) -> tuple[int, str]:
+    """Bring v1 handoff directories to v2; returns the exit code and what to print."""
+    from handoffd.handoffs import migration
+
+    return migration.run(_handoffs_directory(), dry_run=dry_run, as_json=as_json)
+
+
+def check_contract(directory: str, *, as_json: bool) -> tuple[int, str]:
+    """Check a directory of handoffs; returns the exit code and what to print."""
+    from handoffd.handoffs import conformance
+
+    return conformance.run(directory, as_json=as_json)
+
+
+def contract_findings() -> list[dict[str, str]]:
+    """Return what `handoff doctor` says about the names of handoff directories."""
+    from handoffd.handoffs import migration
+
+    return migration.findings(_handoffs_directory())
+
+
+def contract_text(command: str, params: dict[str, Any], style: dict[str, Any]) -> str:
+    """Run a command about handoffs, and return what to print."""
+    from handoffd import config, offline_contract
+
+    return offline_contract.run(command, params, style, config.load(config_file()))
+
+
+def _handoffs_directory() -> str:
+    from handoffd import config
+    from handoffd.handoffs import shelf
+
+    return shelf.shelves(config.load(config_file()).contract.directory)
 
 
 def config_problem() -> str:

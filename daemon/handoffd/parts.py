@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handoffd import clock
+from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
 from handoffd.gate import Gate
@@ -15,6 +16,7 @@ from handoffd.projects import Projects
 from handoffd.scribe import Scribe
 from handoffd.store.core import CoreStore
 from handoffd.store.state import StateStore
+from handoffd.triggers.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,9 @@ class Parts:
     intake: Intake
     board: Board
     scribe: Scribe
+    archivist: Archivist
     lookout: Lookout
+    schedule: Schedule
     log_path: str | None
     stop: asyncio.Event
     started_at: float = field(default_factory=clock.wall)
@@ -63,6 +67,8 @@ class Parts:
         if self.intake.quarantined:
             text = f"{self.intake.quarantined} transcripts could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
+        if self.archivist.problem:
+            found.append(Warning_("contract_failed", self.archivist.problem, "contract-failed"))
         for card in self.board.cards.values():
             found += self._project_warnings(card)
         return found

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from handoffd.handoffs import contract
+from handoffd.handoffs.account import Surroundings, account
 from handoffd.handoffs.lanes import Lane, View, compose, describe
 from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
@@ -20,6 +22,7 @@ from handoffd.transcript.records import Record, parse_line
 # A kind of record, and what becomes of it.
 Count = tuple[str, str]
 SKIPPED = "skipped"
+_DATE = len("2026-03-01")
 
 
 class Step(NamedTuple):
@@ -123,6 +126,13 @@ def render(path: Path, *, as_json: bool, at: int | None, trace: str) -> str:
         f"{name:19}{_shown(value)}" for name, value in found.items() if value and name != "receipts"
     ]
     return "\n".join([str(path), "", *rows, ""])
+
+
+def render_contract(path: Path, at: int | None) -> str:
+    """Return the handoff that a transcript would leave if its session ended here."""
+    state, _ = replay(path, at)
+    around = Surroundings(state.last_time[:_DATE], ended=True)
+    return contract.render(account(state, state.cwd, around))
 
 
 def _shown(value: Any) -> str:

@@ -15,7 +15,7 @@ from handoff.errors import HandoffError
 from handoffd import clock, files, log
 from handoffd.board import Board, Card
 from handoffd.handoffs import checkpoint_file
-from handoffd.handoffs.checkpoint import DEFAULT_NOW, NOT_STATED, with_tags
+from handoffd.handoffs.checkpoint import DEFAULT_NOW, FIELDS, LISTS, NOT_STATED, with_tags
 from handoffd.handoffs.edits import covers, edited_values, merge, spoken
 from handoffd.handoffs.lanes import View
 from handoffd.links import git
@@ -27,6 +27,8 @@ WRITE_SECONDS = 2.0
 GIT_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 0.2
 RETRY_SECONDS = (1.0, 60.0)
+# What is ours in a checkpoint; all the rest is a person's.
+_OURS = frozenset((*FIELDS, *LISTS, "previous_goal"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,10 @@ class Scribe:
 
     async def publish(self, card: Card) -> None:
         """Write the checkpoint if it says something new, then the brief; tell the watchers."""
+        async with card.turn:
+            await self._publish(card)
+
+    async def _publish(self, card: Card) -> None:
         project = self.board.projects.by_id(card.project.id) or card.project
         card.project = project
         if self.board.gate.refusal(project.id, project.root.path):
@@ -218,6 +224,12 @@ class Scribe:
         """Write what a person said, wherever the project is; it stands from now on."""
         project.root.require()
         card = self.board.card(project)
+        async with card.turn:
+            return await self._save(card, project, given, tags)
+
+    async def _save(
+        self, card: Card, project: Project, given: dict[str, str | None], tags: list[str]
+    ) -> Saved:
         self.board.refresh(project)
         await self.ask_git(card)
         goal = self.board.view(project).document["goal"]
@@ -239,6 +251,20 @@ class Scribe:
         self._wrote(card, done)
         self.board.touch(project.id, git_too=False)
         return Saved(done.data, kept.masked, kept.cut)
+
+    async def renew(self, card: Card) -> None:
+        """Replace what is ours in a checkpoint by what is known now, whatever was there.
+
+        Call it with the card's locks held.
+        """
+        new = self.board.view(card.project).document
+
+        def compute(found: dict[str, Any] | None) -> dict[str, Any]:
+            kept = {name: value for name, value in (found or {}).items() if name not in _OURS}
+            return {**new, **kept, "timestamp": clock.iso()}
+
+        root = card.project.root.path
+        self._wrote(card, await asyncio.to_thread(checkpoint_file.change, root, compute))
 
     async def _change(
         self, card: Card, compute: checkpoint_file.Compute, wait_seconds: float

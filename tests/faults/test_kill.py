@@ -40,7 +40,7 @@ def test_kill_fifty_times(house):
     try:
         for _ in range(KILLS):
             house.process = house.spawn()
-            time.sleep(chance.uniform(0.25, 0.9))
+            time.sleep(chance.uniform(0.3, 1.4))
             house.stop(signal.SIGKILL)
             for project in projects:
                 text = house.yaml(project)

@@ -73,8 +73,8 @@ def test_compare_refuses_a_changed_file(tmp_path):
     with files.directory(str(tmp_path)) as handle:
         _, status = files.read(handle, "a", 100)
         (tmp_path / "a").write_text("other")
-        done = files.write(handle, "a", b"mine", unless_changed_from=status, compare=True)
-        missing = files.write(handle, "b", b"mine", unless_changed_from=status, compare=True)
+        done = files.write(handle, "a", b"mine", expected=status)
+        missing = files.write(handle, "b", b"mine", expected=status)
 
     assert (None, None) == (done, missing)
     assert "other" == (tmp_path / "a").read_text()

@@ -83,9 +83,18 @@ def _check_surroundings(findings: list[dict[str, str]]) -> None:
     else:
         known = f"config {config}" if os.path.exists(config) else "default configuration"
         _add(findings, "ok", known)
+        _check_handoffs(findings)
     _check_flow(findings)
     if service.has_systemd_unit():
         _add(findings, "ok", f"service unit {service.UNIT} is installed")
+
+
+def _check_handoffs(findings: list[dict[str, str]]) -> None:
+    """Say which handoff directories still have the names of the contract's first version."""
+    try:
+        findings += local.daemon_code().contract_findings()
+    except HandoffError as problem:
+        _add(findings, "note", problem.title, problem.hint)
 
 
 def _check_flow(findings: list[dict[str, str]]) -> None:

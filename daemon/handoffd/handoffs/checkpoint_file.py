@@ -4,6 +4,7 @@ Every change takes the lock, reads, and writes only if the file is still the one
 neither another writer of ours nor an editor ever loses an update.
 """
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ from handoffd.session.text import redact_values
 DIRECTORY = ".flow-guardian"
 NAME = "handoff.yaml"
 LOCK_NAME = ".handoff.lock"
+UNREADABLE = f"{NAME}.unreadable-"
+_IGNORE = b"*\n"
 WAIT_SECONDS = 5.0
 _TRIES = 50
 
@@ -129,7 +132,7 @@ def change(root: str, compute: Compute, wait_seconds: float = WAIT_SECONDS) -> W
             files.directory(root, DIRECTORY, create=True) as handle,
             files.locked(handle, LOCK_NAME, wait_seconds),
         ):
-            files.create_once(handle, ".gitignore", b"*\n")
+            files.create_once(handle, ".gitignore", _IGNORE)
             for _ in range(_TRIES):
                 done = _try_change(handle, compute)
                 if done is not None:
@@ -157,6 +160,44 @@ def tidy(root: str) -> None:
         return
 
 
+def remains(root: str) -> list[str]:
+    """Return the names of all that we put into a checkpoint's directory."""
+    try:
+        with files.directory(root, DIRECTORY) as handle:
+            return _remains(handle)
+    except FileNotFoundError:
+        return []
+
+
+def erase(root: str, names: list[str]) -> bool:
+    """Remove what we put there; tells whether the directory is gone, too."""
+    try:
+        with (
+            files.directory(root, DIRECTORY) as handle,
+            files.locked(handle, LOCK_NAME, WAIT_SECONDS),
+        ):
+            files.sweep(handle)
+            for name in names:
+                files.remove(handle, name)
+            if os.listdir(handle) == [LOCK_NAME]:
+                files.remove(handle, LOCK_NAME)
+    except FileNotFoundError:
+        return False
+    finally:
+        _last_written.clear()
+    with files.directory(root) as handle:
+        return files.remove_directory(handle, DIRECTORY)
+
+
+def _remains(handle: int) -> list[str]:
+    ours = [name for name in os.listdir(handle) if name in (NAME, LOCK_NAME)]
+    ours += [name for name in os.listdir(handle) if name.startswith(UNREADABLE)]
+    with contextlib.suppress(HandoffError):
+        found = files.read(handle, ".gitignore", len(_IGNORE))
+        ours += [".gitignore"] if found and found[0] == _IGNORE else []
+    return sorted(ours)
+
+
 def _try_change(handle: int, compute: Compute) -> Written | None:
     found = _read(handle)
     if found.problem:
@@ -175,9 +216,7 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
     size = len(text.encode())
     if size > checkpoint.SIZE_MAX_BYTES:
         raise HandoffError(f"{NAME} would have {size} bytes; the limit is 64 KiB.")
-    status = files.write(
-        handle, NAME, text.encode(), unless_changed_from=found.status, compare=True
-    )
+    status = files.write(handle, NAME, text.encode(), expected=found.status)
     if status is None:
         return None
     _last_written["it"] = (text, new)
@@ -188,7 +227,7 @@ def _refuse_or_set_aside(handle: int, found: Stored) -> None:
     """Keep what a person wrote and we cannot read: beside the new file, never overwritten."""
     if found.text is None:
         raise HandoffError(found.problem, "Move it aside and try again.")
-    aside = f"{NAME}.unreadable-{clock.iso().replace(':', '')}"
+    aside = f"{UNREADABLE}{clock.iso().replace(':', '')}"
     files.create_once(handle, aside, found.text.encode("utf-8", "replace"))
 
 

@@ -6,6 +6,7 @@ is run, and nothing is locked or written.
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -15,9 +16,12 @@ TIMEOUT_SECONDS = 2.0
 # Another repository's variables, and what a service manager said to us alone.
 _NOT_FOR_GIT = ("GIT_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 FILES_MAX = 200
+OUTPUT_MAX_BYTES = 8 << 20
+_ENDING_SECONDS = 0.2
 _SAFE = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
+    ("core.quotePath", "false"),
     ("core.untrackedCache", "false"),
     ("submodule.recurse", "false"),
 )
@@ -56,6 +60,32 @@ def is_tracked(root: str, path: str) -> bool:
     if shutil.which("git") is None:
         return False
     return bool(_run(root, time.monotonic() + TIMEOUT_SECONDS, "ls-files", "-z", "--", path))
+
+
+def unpushed_commits(root: str) -> int | None:
+    """Return how many commits of HEAD no remote has; None where there is no remote."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    if not _run(root, deadline, "for-each-ref", "--count=1", "refs/remotes").strip():
+        return None
+    counted = _run(root, deadline, "rev-list", "--count", "HEAD", "--not", "--remotes")
+    return int(counted)
+
+
+def added_lines(root: str, commit: str) -> dict[str, str]:
+    """Return the lines that a commit added, by file; a repository's own diff programs stay out."""
+    words = ("--format=", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv")
+    output = _run(
+        root, time.monotonic() + TIMEOUT_SECONDS, "show", *words, "--no-renames", commit, "--"
+    )
+    added: dict[str, list[str]] = {}
+    path = before = ""
+    for line in output.decode("utf-8", "replace").split("\n"):
+        if line.startswith("+++ ") and before.startswith("--- "):
+            path = line[4:].removeprefix("b/").rstrip("\t")
+        elif line.startswith("+"):
+            added.setdefault(path, []).append(f"{line[1:]}\n")
+        before = line
+    return {path: "".join(lines) for path, lines in added.items()}
 
 
 def end_all() -> None:
@@ -114,13 +144,43 @@ def _run(
         raise GitError(f"git cannot be run: {problem.strerror}") from None
     _running.add(process.pid)
     try:
-        output, _ = process.communicate(timeout=max(deadline - time.monotonic(), 0.01))
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise GitError(f"git took longer than {TIMEOUT_SECONDS:g} s in {root}") from None
+        output = _read(process, deadline)
     finally:
+        _end(process)
         _running.discard(process.pid)
-    if process.returncode:
+    if output is None:
+        raise GitError(f"git took longer than {TIMEOUT_SECONDS:g} s in {root}")
+    if process.returncode and len(output) < OUTPUT_MAX_BYTES:
         raise GitError(f"git {arguments[0]} failed in {root}")
     return output
+
+
+def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
+    """Read what a program says, up to a limit; None if it is not done in time."""
+    stream = process.stdout
+    if stream is None:
+        return b""
+    parts: list[bytes] = []
+    left = OUTPUT_MAX_BYTES
+    ready = select.poll()
+    ready.register(stream, select.POLLIN | select.POLLHUP)
+    while left > 0:
+        if not ready.poll(max(deadline - time.monotonic(), 0.01) * 1000):
+            return None
+        part = os.read(stream.fileno(), min(left, 1 << 16))
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """See that a program ends: it has closed its output, or it is ended with its children."""
+    try:
+        process.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -42,6 +42,7 @@ def git_done(state: SessionState, event: GitDone, source: Receipt) -> None:
 
 def _commit(state: SessionState, sha: str, text: str, source: Receipt) -> None:
     state.committed_at = now(state)
+    state.worked_time = max(state.worked_time, source.time)
     if any(value.text.startswith(sha[:7]) for value in state.commits):
         return
     line = keep(f"{sha[:9]} {text}".strip(), NOW_MAX)

@@ -270,3 +270,8 @@ def files(state: SessionState) -> list[File]:
         earlier.sort(key=lambda file: -file.at)
         hot += earlier[: FILES_MIN - len(hot)]
     return hot[:FILES_SHOWN]
+
+
+def has_uncommitted_edit(state: SessionState, file: File) -> bool:
+    """Tell a file that the session has changed since it last committed."""
+    return file.edits > 0 and file.edited_at > state.committed_at

@@ -54,6 +54,11 @@ def redact(text: str) -> tuple[str, tuple[str, ...]]:
     return "".join([*parts, text[done:]]), tuple(kinds)
 
 
+def known_kinds(text: str) -> list[str]:
+    """Return the kinds of secrets in a text that are known by their very form."""
+    return [kind for kind in dict.fromkeys(redact(text)[1]) if kind not in _VAGUE]
+
+
 def use_patterns(patterns: Mapping[str, str]) -> None:
     """Mask what these match, too, each under its name; they replace those of an earlier call."""
     global _own  # noqa: PLW0603  the one setting of this room; it comes from the configuration

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 # Raise it when the meaning of a stored fold changes: older ones are folded anew.
-FOLD_VERSION = 5
+FOLD_VERSION = 6
 FILES_MAX = 120
 TODOS_MAX = 40
 QUESTIONS_MAX = 5
@@ -176,6 +176,8 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     dead_ends: list[Value] = []
     edited_at: int = 0
     committed_at: int = 0
+    # When something was last edited or committed.
+    worked_time: str = ""
     injected: list[str] = []
     unknown: dict[str, int] = {}
     # In the order in which they were seen; the numbers mean nothing.
@@ -197,3 +199,24 @@ def encode(state: SessionState) -> str:
 
 def decode(text: str) -> SessionState:
     return _decoder.decode(text)
+
+
+def own_words(state: SessionState) -> str:
+    """Return a state as text, without what we ourselves told the session."""
+    return encode(msgspec.structs.replace(state, injected=[], unread=[]))
+
+
+def worked_since(state: SessionState, time: str) -> SessionState:
+    """Return a state with only that work in it which was seen after a time."""
+
+    def later(values: list[Value]) -> list[Value]:
+        return [value for value in values if value.receipt.time > time]
+
+    return msgspec.structs.replace(
+        state,
+        commits=later(state.commits),
+        pull_requests=later(state.pull_requests),
+        decisions=later(state.decisions),
+        files=[file for file in state.files if file.receipt.time > time],
+        checks=[check for check in state.checks if check.receipt.time > time],
+    )

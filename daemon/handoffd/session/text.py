@@ -32,7 +32,7 @@ _UNSEEN = re.compile(
     "\U000e0000-\U000e007f]"
 )
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
-_ESCALATION = re.compile(r"(?i)\b(human) review needed")
+_ESCALATION = re.compile(r"(?i)(human) review needed")
 _WORD = re.compile(r"\w{2,}")
 _EMPTY = frozenset(
     {
@@ -67,10 +67,10 @@ def keep(text: str, limit: int) -> str:
     if not (text.isascii() and text.isprintable()):
         text = clean(text[:_READ_MAX])
     line = " ".join(text[:_READ_MAX].split())
-    return shorten(redact(_unescalated(line[:_SCANNED_MAX]))[0], limit)
+    return shorten(redact(unescalated(line[:_SCANNED_MAX]))[0], limit)
 
 
-def _unescalated(line: str) -> str:
+def unescalated(line: str) -> str:
     """Break up the words by which a contract calls for a human: a mention is no call."""
     if "review" in line.lower():
         return _ESCALATION.sub(r"\1 review (needed)", line)

@@ -57,6 +57,7 @@ def edited(state: SessionState, event: Edited, source: Receipt) -> None:
     known.attention += EDITED
     known.receipt = seen
     known.edited_at = state.edited_at = now(state)
+    state.worked_time = max(state.worked_time, source.time)
     if event.call:
         name = known.path.rsplit("/", 1)[-1]
         verb = "Editing" if event.before else "Writing"

@@ -1,14 +1,17 @@
 """The only importer of watchdog. It gives hints, no truth: every event may be lost.
 
 Its threads do one thing, call `changed(path)`, and can never raise: an exception in a handler
-ends watchdog's observer for good and without a word.
+ends watchdog's observer for good and without a word. On Linux one thread reads for all watches;
+watchdog's own observer, used elsewhere, takes three threads a watch.
 """
 
 import contextlib
-import logging
+import itertools
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from watchdog.events import (
     DirCreatedEvent,
@@ -22,7 +25,16 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer as WatchdogObserver
-from watchdog.observers.api import BaseObserver, ObservedWatch
+
+if sys.platform == "linux":
+    from watchdog.observers.inotify_c import (
+        CallbackId,
+        InotifyConstants,
+        InotifyEvent,
+        InotifyFD,
+        Mask,
+        WatchDescriptor,
+    )
 
 # Opens and reads are left out, or our own reading would be news to us.
 EVENTS: list[type[FileSystemEvent]] = [
@@ -34,7 +46,6 @@ EVENTS: list[type[FileSystemEvent]] = [
     FileModifiedEvent,
     FileMovedEvent,
 ]
-_OVERFLOW_LOGGER = "watchdog.observers.inotify_c"
 
 Changed = Callable[[str], None]
 
@@ -50,20 +61,121 @@ class _Handler(FileSystemEventHandler):
                 self._changed(os.fsdecode(event.dest_path))
 
 
-class _OverflowHandler(logging.Handler):
-    def __init__(self, overflowed: Callable[[], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._overflowed = overflowed
+class _Watcher(Protocol):
+    """What can watch single directories."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if "overflow" in record.getMessage():
+    def add(self, path: str) -> Any: ...
+    def remove(self, token: Any) -> None: ...
+    def is_alive(self) -> bool: ...
+    def is_watching(self, token: Any) -> bool: ...
+    def stop(self) -> None: ...
+
+
+class ThreadsWatcher:
+    """watchdog's own observer, for systems without inotify."""
+
+    def __init__(self, changed: Changed, _overflowed: Callable[[], None]) -> None:
+        self._handler = _Handler(changed)
+        self._observer = WatchdogObserver()
+        self._observer.start()
+
+    def add(self, path: str) -> Any:
+        return self._observer.schedule(self._handler, path, event_filter=EVENTS)
+
+    def remove(self, token: Any) -> None:
+        with contextlib.suppress(KeyError, OSError, RuntimeError):
+            self._observer.unschedule(token)
+
+    def is_alive(self) -> bool:
+        return self._observer.is_alive()
+
+    def is_watching(self, token: Any) -> bool:
+        return any(
+            emitter.watch == token and emitter.is_alive() for emitter in self._observer.emitters
+        )
+
+    def stop(self) -> None:
+        self._observer.stop()
+        self._observer.join(1.0)
+
+
+if sys.platform == "linux":
+    _NEWS = Mask(
+        InotifyConstants.IN_MODIFY
+        | InotifyConstants.IN_MOVE
+        | InotifyConstants.IN_CREATE
+        | InotifyConstants.IN_DELETE
+        | InotifyConstants.IN_DELETE_SELF
+        | InotifyConstants.IN_DONT_FOLLOW
+        | InotifyConstants.IN_ONLYDIR
+    )
+
+    @dataclass(slots=True)
+    class _Directory:
+        """A watched directory, as the reading thread calls it."""
+
+        path: str
+        changed: Changed
+        overflowed: Callable[[], None]
+        id: CallbackId
+        number: WatchDescriptor | None = None
+        gone: bool = False
+
+        def on_event(self, event: InotifyEvent) -> None:
             with contextlib.suppress(Exception):
-                self._overflowed()
+                name = os.fsdecode(event.name)
+                self.changed(f"{self.path}/{name}" if name else self.path)
+
+        def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+            self.gone = self.number == wd
+
+        def on_queue_overflow(self) -> None:
+            with contextlib.suppress(Exception):
+                self.overflowed()
+
+    class InotifyWatcher:
+        """One inotify instance and one thread for all directories."""
+
+        def __init__(self, changed: Changed, overflowed: Callable[[], None]) -> None:
+            self._changed, self._overflowed = changed, overflowed
+            self._ids = itertools.count()
+            self._reader = InotifyFD()
+            self._reader.start()
+
+        def add(self, path: str) -> Any:
+            callback_id = CallbackId(next(self._ids))
+            directory = _Directory(path, self._changed, self._overflowed, callback_id)
+            encoded = os.fsencode(path)
+            directory.number = self._reader.add_callback(encoded, _NEWS, directory, callback_id)
+            if directory.number == -1:  # EACCES passes for success there
+                raise PermissionError(f"{path} may not be watched")
+            return directory
+
+        def remove(self, token: Any) -> None:
+            with contextlib.suppress(OSError):
+                if not token.gone:
+                    self._reader.remove_callbacks([(token.number, token.id)])
+
+        def is_alive(self) -> bool:
+            return self._reader.is_alive()
+
+        def is_watching(self, token: Any) -> bool:
+            return not token.gone
+
+        def stop(self) -> None:
+            self._reader.stop()
+            self._reader.join(1.0)
+
+
+def _watcher(changed: Changed, overflowed: Callable[[], None]) -> _Watcher:
+    if sys.platform == "linux":
+        return InotifyWatcher(changed, overflowed)
+    return ThreadsWatcher(changed, overflowed)
 
 
 @dataclass(slots=True)
 class _Watch:
-    watch: ObservedWatch
+    token: Any
     inode: int
 
 
@@ -74,26 +186,21 @@ class Observer:
     changed: Changed
     overflowed: Callable[[], None]
     problem: str = ""
-    _observer: BaseObserver | None = None
+    make: Callable[[Changed, Callable[[], None]], _Watcher] = _watcher
+    _watcher: _Watcher | None = None
     _watches: dict[str, _Watch] = field(default_factory=dict)
 
     def start(self) -> None:
-        handler = _OverflowHandler(self.overflowed)
-        logger = logging.getLogger(_OVERFLOW_LOGGER)
-        logger.handlers[:] = [handler]
-        logger.propagate = False
         try:
-            self._observer = WatchdogObserver()
-            self._observer.start()
+            self._watcher = self.make(self.changed, self.overflowed)
         except OSError as problem:
-            self._observer = None
+            self._watcher = None
             self.problem = f"No watching at all ({problem.strerror}): changes are found by rescans."
 
     def stop(self) -> None:
-        if self._observer is not None:
-            self._observer.stop()
-            self._observer.join(1.0)
-        self._observer = None
+        if self._watcher is not None:
+            self._watcher.stop()
+        self._watcher = None
         self._watches.clear()
 
     @property
@@ -102,19 +209,21 @@ class Observer:
 
     def want(self, directories: set[str]) -> set[str]:
         """Watch just these from now on; returns those whose watch is new."""
-        if self._observer is None:
+        if self._watcher is None:
             return set()
         for path in set(self._watches) - directories:
             self._drop(path)
         return {path for path in sorted(directories) if self._see(path)}
 
     def check(self) -> bool:
-        """Replace dead threads; returns whether events may have been lost."""
-        observer = self._observer
-        if observer is None:
+        """Replace what no longer watches; returns whether events may have been lost."""
+        watcher = self._watcher
+        if watcher is None:
             return False
-        if observer.is_alive():
-            dead = [path for path, item in self._watches.items() if not self._is_alive(item)]
+        if watcher.is_alive():
+            dead = [
+                path for path, item in self._watches.items() if not watcher.is_watching(item.token)
+            ]
             for path in dead:
                 self._drop(path)
             return bool(dead)
@@ -123,10 +232,6 @@ class Observer:
         self.start()
         self.want(directories)
         return True
-
-    def _is_alive(self, item: _Watch) -> bool:
-        emitters = self._observer.emitters if self._observer else set()
-        return any(emitter.watch == item.watch and emitter.is_alive() for emitter in emitters)
 
     def _see(self, path: str) -> bool:
         try:
@@ -142,24 +247,21 @@ class Observer:
         return self._schedule(path, inode)
 
     def _schedule(self, path: str, inode: int) -> bool:
-        if self._observer is None:
+        if self._watcher is None:
             return False
         try:
             # A watch on a symlink gives no events at all.
-            watch = self._observer.schedule(
-                _Handler(self.changed), os.path.realpath(path), event_filter=EVENTS
-            )
+            token = self._watcher.add(os.path.realpath(path))
         except (OSError, RuntimeError) as problem:  # no more watches, or no more threads
             self.problem = (
                 f"Watching {path} failed ({problem}): its changes are found by rescans. "
                 "Raise fs.inotify.max_user_watches to watch it."
             )
             return False
-        self._watches[path] = _Watch(watch, inode)
+        self._watches[path] = _Watch(token, inode)
         return True
 
     def _drop(self, path: str) -> None:
         known = self._watches.pop(path, None)
-        if known is not None and self._observer is not None:
-            with contextlib.suppress(KeyError, OSError, RuntimeError):
-                self._observer.unschedule(known.watch)
+        if known is not None and self._watcher is not None:
+            self._watcher.remove(known.token)

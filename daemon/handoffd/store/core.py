@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from handoffd.errors import StoreError
-from handoffd.store.database import open_database, run_script, transaction
+from handoffd.store import erasure
+from handoffd.store.database import open_database, run_script, scrub, transaction
+from handoffd.store.erasure import Forgotten
 
 EVERYTHING = "*"
 
@@ -77,7 +79,22 @@ _PAUSES = run_script(
     # Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
     "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)",
 )
-MIGRATIONS = (_THREADS, _PROJECTS, _TRIGGERS, _PAUSES)
+_CONTRACTS = run_script(
+    # The handoff each session left behind: what we wrote last, so that any other line in it is
+    # known as a person's, and how far the session was then.
+    """CREATE TABLE contracts (
+        session_id TEXT PRIMARY KEY,
+        project_id TEXT NOT NULL,
+        path TEXT NOT NULL,
+        written TEXT NOT NULL,
+        stamp TEXT NOT NULL,
+        session_time TEXT NOT NULL,
+        persons_time TEXT NOT NULL
+    )""",
+    # The version of each handoff that was read.
+    "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
+)
+MIGRATIONS = (_THREADS, _PROJECTS, _TRIGGERS, _PAUSES, _CONTRACTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +104,23 @@ class Setting:
     value: Any
     session_id: str
     set_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The handoff that a session left behind, as we know it.
+
+    `written` is our own part of the file, `stamp` tells the file as a whole, `session_time` is
+    the session's last record then, and `persons_time` when a person last had a hand in it.
+    """
+
+    session_id: str
+    project_id: str
+    path: str
+    written: str
+    stamp: str
+    session_time: str
+    persons_time: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +229,72 @@ class CoreStore:
             (cause, trigger, project_id, session_id, fired_at),
         )
         return done.rowcount == 1
+
+    def contract(self, session_id: str) -> Left | None:
+        row = self._db.execute(
+            "SELECT * FROM contracts WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        return Left(*row) if row else None
+
+    def set_contract(self, left: Left) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO contracts VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                left.session_id,
+                left.project_id,
+                left.path,
+                left.written,
+                left.stamp,
+                left.session_time,
+                left.persons_time,
+            ),
+        )
+
+    def read_marks(self, paths: list[str]) -> dict[str, str]:
+        """Return which version of each of these handoffs was read, if any was."""
+        found = {}
+        for path in paths:
+            row = self._db.execute("SELECT stamp FROM read_marks WHERE path = ?", (path,))
+            for (stamp,) in row:
+                found[path] = stamp
+        return found
+
+    def mark_read(self, stamps: dict[str, str], at: str) -> None:
+        with transaction(self._db):
+            self._db.executemany(
+                "INSERT OR REPLACE INTO read_marks VALUES (?, ?, ?)",
+                [(path, stamp, at) for path, stamp in stamps.items()],
+            )
+
+    def contracts_of(self, project_id: str) -> list[Left]:
+        rows = self._db.execute("SELECT * FROM contracts WHERE project_id = ?", (project_id,))
+        return [Left(*row) for row in rows]
+
+    def marked_project(self, session_id: str) -> str | None:
+        """Return the project of a session that was forgotten before."""
+        row = self._db.execute("SELECT scope FROM skips WHERE transcript = ?", (session_id,))
+        found = row.fetchone()
+        return found[0] if found else None
+
+    def projects(self) -> list[tuple[str, str]]:
+        """Return the id and the root of every project."""
+        return self._db.execute("SELECT id, root FROM projects").fetchall()
+
+    def count_rows(self, what: Forgotten) -> dict[str, int]:
+        """Return how many rows of each table would go."""
+        return {table: len(rows) for table, rows in erasure.rows(self._db, what).items()}
+
+    def forget(self, what: Forgotten, at: str) -> dict[str, int]:
+        """Erase, and enter the mark by which it never comes back, both or neither.
+
+        Returns how many rows of each table are gone.
+        """
+        with transaction(self._db):
+            return erasure.erase(self._db, what, at)
+
+    def scrub(self) -> None:
+        """Leave no erased byte in the file and its log."""
+        scrub(self._db, "core.db")
 
     def pauses(self) -> list[Pause]:
         return [Pause(*row) for row in self._db.execute("SELECT * FROM pauses ORDER BY started_at")]

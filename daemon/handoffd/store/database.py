@@ -26,6 +26,7 @@ def open_database(
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA cache_size = -1024")
+    connection.execute("PRAGMA secure_delete = ON")
     migrate(connection, path, migrations)
     return connection
 
@@ -72,6 +73,22 @@ def savepoint(connection: sqlite3.Connection) -> "Iterator[None]":
         _tell(problem)
         raise
     connection.execute("RELEASE part")
+
+
+def scrub(connection: sqlite3.Connection, name: str) -> None:
+    """Leave no erased byte in the files.
+
+    secure_delete is not enough: a page whose rows moved to another one keeps a copy of them.
+    """
+    try:
+        connection.execute("VACUUM")
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.OperationalError as problem:
+        text = f"Erased, but {name} still has the room of it: {problem}."
+        raise StoreError(text, "Free some space, then do it again.") from None
+    if busy:
+        text = f"Erased, but another program is reading {name}: its log still has a copy."
+        raise StoreError(text, "End that program, then do it again.")
 
 
 def _tell(problem: BaseException) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from handoffd.errors import StoreError
-from handoffd.store.database import open_database, run_script, savepoint, transaction
+from handoffd.store.database import open_database, run_script, savepoint, scrub, transaction
 
 _CURSORS = run_script(
     """CREATE TABLE cursors (
@@ -151,20 +151,40 @@ class StateStore:
         )
         return {row[0] for row in rows}
 
+    def session_ids_like(self, prefix: str) -> set[str]:
+        """Return the sessions whose id begins so."""
+        rows = self._db.execute(
+            "SELECT session_id FROM sessions WHERE substr(session_id, 1, ?) = ?",
+            (len(prefix), prefix),
+        )
+        return {row[0] for row in rows}
+
+    def sessions_before(self, limit_seconds: float, most: int) -> list[StoredSession]:
+        """Return sessions without activity since a time, the oldest first."""
+        rows = self._db.execute(
+            "SELECT * FROM sessions WHERE last_seconds < ? ORDER BY last_seconds LIMIT ?",
+            (limit_seconds, most),
+        )
+        return [StoredSession(*row) for row in rows]
+
+    def active_projects(self, since_seconds: float) -> set[str]:
+        """Return the projects with a session that was active since a time."""
+        rows = self._db.execute(
+            "SELECT DISTINCT project_id FROM sessions"
+            " WHERE last_seconds >= ? AND project_id IS NOT NULL",
+            (since_seconds,),
+        )
+        return {row[0] for row in rows}
+
+    def scrub(self) -> None:
+        """Leave no erased byte in the file and its log."""
+        scrub(self._db, "state.db")
+
     def outdated_sessions(self, fold_version: int) -> list[str]:
         rows = self._db.execute(
             "SELECT session_id FROM sessions WHERE fold_version <> ?", (fold_version,)
         )
         return [row[0] for row in rows]
-
-    def recent_projects(self, limit: int) -> list[tuple[str, float]]:
-        """Return project ids and the time of their last activity, the newest first."""
-        rows = self._db.execute(
-            "SELECT project_id, MAX(last_seconds) AS latest FROM sessions"
-            " WHERE project_id IS NOT NULL GROUP BY project_id ORDER BY latest DESC LIMIT ?",
-            (limit,),
-        )
-        return [(row[0], row[1]) for row in rows]
 
     def count_sessions(self, project_id: str | None = None) -> int:
         where = "" if project_id is None else "WHERE project_id = ?"

@@ -1,0 +1,22 @@
+import argparse
+import os
+import sys
+
+from handoff import local
+from handoff.cli import add_json
+
+EXAMPLE = "handoff check-contract ~/.claude/handoffs"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "directory", metavar="DIR", help="one project's handoffs, or the directory of all"
+    )
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    directory = os.path.expanduser(given.directory)
+    code, text = local.daemon_code().check_contract(directory, as_json=given.json)
+    sys.stdout.write(text)
+    return int(code)

@@ -1,0 +1,72 @@
+import argparse
+import os
+import select
+import stat
+import sys
+
+from handoff import paths
+from handoff.cli import add_json, with_or_without
+from handoff.errors import HandoffError
+
+EXAMPLE = "handoff close --done 'tax rounds per line' --next 'the same for shipping'"
+SECTIONS = (
+    ("done", "what was accomplished"),
+    ("next", "what should happen next"),
+    ("gotcha", "a surprise, a trap"),
+    ("risk", "an unresolved concern"),
+    ("reflection", "what was learned"),
+)
+_INPUT_MAX_BYTES = 512 << 10
+_WAIT_SECONDS = 0.2
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Leave a handoff: your own words, completed by what is known of the session. Sections may "
+        "also come as markdown on stdin (## Done, ## Next, ## Gotchas, ## Risks, ## Reflection)."
+    )
+    for name, text in SECTIONS:
+        parser.add_argument(
+            f"--{name}", action="append", default=[], metavar="TEXT", help=f"{text}; repeatable"
+        )
+    parser.add_argument("--purpose", metavar="TEXT", help="one line (default: the session's goal)")
+    parser.add_argument(
+        "--escalate",
+        action="append",
+        default=[],
+        metavar="REASON",
+        help="call for a person before anybody goes on",
+    )
+    parser.add_argument(
+        "--session",
+        default=paths.variable("CLAUDE_CODE_SESSION_ID"),
+        metavar="ID",
+        help="default: $CLAUDE_CODE_SESSION_ID, else the session at work here",
+    )
+    parser.add_argument(
+        "--project", metavar="DIR", help="a directory of the project (default: this one)"
+    )
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    names = (*(name for name, _ in SECTIONS), "purpose", "escalate", "session", "project")
+    params = {name: getattr(given, name) for name in names}
+    return with_or_without("close", {**params, "text": _input()}, as_json=given.json)
+
+
+def _input() -> str:
+    """Read markdown from stdin, if somebody gives us some: a silent pipe is not waited for."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:
+        return ""
+    piped = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+    if not piped and not stat.S_ISREG(kind):
+        return ""
+    if piped and not select.select([0], [], [], _WAIT_SECONDS)[0]:
+        return ""
+    data = sys.stdin.buffer.read(_INPUT_MAX_BYTES + 1)
+    if len(data) > _INPUT_MAX_BYTES:
+        raise HandoffError(f"stdin has more than {_INPUT_MAX_BYTES} bytes.", "Shorten it.")
+    return data.decode("utf-8", "replace")

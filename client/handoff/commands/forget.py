@@ -1,0 +1,44 @@
+import argparse
+import sys
+from typing import Any
+
+from handoff import fast
+from handoff.cli import add_json, here
+from handoff.client import Client
+from handoff.errors import EXIT_CHOICE_NEEDED
+
+EXAMPLE = "handoff forget .        (what would go is shown before it is asked for)"
+# The databases are written anew, which takes its time where they are large.
+REPLY_SECONDS = 120.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="PROJECT|SESSION",
+        help="a directory of the project, or a session's id or how it begins (default: here)",
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    params: dict[str, Any] = {"cwd": here(), "render": fast.rendering(given.json)}
+    if given.target:
+        params["target"] = given.target
+    client = Client(REPLY_SECONDS)
+    if not given.yes:
+        planned = client.call("forget", dry_run=True, **params)
+        print(planned["text"], end="", flush=True)
+        if planned["data"]["nothing"]:
+            return 0
+        if given.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            again = f"handoff forget {given.target or '.'} --yes"
+            sys.stderr.write(f"Nothing was erased. To erase this: {again}\n")
+            return EXIT_CHOICE_NEEDED
+        if input("Erase this? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("Nothing was erased.")
+            return 0
+    print(client.call("forget", **params)["text"], end="", flush=True)
+    return 0

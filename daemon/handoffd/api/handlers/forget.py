@@ -1,0 +1,149 @@
+"""forget: erase what was derived of a project or a session."""
+
+import os
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import Field
+
+from handoff.errors import EXIT_CHOICE_NEEDED, HandoffError
+from handoff.paths import home
+from handoffd import oblivion
+from handoffd.api.method import InProject, Method, Params, Reply, Send
+from handoffd.api.resolve import named_project
+from handoffd.api.text import Style, count, shorten_path
+from handoffd.oblivion import Account, Target
+from handoffd.parts import Parts
+from handoffd.projects import Project
+
+PREFIX_MIN = 6
+SHOWN_MAX = 8
+TRANSCRIPTS = (
+    "The transcripts are Claude Code's own and are left; what they say so far stays unknown."
+)
+_ROWS = {
+    "settings": "value that you set",
+    "checkpoints": "note on the checkpoint",
+    "contracts": "note on a handoff",
+    "read_marks": "read mark",
+    "triggers": "trigger",
+}
+_FILES = {
+    "checkpoint": "checkpoint",
+    "renewed": "checkpoint, written anew:",
+    "handoffs": "handoff",
+    "briefs": "brief",
+    "backups": "backup",
+}
+
+
+class ForgetParams(Params):
+    cwd: str = Field(default="/", description="the caller's directory", pattern=r"^/[^\x00]*$")
+    target: str | None = Field(
+        default=None, description="a session, or a directory of a project", pattern=r"^[^\x00]+$"
+    )
+    dry_run: bool = Field(default=False, description="say what would go, and change nothing")
+
+
+async def handle(parts: Parts, params: ForgetParams, _send: Send) -> Reply:
+    await parts.lookout.rescan()
+    target, note = _meant(parts, params)
+    if params.dry_run:
+        account = await oblivion.draw_up(parts, target)
+    else:
+        account = await oblivion.forget(parts, target)
+        oblivion.scrub(parts)
+    return Reply(_described(target, account, note, dry_run=params.dry_run))
+
+
+def _meant(parts: Parts, params: ForgetParams) -> tuple[Target, str]:
+    """Return what a caller means, and a word on it where that could be taken otherwise."""
+    name = params.target or ""
+    directory = os.path.join(params.cwd, os.path.expanduser(name))
+    sessions = _sessions_like(parts, name)
+    if not name or "/" in name or os.path.isdir(directory) or not sessions:
+        note = f"{name} is also the beginning of a session's id; the directory is meant."
+        return Target(_project(parts, params)), note if sessions else ""
+    if len(sessions) > 1:
+        error = HandoffError(
+            f"{name} is the beginning of {len(sessions)} sessions.",
+            "Give more of one: " + ", ".join(sorted(sessions)[:SHOWN_MAX]),
+        )
+        error.exit_code = EXIT_CHOICE_NEEDED
+        raise error
+    return _session(parts, sessions.pop()), ""
+
+
+def _sessions_like(parts: Parts, name: str) -> set[str]:
+    """Return the sessions whose id this is, or else begins so."""
+    if len(name) < PREFIX_MIN:
+        return set()
+    known = {entry.cursor.session_id for entry in parts.intake.entries.values()}
+    known |= parts.state.session_ids_like(name)
+    if name in known or parts.core.contract(name):
+        return {name}
+    return {session_id for session_id in known if session_id.startswith(name)}
+
+
+def _project(parts: Parts, params: ForgetParams) -> Project:
+    try:
+        return named_project(
+            parts,
+            InProject(cwd=params.cwd, project=params.target),
+            create=not params.dry_run,
+        )
+    except HandoffError as problem:
+        hint = "Name a directory of a project, or a session: handoff sessions"
+        raise HandoffError(problem.title, hint) from None
+
+
+def _session(parts: Parts, session_id: str) -> Target:
+    stored, left = parts.state.session(session_id), parts.core.contract(session_id)
+    project_id = (stored and stored.project_id) or (left and left.project_id)
+    project_id = project_id or parts.core.marked_project(session_id)
+    project = parts.projects.by_id(project_id) if project_id else None
+    return Target(project, frozenset({session_id}), whole=False)
+
+
+def _described(target: Target, account: Account, note: str, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "project": target.project.root.path if target.project else None,
+        "session": None if target.whole else next(iter(target.sessions)),
+        "dry_run": dry_run,
+        "nothing": not account,
+        "note": note or None,
+        **asdict(account),
+        "sessions": sorted(account.sessions),
+        "left": [{"path": path, "why": why} for path, why in account.left.items()],
+    }
+
+
+def render(data: dict[str, Any], style: Style) -> str:
+    what = f"session {data['session']}" if data["session"] else _path(data["project"])
+    lines = [data["note"]] if data["note"] else []
+    if data["nothing"]:
+        lines.append(f"Nothing is known of {what}.")
+    else:
+        lines.append(style.bold(f"{'Would erase' if data['dry_run'] else 'Erased'} of {what}:"))
+        lines += _erased(data)
+    if data["left"]:
+        lines += ["Left:", *(f"  {_path(item['path'])} ({item['why']})" for item in data["left"])]
+    return "\n".join([*lines, TRANSCRIPTS]) + "\n"
+
+
+def _erased(data: dict[str, Any]) -> list[str]:
+    lines = []
+    if data["sessions"]:
+        known = count(len(data["sessions"]), "session")
+        lines.append(f"  state of {known} ({count(data['transcripts'], 'transcript')})")
+    lines += [f"  {number} x {_ROWS[table]}" for table, number in data["rows"].items() if number]
+    for key, label in _FILES.items():
+        lines += [f"  {label} {_path(path)}" for path in data[key]]
+    return lines
+
+
+def _path(path: str) -> str:
+    return shorten_path(path, home())
+
+
+METHOD = Method("forget", ForgetParams, handle, render)

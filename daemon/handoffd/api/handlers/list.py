@@ -1,0 +1,46 @@
+"""list: the handoffs of a project, the newest first."""
+
+import os
+from typing import Any
+
+from pydantic import Field
+
+from handoff.paths import home
+from handoffd.api.contracts import LISTED_MAX, describe, handoffs_of
+from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.resolve import named_project
+from handoffd.api.text import Style, shorten_path, table
+from handoffd.handoffs.opening import NOTHING, age
+from handoffd.parts import Parts
+
+
+class ListParams(InProject):
+    limit: int = Field(default=20, ge=1, le=LISTED_MAX)
+
+
+async def handle(parts: Parts, params: ListParams, _send: Send) -> Reply:
+    project = named_project(parts, params)
+    found = await handoffs_of(parts, project, params, params.limit)
+    data = {"project": project.root.path, "handoffs": describe(parts, found)}
+    return Reply(data, project=project.root.path)
+
+
+def render(data: dict[str, Any], style: Style) -> str:
+    found = data["handoffs"]
+    if not found:
+        return NOTHING
+    rows = [
+        (
+            os.path.basename(item["path"]),
+            age(item["age_seconds"]),
+            "review" if item["escalations"] else "" if item["read"] else "unread",
+            item["purpose"] or "-",
+        )
+        for item in found
+    ]
+    places = sorted({shorten_path(os.path.dirname(item["path"]), home()) for item in found})
+    lines = [*places, *table([("HANDOFF", "AGE", "", "PURPOSE"), *rows], style.columns)]
+    return "\n".join(lines) + "\n"
+
+
+METHOD = Method("list", ListParams, handle, render)

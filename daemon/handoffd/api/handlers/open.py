@@ -1,0 +1,56 @@
+"""open: what the last session left, for the next one; what is shown counts as read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from handoffd import clock
+from handoffd.api.contracts import describe, handoffs_of
+from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.resolve import named_project
+from handoffd.api.text import Style
+from handoffd.handoffs.opening import NOTHING, is_unread, opened
+from handoffd.handoffs.shelf import Handoff
+from handoffd.parts import Parts
+
+
+class OpenParams(InProject):
+    framed: bool = Field(default=False, description="mark the text as ours, for a session")
+
+
+async def handle(parts: Parts, params: OpenParams, _send: Send) -> Reply:
+    project = named_project(parts, params)
+    found = await handoffs_of(parts, project, params)
+    items = describe(parts, found)
+    data = outcome(project.root.path, found, items, framed=params.framed)
+    parts.core.mark_read(stamps(data, found), clock.iso())
+    return Reply(data, project=project.root.path, silent=params.framed)
+
+
+def outcome(
+    root: str, found: Sequence[Handoff], items: Sequence[dict[str, Any]], *, framed: bool
+) -> dict[str, Any]:
+    """Return what is told: of the newest handoff, and of others that nobody has read."""
+    if not found:
+        text = "" if framed else NOTHING
+        return {"project": root, "handoffs": [], "text": text}
+    told = [items[0], *filter(is_unread, items[1:])]
+    return {
+        "project": root,
+        "handoffs": told,
+        "text": opened(found[0].contract, items, framed=framed),
+    }
+
+
+def stamps(data: dict[str, Any], found: Sequence[Handoff]) -> dict[str, str]:
+    """Return which version of which handoff was told of."""
+    shown = {item["path"] for item in data["handoffs"]}
+    return {handoff.path: handoff.stamp for handoff in found if handoff.path in shown}
+
+
+def render(data: dict[str, Any], _style: Style) -> str:
+    return str(data["text"])
+
+
+METHOD = Method("open", OpenParams, handle, render)

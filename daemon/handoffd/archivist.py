@@ -1,0 +1,290 @@
+"""Writes what each session leaves behind: its contract, at every trigger and three occasions.
+
+The occasions are the end of a session, a compaction, and a client that died: seen by its
+process, or by silence. A session's own handoff is updated, never a second one added.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from handoff.errors import HandoffError
+from handoffd import clock, log
+from handoffd.board import Board
+from handoffd.handoffs import leaving, shelf
+from handoffd.handoffs.account import Surroundings, account, is_worth
+from handoffd.handoffs.contract import Contract, Theirs
+from handoffd.handoffs.lanes import Lane
+from handoffd.handoffs.leaving import Leaving, Worker
+from handoffd.links import git
+from handoffd.projects import Project
+from handoffd.session.insights import has_uncommitted_edit
+from handoffd.session.redact import known_kinds
+from handoffd.session.state import SessionState
+from handoffd.session.storage import load
+from handoffd.sources import processes
+from handoffd.store.core import Left
+
+LOOK_SECONDS = 5.0
+# With a look every five seconds, a handoff is there within a minute of the last record.
+QUIET_SECONDS = 50.0
+SCANNED_MAX = 256
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+
+
+@dataclass(slots=True)
+class Watched:
+    """A session whose handoff may be due; times are those of the wall clock."""
+
+    project_id: str
+    heard_at: float
+    first_at: float
+    compactions: int = 0
+    headless: bool = False
+    # Something happened that the handoff does not say yet.
+    due: bool = True
+    compacted: bool = False
+    # A client was seen to run it.
+    claimed: bool = False
+
+
+@dataclass(slots=True)
+class Archivist:
+    """Knows the sessions that are at work, and leaves a handoff for each."""
+
+    board: Board
+    # The Claude config directories, where clients say which sessions they run.
+    config_dirs: Callable[[], list[str]]
+    watched: dict[str, Watched] = field(default_factory=dict)
+    writes: int = 0
+    problem: str = ""
+    _secrets: dict[str, list[str]] = field(default_factory=dict)
+    # Held by whoever writes, or erases, handoffs.
+    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def base(self) -> str:
+        return shelf.shelves(self.board.gate.config.contract.directory)
+
+    def heard(self, state: SessionState, project_id: str, last_seconds: float) -> None:
+        """Take note that a session went on."""
+        known = self.watched.get(state.session_id)
+        if known is None:
+            first = clock.parse(state.first_time)
+            known = Watched(project_id, 0.0, first, state.compactions, state.headless)
+            self.watched[state.session_id] = known
+        known.project_id = project_id
+        known.heard_at = max(known.heard_at, last_seconds)
+        known.compacted = known.compacted or state.compactions > known.compactions
+        known.compactions = state.compactions
+        known.due = True
+
+    def forget(self, session_id: str) -> None:
+        self.watched.pop(session_id, None)
+
+    async def look(self) -> None:
+        """Write what is due: the session that spoke first, first, so that the last one wins."""
+        if not self.watched:
+            return
+        # Who runs what matters only where something is due.
+        due = any(known.due for known in self.watched.values())
+        claims = await asyncio.to_thread(processes.running, self.config_dirs()) if due else {}
+        now = clock.wall()
+        for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
+            known.claimed = known.claimed or session_id in claims
+            ended = self._has_ended(session_id, known, claims)
+            idle = now - known.heard_at >= self._idle_seconds
+            if idle:
+                self._fire_idle(session_id, known)
+            quiet = now - known.heard_at >= QUIET_SECONDS and not claims.get(session_id)
+            if known.due and (ended or idle or quiet or known.compacted):
+                over = ended or idle or (quiet and known.headless)
+                known.due = known.compacted = False
+                await self._leave(session_id, ended=over)
+            if idle and now - known.heard_at > clock.DAY_SECONDS:
+                self.watched.pop(session_id, None)
+
+    @property
+    def _idle_seconds(self) -> float:
+        return self.board.gate.config.triggers.idle_minutes * 60
+
+    def _has_ended(self, session_id: str, known: Watched, claims: dict[str, bool]) -> bool:
+        """Tell whether a session's client is gone, or has turned to another session.
+
+        After `/clear` the client goes on under a new session, but claims the old one for ever.
+        """
+        if known.claimed and not claims.get(session_id, False):
+            return True
+        return session_id in claims and any(
+            other.project_id == known.project_id
+            and name not in claims
+            and not other.headless
+            and other.first_at > known.heard_at
+            for name, other in self.watched.items()
+        )
+
+    def _fire_idle(self, session_id: str, known: Watched) -> None:
+        """Enter the idle trigger, once for each silence."""
+        cause = f"idle:{session_id}:{known.heard_at:.3f}"
+        at = clock.iso_milliseconds()
+        if self.board.core.record_trigger(cause, "idle", known.project_id, session_id, at):
+            log.get().info("triggered", trigger="idle", session=session_id)
+
+    async def _leave(self, session_id: str, *, ended: bool) -> None:
+        try:
+            async with self.busy:
+                await self.leave(session_id, ended=ended)
+            self.problem = ""
+        except (OSError, HandoffError) as problem:
+            self.problem = str(problem).splitlines()[0]
+            log.get().warning("contract_failed", session=session_id, why=self.problem)
+            if session_id in self.watched:
+                self.watched[session_id].due = True
+
+    async def leave(self, session_id: str, *, ended: bool) -> Leaving | None:
+        """Write a session's handoff, if it has something to say that is not there yet."""
+        stored = self.board.state.session(session_id)
+        if stored is None or stored.project_id is None:
+            return None
+        state = load(stored.fold)
+        project = self.board.projects.by_id(stored.project_id)
+        if project is None or not is_worth(state) or not self._may_write(project, state):
+            return None
+        left = self.board.core.contract(session_id)
+        if left is not None and left.session_time == state.last_time:
+            return None
+        around = await self._surroundings(project, state, ended=ended)
+
+        def tell(since: str) -> Contract:
+            return account(state, project.root.path, replace(around, since=since))
+
+        done = await asyncio.to_thread(leaving.leave, self.base, worker(state), tell, left)
+        if done is not None:
+            self._remember(project, state, done)
+        return done
+
+    def _may_write(self, project: Project, state: SessionState) -> bool:
+        if self.board.gate.config.contract.write == "none":
+            return False
+        if self.board.gate.refusal(project.id, project.root.path):
+            return False
+        # A program's run tells nobody what a person is in the middle of.
+        lanes = self.board.lanes(project.id)
+        return not state.headless or not any(
+            lane.live and not lane.state.headless for lane in lanes
+        )
+
+    def _remember(self, project: Project, state: SessionState, done: Leaving) -> None:
+        self.writes += 1
+        self.board.core.set_contract(left_of(project.id, state, done))
+
+    async def close(self, project: Project, state: SessionState, given: Theirs) -> Leaving:
+        """Write a worker's handoff with their own words."""
+        async with self.busy:
+            around = await self._surroundings(project, state, ended=False)
+            ours = account(state, project.root.path, around)
+            left = self.board.core.contract(state.session_id) if state.session_id else None
+            done = await asyncio.to_thread(
+                leaving.close, self.base, worker(state), ours, left, given
+            )
+            if state.session_id:
+                self._remember(project, state, done)
+                at = clock.iso_milliseconds()
+                cause = f"manual:{state.session_id}:{at}"
+                self.board.core.record_trigger(cause, "manual", project.id, state.session_id, at)
+        return done
+
+    # What is known around a session
+
+    async def _surroundings(
+        self, project: Project, state: SessionState, *, ended: bool
+    ) -> Surroundings:
+        root = project.root
+        asked = GitFacts()
+        if root.exists:
+            commits = [value.text.split(" ")[0] for value in state.commits]
+            asked = await asyncio.to_thread(self._ask_git, root.path, commits)
+        return Surroundings(
+            date=clock.day(),
+            uncommitted=asked.uncommitted,
+            unpushed=asked.unpushed,
+            committed_secrets=asked.secrets,
+            contested=contested(state, self.board.lanes(project.id)),
+            ended=ended,
+        )
+
+    def _ask_git(self, root: str, commits: list[str]) -> "GitFacts":
+        facts = ask_git(root)
+        for commit in commits:
+            if commit not in self._secrets and _COMMIT.fullmatch(commit):
+                self._secrets[commit] = committed_secrets(root, commit)
+                while len(self._secrets) > SCANNED_MAX:
+                    del self._secrets[next(iter(self._secrets))]
+            facts.secrets += self._secrets.get(commit, [])
+        return facts
+
+
+@dataclass(slots=True)
+class GitFacts:
+    uncommitted: list[str] = field(default_factory=list)
+    unpushed: int | None = None
+    secrets: list[str] = field(default_factory=list)
+
+
+def ask_git(root: str) -> GitFacts:
+    """Ask what is not safe yet; where git does not answer, nothing is said."""
+    facts = GitFacts()
+    try:
+        facts.uncommitted = git.uncommitted_files(root)
+        facts.unpushed = git.unpushed_commits(root)
+    except git.GitError:
+        pass
+    return facts
+
+
+def committed_secrets(root: str, commit: str) -> list[str]:
+    """Return which secrets of a known form a commit took in."""
+    try:
+        added = git.added_lines(root, commit)
+    except git.GitError:
+        return []
+    return [
+        f"{commit[:9]} adds a {kind} to {path}"
+        for path, lines in added.items()
+        for kind in known_kinds(lines)
+    ]
+
+
+def contested(state: SessionState, lanes: list[Lane]) -> list[str]:
+    """Return the files that another live session has changed, too, and neither has committed."""
+    mine = [file.path for file in state.files if has_uncommitted_edit(state, file)]
+    return [
+        f"{os.path.relpath(path, state.root or '/')} (session {lane.state.session_id[:8]})"
+        for lane in lanes
+        if lane.live and lane.state.session_id != state.session_id
+        for path in mine
+        if any(
+            file.path == path and has_uncommitted_edit(lane.state, file)
+            for file in lane.state.files
+        )
+    ]
+
+
+def worker(state: SessionState) -> Worker:
+    return Worker(state.session_id, state.cwd, state.last_time, state.worked_time)
+
+
+def left_of(project_id: str, state: SessionState, done: Leaving) -> Left:
+    """Return what to remember of a handoff that was just left."""
+    handoff = done.handoff
+    return Left(
+        state.session_id,
+        project_id,
+        handoff.path,
+        done.written,
+        handoff.stamp,
+        state.last_time,
+        done.persons_time,
+    )

@@ -1,0 +1,80 @@
+"""Texts of a session as lines of a handoff: prose, bounded, and none said twice. Pure."""
+
+import re
+from collections.abc import Iterable
+
+from handoffd.session.text import clean, keep, shorten
+
+ITEM_MAX = 300
+NAMES_MAX = 5
+# Two texts are the same if the shorter one, of at least so many characters, is in the other.
+SAME_MIN = 20
+
+_CLIENTS = re.compile(
+    r"<(?P<name>system-reminder|command-\w+|local-command-\w+|bash-\w+|task-notification"
+    r"|tool_use_error|user-prompt-submit-hook|handoffd-context)\b.*?(?:</(?P=name)>|\Z)"
+)
+_MARKUP = re.compile(r":?\s*</?[A-Za-z][\w:-]*\s[^<>]*=.*")
+_PAIR = re.compile(r"<(?P<name>[A-Za-z][\w:-]*)>(?P<text>.*?)</(?P=name)>")
+_CLOSING = re.compile(r"</[A-Za-z][\w:-]*\s*>")
+_TAG = re.compile(r"(?P<glued>[\w/.:-])?<(?P<name>[A-Za-z!][^<>=]{0,60}?)\s?/?>(?P<on>[\w/.-])?")
+_JSON = re.compile(
+    r"""[\[{]\s*(?:[\[{]\s*)*(?P<quote>\\?["'])[^"']{1,80}(?P=quote)\s*(?::|,\s*["'{\[\d])"""
+    r"(?:.*[}\]]|.*\Z)"
+)
+_FENCED = re.compile(r"```.*?(?:```|\Z)")
+_TABLE = re.compile(r"\s*\||.*\|\s*:?-{3,}")
+# A shell's prompt: what follows was pasted from a terminal.
+_PASTED = re.compile(r"(?:[❯$➜%»]|PS [A-Z]:\\[^>]*>|\S+@\S+[:~]\S*[$#%]) ")
+_MARKS = re.compile(r"\A(?:[-*+>#]+\s+)+")
+
+
+def prose(text: str) -> str:
+    """Return a text as one line of prose, or nothing if it is none."""
+    line = " ".join(clean(text).split())
+    if _TABLE.match(line) or _PASTED.match(line):
+        return ""
+    line = _JSON.sub("…", _FENCED.sub("…", _CLIENTS.sub(" ", line)))
+    line = _PAIR.sub(r"\g<text>", _MARKUP.sub("", line))
+    line = _TAG.sub(_untagged, _CLOSING.sub(" ", line))
+    line = keep(_MARKS.sub("", line.strip()), ITEM_MAX)
+    return line if any(letter.isalnum() for letter in line) else ""
+
+
+def _untagged(tag: re.Match[str]) -> str:
+    """Say a tag in words: a type of List<String> and a <place> in a path are no markup."""
+    glued, name, on = tag["glued"] or "", tag["name"], tag["on"] or ""
+    if glued.isalnum() and name[0].isupper():
+        return tag[0]
+    return f"{glued}{{{name}}}{on}" if glued or on else name
+
+
+def listed(before: str, names: Iterable[str], between: str = ", ") -> str:
+    """List the first names that fit, and say how many more there are."""
+    found = [keep(name, ITEM_MAX) for name in names]
+    for shown in range(min(len(found), NAMES_MAX), 0, -1):
+        more = f" (+{len(found) - shown} more)" if len(found) > shown else ""
+        line = before + between.join(found[:shown]) + more
+        if len(line) <= ITEM_MAX:
+            return line
+    return shorten(before + between.join(found), ITEM_MAX)
+
+
+def same(one: str, other: str) -> bool:
+    """Tell two lines that say the same, or of which one says all of the other."""
+    short, long = sorted((_bare(one), _bare(other)), key=len)
+    return short == long or (len(short) >= SAME_MIN and short in long)
+
+
+def _bare(line: str) -> str:
+    return " ".join(re.findall(r"\w+", line.casefold()))
+
+
+def unsaid(lines: Iterable[str], said: list[str]) -> list[str]:
+    """Return the lines that no section says yet, and note them as said."""
+    new: list[str] = []
+    for line in lines:
+        if line and not any(same(line, one) for one in said):
+            new.append(line)
+            said.append(line)
+    return new

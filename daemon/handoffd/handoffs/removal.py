@@ -1,0 +1,111 @@
+"""Removing handoffs: which of them are meant, and the way to erase them without a trace."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from handoff.errors import HandoffError
+from handoffd import files
+from handoffd.handoffs import shelf
+from handoffd.handoffs.encoding import encode, encode_v1
+from handoffd.handoffs.shelf import Handoff, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose handoffs are meant: some sessions', or those of a whole project (`place`)."""
+
+    sessions: frozenset[str]
+    # Where the sessions worked, and where their handoffs are known to be.
+    cwds: frozenset[str] = frozenset()
+    directories: frozenset[str] = frozenset()
+    place: Place | None = None
+
+
+@dataclass(slots=True)
+class Found:
+    """The paths of what is meant, and of what does not say whose it is."""
+
+    meant: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
+
+
+def find(base: str, wanted: Wanted) -> Found:
+    """Look through every directory in which such handoffs may be."""
+    found = Found()
+    own = {path for cwd in wanted.cwds for path in _shelves_of(base, cwd)} | wanted.directories
+    for directory in sorted(own | set(_below(base, wanted.place))):
+        for path in sorted(path for _, path in shelf.in_directory(directory)):
+            handoff = None if os.path.islink(directory) else shelf.read(path)
+            if handoff is None:
+                continue
+            if _is_meant(handoff, wanted):
+                found.meant.append(path)
+            elif wanted.place and not handoff.contract.cwd and directory in own:
+                found.unclear.append(path)
+    return found
+
+
+def _shelves_of(base: str, cwd: str) -> tuple[str, str]:
+    return shelf.directory_of(base, cwd), f"{base}/{encode_v1(cwd)}"
+
+
+def _below(base: str, place: Place | None) -> Iterator[str]:
+    """Yield the directories of all that may lie below a root; a name cannot tell for sure."""
+    if place is None:
+        return
+    beginnings = (encode(f"{place.root}/"), encode_v1(f"{place.root}/"))
+    try:
+        names = os.listdir(base)
+    except OSError:
+        return
+    yield from (f"{base}/{name}" for name in names if name.startswith(beginnings))
+
+
+def _is_meant(handoff: Handoff, wanted: Wanted) -> bool:
+    contract = handoff.contract
+    if contract.session_id in wanted.sessions:
+        return True
+    place = wanted.place
+    return place is not None and bool(contract.cwd) and shelf.is_of(contract, place)
+
+
+def erase(paths: Iterable[str]) -> dict[str, str]:
+    """Remove handoffs, and directories that are then empty; returns what could not be, and why."""
+    problems: dict[str, str] = {}
+    for directory, group in groupby(sorted(paths), key=os.path.dirname):
+        gone = list(group)
+        try:
+            _erase_in(directory, [os.path.basename(path) for path in gone])
+        except FileNotFoundError:
+            continue
+        except (OSError, HandoffError) as problem:
+            why = str(problem).splitlines()[0]
+            problems |= {path: why for path in gone if os.path.lexists(path)}
+    return problems
+
+
+def _erase_in(directory: str, names: list[str]) -> None:
+    base, encoded = os.path.split(directory)
+    with (
+        files.directory(base, encoded) as handle,
+        files.locked(handle, shelf.LOCK_NAME, shelf.WAIT_SECONDS),
+    ):
+        for name in names:
+            files.remove(handle, name)
+        files.sweep(handle)
+        if os.listdir(handle) != [shelf.LOCK_NAME]:
+            return
+        files.remove(handle, shelf.LOCK_NAME)
+    with files.directory(base) as handle:
+        if files.remove_directory(handle, encoded):
+            for link in _links_to(base, encoded):
+                files.remove(handle, link)
+
+
+def _links_to(base: str, encoded: str) -> list[str]:
+    """Return the names that led readers of the first encoding to a directory."""
+    with os.scandir(base) as entries:
+        links = [entry.name for entry in entries if entry.is_symlink()]
+    return [name for name in links if os.readlink(f"{base}/{name}").rstrip("/") == encoded]

@@ -1,0 +1,374 @@
+"""Forgetting: erases what was derived of a project or of sessions, and sees that it stays so.
+
+While those who write are held up, the files are removed; then the mark goes into the store and
+the rows out of it, in one step, and the memory is cleared; at last the databases are written
+anew without what was erased. Killed in between, the same command finds the rest. Transcripts
+are Claude Code's own: they are never touched.
+"""
+
+import asyncio
+import glob
+import os
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from handoff import paths as client_paths
+from handoff.errors import HandoffError
+from handoffd import clock, files, log
+from handoffd.handoffs import checkpoint_file, removal, shelf
+from handoffd.handoffs.removal import Wanted
+from handoffd.handoffs.shelf import Place
+from handoffd.parts import Parts
+from handoffd.projects import Project
+from handoffd.session.storage import load
+from handoffd.sources import transcripts
+from handoffd.store.erasure import Forgotten
+
+# Copies of our databases, below the state directory: nobody can pick a project out of one.
+BACKUPS = ("state.db.damaged-*",)
+# Where a transcript ends that is gone: should it come back, it stays silent for good.
+_NO_END = 1 << 62
+_EVERY = 1 << 31
+OLD_SESSIONS_MAX = 200
+OLD_PROJECTS_MAX = 50
+SETTLE_SECONDS = 1.0
+SETTLE_TRIES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is meant: sessions of a project, or, if none is named, all of it.
+
+    With `before`, only what is older and only handoffs that we wrote ourselves.
+    """
+
+    project: Project | None
+    sessions: frozenset[str] = frozenset()
+    before: float | None = None
+    whole: bool = True
+
+
+@dataclass(slots=True)
+class Account:
+    """What is, or would be, erased; what is written anew; what is left, and why."""
+
+    sessions: set[str] = field(default_factory=set)
+    transcripts: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    checkpoint: list[str] = field(default_factory=list)
+    handoffs: list[str] = field(default_factory=list)
+    briefs: list[str] = field(default_factory=list)
+    backups: list[str] = field(default_factory=list)
+    renewed: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> list[str]:
+        return [*self.checkpoint, *self.handoffs, *self.briefs, *self.backups]
+
+    def __bool__(self) -> bool:
+        return bool(self.sessions or self.files or any(self.rows.values()))
+
+
+# What would go
+
+
+async def draw_up(parts: Parts, target: Target) -> Account:
+    """Find all that is to be erased; changes nothing."""
+    wanted = _wanted(parts, target)
+    sessions = set(wanted.sessions)
+    if target.before is None:
+        found = await asyncio.to_thread(removal.find, parts.archivist.base, wanted)
+    else:
+        found = removal.Found(_our_old(parts, sessions, target.before))
+    account = Account(sessions, handoffs=found.meant)
+    account.left = dict.fromkeys(found.unclear, "it does not say whose it is")
+    account.transcripts = sum(
+        entry.cursor.session_id in sessions for entry in parts.intake.entries.values()
+    )
+    account.backups = _backups()
+    if target.project is not None:
+        _draw_up_checkpoint(parts, target.project, account, whole=target.whole)
+    account.rows = parts.core.count_rows(_forgotten(parts, target, account, {}))
+    return account
+
+
+def _wanted(parts: Parts, target: Target) -> Wanted:
+    """Gather the sessions that are meant, and where they worked."""
+    project, root = target.project, target.project.root.path if target.project else ""
+    project_id = project.id if project else ""
+    stored = [kept for name in target.sessions if (kept := parts.state.session(name))]
+    contracts = [left for name in target.sessions if (left := parts.core.contract(name))]
+    if target.whole and project_id:
+        stored = parts.state.sessions(project_id, _EVERY)
+        contracts = parts.core.contracts_of(project_id)
+    cwds = {load(found.fold).cwd for found in stored} | {root}
+    sessions = {found.session_id for found in stored} | target.sessions
+    sessions |= {found.session_id for found in contracts}
+    places = {os.path.dirname(found.path) for found in contracts}
+    for entry in parts.intake.entries.values():
+        if entry.cursor.session_id in target.sessions:
+            # Claude Code names a project's directory nearly as the contract does.
+            name = os.path.basename(os.path.dirname(entry.cursor.path))
+            places.add(f"{parts.archivist.base}/{name}")
+    cwds.discard("")
+    place = Place(root, root, tuple(sorted(cwds))) if target.whole and root else None
+    return Wanted(frozenset(sessions), frozenset(cwds), frozenset(places), place)
+
+
+def _our_old(parts: Parts, sessions: Collection[str], before: float) -> list[str]:
+    """Return the old handoffs that we wrote ourselves for sessions."""
+    left = [found for name in sessions if (found := parts.core.contract(name))]
+    old = [found for found in left if 0 < _modified(found.path) < before]
+    return [found.path for found in old if _is_still_of(found.path, found.session_id)]
+
+
+def _is_still_of(path: str, session_id: str) -> bool:
+    handoff = shelf.read(path)
+    return handoff is not None and handoff.contract.session_id == session_id
+
+
+def _modified(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _backups() -> list[str]:
+    directory = glob.escape(client_paths.state_dir())
+    return sorted(path for name in BACKUPS for path in glob.glob(f"{directory}/{name}"))
+
+
+def _draw_up_checkpoint(parts: Parts, project: Project, account: Account, *, whole: bool) -> None:
+    root = project.root.path
+    directory = f"{root}/{checkpoint_file.DIRECTORY}"
+    brief = client_paths.brief_file(root)
+    account.briefs = [brief] if os.path.lexists(brief) else []
+    try:
+        names = checkpoint_file.remains(root)
+    except (OSError, HandoffError) as problem:
+        account.left[directory] = str(problem).splitlines()[0]
+        return
+    if not whole and _others_remain(parts, project, account.sessions):
+        copies = [name for name in names if name.startswith(checkpoint_file.UNREADABLE)]
+        path = f"{directory}/{checkpoint_file.NAME}"
+        if checkpoint_file.NAME in names and _is_unreadable(root):
+            account.left[path] = "it cannot be read, so nobody can tell what of it is the session's"
+        elif checkpoint_file.NAME in names:
+            account.renewed.append(path)
+        names = copies
+        if parts.core.settings(project.id):
+            account.left["the values that you set"] = "they are the project's"
+    account.checkpoint = [f"{directory}/{name}" for name in names]
+    if parts.board.card(project).tracked and checkpoint_file.NAME in names:
+        account.left["git's history"] = "git tracks handoff.yaml, and remembers it"
+
+
+def _is_unreadable(root: str) -> bool:
+    try:
+        return bool(checkpoint_file.load(root).problem)
+    except HandoffError:
+        return True
+
+
+def _others_remain(parts: Parts, project: Project, gone: Collection[str]) -> bool:
+    """Tell whether a project has something to say without the sessions that go."""
+    if not project.id:
+        return False
+    known = parts.state.session_ids(project.id)
+    return bool(known - set(gone) or parts.core.settings(project.id))
+
+
+# Doing it
+
+
+async def forget(parts: Parts, target: Target) -> Account:
+    """Erase; what is written from then on is heard, and begins with nothing known."""
+    async with _held(parts, target.project):
+        account = await draw_up(parts, target)
+        problems = await asyncio.to_thread(_erase_files, target, account)
+        _take_off(account, problems)
+        _drop(parts, target, account)
+        if account.renewed and target.project is not None:
+            await _renew(parts, target.project, account)
+    parts.projects.forget_cached()  # its directory may have been the marker
+    if account.backups:
+        parts.state_rebuilt = ""
+    if target.project is not None and not target.whole:
+        parts.board.touch(target.project.id)
+    return account
+
+
+def scrub(parts: Parts) -> None:
+    """Leave no erased byte in the databases and their logs."""
+    parts.core.scrub()
+    parts.state.scrub()
+
+
+@asynccontextmanager
+async def _held(parts: Parts, project: Project | None) -> AsyncIterator[None]:
+    """Wait for whoever is writing what was true before, and let nobody begin."""
+    async with parts.archivist.busy:
+        if project is None:
+            yield
+            return
+        card = parts.board.card(project)
+        async with card.turn, card.lock:
+            yield
+
+
+def _drop(parts: Parts, target: Target, account: Account) -> None:
+    """Mark, erase the rows and clear the memory: in one go, so that nothing comes between."""
+    if target.whole and target.project is not None:
+        account.sessions |= parts.state.session_ids(target.project.id)
+    ends = _ends(parts, account.sessions)
+    account.transcripts = len(ends)
+    account.rows = parts.gate.forget(_forgotten(parts, target, account, ends))
+    with parts.state.batch():
+        parts.intake.start_anew(account.sessions)
+    for session_id in account.sessions:
+        parts.archivist.forget(session_id)
+    if target.project is not None:
+        parts.board.forget(target.project)
+
+
+def _forgotten(parts: Parts, target: Target, account: Account, ends: dict[str, int]) -> Forgotten:
+    project_id = target.project.id if target.project else ""
+    contracts = [found for name in account.sessions if (found := parts.core.contract(name))]
+    kept = target.before is not None
+    return Forgotten(
+        project_id,
+        account.sessions,
+        whole=target.whole and bool(project_id),
+        until=target.before or clock.wall(),
+        # Until it is written anew, what we wrote last must not be taken for a person's.
+        checkpoint=not account.renewed,
+        ends=ends,
+        paths={*account.handoffs, *(() if kept else (found.path for found in contracts))},
+    )
+
+
+def _ends(parts: Parts, sessions: set[str]) -> dict[str, int]:
+    """Return the present ends of the sessions' transcripts, their sub-agents' included."""
+    entries = parts.intake.entries
+    for name in sessions & entries.keys():
+        # The rescan leaves out the sub-agents of old sessions.
+        found = transcripts.at(entries[name].cursor.path)
+        for agent in transcripts.agents_of(found) if found else ():
+            parts.intake.found(agent)
+    return {
+        name: _size(entry.cursor.path)
+        for name, entry in entries.items()
+        if entry.cursor.session_id in sessions
+    }
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path, follow_symlinks=False).st_size
+    except OSError:
+        return _NO_END
+
+
+def _erase_files(target: Target, account: Account) -> dict[str, str]:
+    """Remove the files; returns what could not be removed, and why."""
+    problems = removal.erase(account.handoffs)
+    if target.project is not None and account.checkpoint:
+        try:
+            names = [os.path.basename(path) for path in account.checkpoint]
+            if checkpoint_file.erase(target.project.root.path, names):
+                account.checkpoint.append(os.path.dirname(account.checkpoint[0]))
+        except (OSError, HandoffError) as problem:
+            problems |= dict.fromkeys(account.checkpoint, str(problem).splitlines()[0])
+    for path in (*account.briefs, *account.backups):
+        try:
+            _remove(path)
+        except OSError as problem:
+            problems[path] = str(problem.strerror)
+    return problems
+
+
+def _remove(path: str) -> None:
+    directory, name = os.path.split(path)
+    with files.directory(directory) as handle:
+        files.remove(handle, name)
+
+
+def _take_off(account: Account, problems: dict[str, str]) -> None:
+    """Say of what could not be erased that it is left."""
+    account.left |= problems
+    for listed in (account.checkpoint, account.handoffs, account.briefs, account.backups):
+        listed[:] = [path for path in listed if path not in problems]
+
+
+async def _renew(parts: Parts, project: Project, account: Account) -> None:
+    try:
+        await parts.scribe.renew(parts.board.card(project))
+    except (OSError, HandoffError) as problem:
+        account.left[account.renewed.pop()] = str(problem).splitlines()[0]
+
+
+# What is old
+
+
+async def forget_old(parts: Parts) -> None:
+    """Forget sessions, and the checkpoints of projects, that are older than is to be kept."""
+    days = parts.config.privacy.retention_days
+    if not days:
+        return
+    if not await _settled(parts):
+        log.get().info("retention_postponed")
+        return
+    limit = clock.wall() - days * clock.DAY_SECONDS
+    # Whole projects first: a checkpoint that is written anew for the sake of a session is young.
+    projects = _old_projects(parts, limit)
+    targets = projects[:OLD_PROJECTS_MAX] + _old_sessions(parts, limit, projects)
+    done = [await forget(parts, target) for target in targets]
+    if done:
+        scrub(parts)
+    log.get().info(
+        "retention",
+        sessions=sum(len(account.sessions) for account in done),
+        handoffs=sum(len(account.handoffs) for account in done),
+        checkpoints=sum(bool(account.checkpoint) for account in done),
+        left=sum(len(account.left) for account in done),
+    )
+
+
+async def _settled(parts: Parts) -> bool:
+    """Wait until everything is read: what is not may be young."""
+    for _ in range(SETTLE_TRIES):
+        if parts.lookout.first_scan_done and not parts.intake.backlog[0]:
+            return True
+        await asyncio.sleep(SETTLE_SECONDS)
+    return False
+
+
+def _old_sessions(parts: Parts, limit: float, besides: list[Target]) -> list[Target]:
+    """Return the sessions without activity since a time, by project; some projects go whole."""
+    groups: dict[str, set[str]] = {}
+    whole = {target.project.id for target in besides if target.project}
+    for stored in parts.state.sessions_before(limit, OLD_SESSIONS_MAX):
+        entry = parts.intake.entries.get(stored.session_id)
+        # Of one in which nothing was heard we know no time but the file's.
+        if stored.last_seconds or entry is None or entry.mtime_ns / 1e9 < limit:
+            groups.setdefault(stored.project_id or "", set()).add(stored.session_id)
+    return [
+        Target(parts.projects.by_id(project_id), frozenset(sessions), limit, whole=False)
+        for project_id, sessions in groups.items()
+        if project_id not in whole
+    ]
+
+
+def _old_projects(parts: Parts, limit: float) -> list[Target]:
+    """Return the projects with an old checkpoint, or brief alone, and no session since a time."""
+    active = parts.state.active_projects(limit)
+    found = []
+    for project_id, root in parts.core.projects():
+        kept = _modified(f"{root}/{client_paths.CHECKPOINT}")
+        kept = kept or _modified(client_paths.brief_file(root))
+        if project_id not in active and 0 < kept < limit:
+            found.append(Target(parts.projects.by_id(project_id), before=limit))
+    return found

@@ -1,0 +1,128 @@
+"""The contract's commands without a daemon: the same code, from what is on disk."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from handoff.errors import HandoffError
+from handoffd import clock
+from handoffd.api.contracts import LISTED_MAX
+from handoffd.api.handlers import close, escalate, review
+from handoffd.api.handlers import list as list_
+from handoffd.api.handlers import open as open_
+from handoffd.api.method import InProject, Method
+from handoffd.api.text import Style
+from handoffd.archivist import ask_git, left_of, worker
+from handoffd.config import Config
+from handoffd.handoffs import leaving, shelf
+from handoffd.handoffs.account import Surroundings, account
+from handoffd.handoffs.opening import listed
+from handoffd.handoffs.shelf import Handoff, Place
+from handoffd.paths import claude_dirs, make_state_dir
+from handoffd.replay import replay
+from handoffd.session.state import SessionState
+from handoffd.sources.projects import find_root
+from handoffd.store.core import CoreStore
+
+
+def run(command: str, params: dict[str, Any], style: dict[str, Any], config: Config) -> str:
+    """Do what the daemon would, and show it as it would."""
+    method, act = _COMMANDS[command]
+    base = shelf.shelves(config.contract.directory)
+    try:
+        given = method.params.model_validate(params)
+    except ValueError as problem:
+        raise HandoffError(f"{command}: {problem}") from None
+    data = act(base, given, config)
+    if style["json"]:
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    return method.render(data, Style.model_validate(style))
+
+
+def _place(params: InProject) -> Place:
+    start = os.path.join(params.cwd, os.path.expanduser(params.project or ""))
+    root = find_root(start)
+    if not root.exists:
+        raise HandoffError(f"There is no directory {start}.", "Name another one.")
+    return Place(os.path.realpath(start), root.path)
+
+
+@contextmanager
+def _core() -> Iterator[CoreStore]:
+    """Open what the daemon keeps, for as long as it does not run."""
+    core = CoreStore(f"{make_state_dir()}/core.db")
+    try:
+        yield core
+    finally:
+        core.close()
+
+
+def _found(base: str, params: InProject, most: int) -> tuple[list[Handoff], list[dict[str, Any]]]:
+    """Return handoffs and their descriptions, the newest first."""
+    found = list(islice(shelf.handoffs(base, _place(params)), most))
+    with _core() as core:
+        marks = core.read_marks([handoff.path for handoff in found])
+    return found, listed(found, marks, clock.wall())
+
+
+def _open(base: str, params: open_.OpenParams, _config: Config) -> dict[str, Any]:
+    found, items = _found(base, params, LISTED_MAX)
+    data = open_.outcome(_place(params).root, found, items, framed=params.framed)
+    with _core() as core:
+        core.mark_read(open_.stamps(data, found), clock.iso())
+    return data
+
+
+def _list(base: str, params: list_.ListParams, _config: Config) -> dict[str, Any]:
+    return {"project": _place(params).root, "handoffs": _found(base, params, params.limit)[1]}
+
+
+def _review(base: str, params: InProject, _config: Config) -> dict[str, Any]:
+    found, items = _found(base, params, 1)
+    return review.outcome(_place(params).root, found, items)
+
+
+def _escalate(base: str, params: escalate.EscalateParams, _config: Config) -> dict[str, Any]:
+    reason = escalate.reason_of(params.reason)
+    handoff, new = leaving.escalate(base, _place(params), reason)
+    return {"path": handoff.path, "reason": reason, "already": not new}
+
+
+def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, Any]:
+    """Leave a handoff from the transcript itself, which is read anew."""
+    place = _place(params)
+    state = _transcript_state(params.session, config) or close.blank(params)
+    given, masked = close.words_of(params)
+    close.require_something(state, given)
+    facts = ask_git(place.root)
+    around = Surroundings(clock.day(), facts.uncommitted, facts.unpushed)
+    ours = account(state, place.root, around)
+    with _core() as core:
+        left = core.contract(state.session_id)
+        done = leaving.close(base, worker(state), ours, left, given)
+        if state.session_id:
+            project_id = core.project_id(place.root, clock.iso()) or ""
+            core.set_contract(left_of(project_id, state, done))
+    return close.outcome(done, state, masked)
+
+
+def _transcript_state(session_id: str, config: Config) -> SessionState | None:
+    if not session_id or not session_id.replace("-", "").isalnum():
+        return None
+    for directory in claude_dirs(config.claude.config_dirs):
+        for path in Path(directory, "projects").glob(f"*/{session_id}.jsonl"):
+            return replay(path)[0]
+    return None
+
+
+_COMMANDS: dict[str, tuple[Method, Callable[[str, Any, Config], dict[str, Any]]]] = {
+    "open": (open_.METHOD, _open),
+    "list": (list_.METHOD, _list),
+    "review": (review.METHOD, _review),
+    "escalate": (escalate.METHOD, _escalate),
+    "close": (close.METHOD, _close),
+}

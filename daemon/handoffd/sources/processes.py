@@ -1,0 +1,75 @@
+"""Which sessions a client is running: Claude Code keeps `sessions/<pid>.json` while one does.
+
+The file goes when the client ends in good order, and stays when it is killed. After `/clear` it
+goes on naming the session that was cleared.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+
+from handoffd import clock
+
+_SIZE_MAX_BYTES = 64 << 10
+_FILES_MAX = 512
+# Of /proc/<pid>/stat, counted behind the name in brackets.
+_STATE, _STARTED = 0, 19
+_LATER_SECONDS = 60.0
+
+
+def running(config_dirs: Iterable[str]) -> dict[str, bool]:
+    """Return every session that a client has claimed, and whether that client is alive."""
+    found: dict[str, bool] = {}
+    for directory in config_dirs:
+        for path, pid in _claims(f"{directory}/sessions"):
+            claim = _read(path)
+            session_id = claim.get("sessionId")
+            if isinstance(session_id, str) and claim.get("pid", pid) == pid:
+                found[session_id] = found.get(session_id, False) or is_alive(pid, path)
+    return found
+
+
+def _claims(directory: str) -> list[tuple[str, int]]:
+    """Return the files named after a process; what lies beside them is secret."""
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []
+    stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    pids = [int(stem) for stem in stems if stem.isascii() and stem.isdigit() and len(stem) < 10]  # noqa: PLR2004  a pid
+    return [(f"{directory}/{pid}.json", pid) for pid in pids[:_FILES_MAX]]
+
+
+def _read(path: str) -> dict[str, object]:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    try:
+        found = json.loads(os.read(handle, _SIZE_MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    finally:
+        os.close(handle)
+    return found if isinstance(found, dict) else {}
+
+
+def is_alive(pid: int, claim: str) -> bool:
+    """Tell whether the client that made a claim still lives."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError, OverflowError):
+        return False
+    try:
+        made = os.stat(claim).st_mtime
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            fields = stream.read(4096).rpartition(b")")[2].split()
+        with open("/proc/uptime", "rb") as stream:
+            up = float(stream.read(64).split()[0])
+    except (OSError, ValueError, IndexError):
+        return True  # no /proc here
+    if fields[_STATE] in (b"Z", b"X"):
+        return False
+    started = clock.wall() - up + int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
+    # A process that is younger than the claim has only got its number.
+    return started < made + _LATER_SECONDS

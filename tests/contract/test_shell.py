@@ -1,0 +1,115 @@
+"""The contract's own shell commands, run on what we write."""
+
+import os
+import subprocess
+
+import pytest
+
+from handoffd.handoffs import shelf
+from handoffd.handoffs.contract import Contract, bullets, render
+
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]}
+
+
+def sh(command: str, cwd, **variables: str) -> str:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        env={**ENVIRONMENT, **variables}, cwd=cwd, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
+
+
+def handoff(cwd: str, **given) -> str:
+    sections = given.pop("sections", {"Done": ["- Parsed it", "- Tested it"], "Next": ["- Ship"]})
+    whole = Contract(date="2026-11-15", session_id="s-1", purpose="Don't panic", cwd=cwd)
+    return render(
+        Contract(whole.date, whole.session_id, whole.purpose, cwd, sections=sections, **given)
+    )
+
+
+@pytest.fixture
+def project(tmp_path):
+    path = tmp_path / "my_app (old) é"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def directory(tmp_path, project) -> str:
+    """Two handoffs as we write them: the one written last is `aaaaaaaa.md`."""
+    found = shelf.directory_of(f"{tmp_path}/handoffs", str(project))
+    for number, name in enumerate(("bbbbbbbb.md", "aaaaaaaa.md")):
+        text = handoff(str(project))
+        shelf.put(found, name, lambda before, text=text: text, mtime_seconds=1_000_000 + number)
+    shelf.link_v1(f"{tmp_path}/handoffs", str(project))
+    return found
+
+
+def test_encoding(directory, project):
+    """`pwd -P | sed` in a project gives the name of its directory, through a link, too."""
+    link = project.parent / "link"
+    link.symlink_to(project)
+    command = "pwd -P | sed 's/[^a-zA-Z0-9-]/-/g'"
+
+    assert os.path.basename(directory) == sh(command, project).strip()
+    assert os.path.basename(directory) == sh(f"cd {link}; {command}", "/").strip()
+
+
+def test_v1_encoding(directory, project):
+    """A reader that still uses `tr` gets to the same handoffs."""
+    base = os.path.dirname(directory)
+    command = f"""ls -t "{base}/$(pwd -P | tr '/.' '-')/" | head -1"""
+
+    assert "aaaaaaaa.md" == sh(command, project).strip()
+
+
+def test_discovery(directory):
+    """`ls -t | head -1` gives the newest handoff, and `ls` nothing but handoffs."""
+    assert "aaaaaaaa.md" == sh(f"ls -t {directory}/ | head -1", "/").strip()
+    assert ["aaaaaaaa.md", "bbbbbbbb.md"] == sh(f"ls {directory}", "/").split()
+
+
+def test_metadata(directory):
+    """`head -5` and `grep '^key:'` give the metadata, an apostrophe included."""
+    newest = f"{directory}/aaaaaaaa.md"
+
+    assert "# Handoff — 2026-11-15" == sh(f"head -1 {newest}", "/").strip()
+    assert "s-1" == sh(f"head -5 {newest} | sed -n 's/^session_id: //p'", "/").strip()
+    assert "Don't panic" == sh(f"head -5 {newest} | sed -n 's/^purpose: //p'", "/").strip()
+    assert "2026-11-15" == sh(f"sed -n 's/^# Handoff — //p' {newest}", "/").strip()
+
+
+@pytest.mark.parametrize(
+    ("heading", "lines"),
+    [("Done", ["- Parsed it", "- Tested it"]), ("Next", ["- Ship"]), ("Gotchas", [])],
+)
+def test_sections(directory, heading, lines):
+    """The origin's extraction of a section gives its lines."""
+    command = f"sed -n '/^## {heading}/,/^## /p' {directory}/aaaaaaaa.md | sed '/^##/d;/^$/d'"
+
+    assert lines == sh(command, "/").splitlines()
+
+
+@pytest.mark.parametrize("options", ["-q", "-qi"])
+def test_escalation(tmp_path, options):
+    """`grep` finds a call that was made, and none in a handoff that only speaks of it."""
+    directory = shelf.directory_of(f"{tmp_path}/handoffs", "/p")
+    quiet = handoff("/p", sections={"Done": bullets(["Discussed HUMAN REVIEW NEEDED at length"])})
+    shelf.put(directory, "quiet.md", lambda before: quiet)
+    shelf.put(directory, "calls.md", lambda before: handoff("/p", escalations=("look",)))
+    command = f"grep {options} 'HUMAN REVIEW NEEDED' {directory}"
+
+    assert "exit 1: " == sh(f"{command}/quiet.md", "/")
+    assert "" == sh(f"{command}/calls.md", "/")
+
+
+def test_known_consumer(directory, project):
+    """The known consumer's own search, v1 encoding and all, finds the newest handoff."""
+    base = os.path.dirname(directory)
+    script = """
+        PROJECT_DIR="$(cd "$1" && pwd)"
+        HANDOFFS="$BASE/$(echo "$PROJECT_DIR" | tr '/.' '-')"
+        latest=$(ls -t "$HANDOFFS"/*.md 2>/dev/null | head -1)
+        [ -n "$latest" ] && basename "$latest"
+    """
+    assert "aaaaaaaa.md" == sh(f"set -- .; {script}", project, BASE=base).strip()

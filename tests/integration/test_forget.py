@@ -1,0 +1,505 @@
+"""`handoff forget` erases what was derived, to the last byte, and it does not come back."""
+
+import json
+import os
+import pty
+import re
+import select
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import BIN, timestamp, wait_for
+
+WORD = "quixotic-zanzibar-word"
+DAY = 24 * 3600
+
+
+def handoffs(house):
+    return house.home / ".claude/handoffs"
+
+
+def encoded(path) -> str:
+    return re.sub(r"[^a-zA-Z0-9-]", "-", str(path))
+
+
+def holders(house, *projects) -> list[str]:
+    """Return every file of ours that has the word."""
+    roots = [house.state, handoffs(house), *projects]
+    files = [house.log, *(path for root in roots for path in root.rglob("*") if path.is_file())]
+    return [str(path) for path in files if WORD.encode() in contents(path)]
+
+
+def contents(path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # a file that was just being written
+        return b""
+
+
+def said(house, *projects) -> str:
+    """Return all that the daemon says."""
+    texts = [str(house.show(project)) for project in projects]
+    texts += [house.handoff("inject", cwd=project).stdout for project in projects]
+    return " ".join([*texts, str(house.call("sessions")), str(house.call("status"))])
+
+
+def gone(house, *projects) -> bool:
+    assert [] == holders(house, *projects)
+    return WORD not in said(house, *projects)
+
+
+def work(house, project, text=f"Mend the {WORD} of the shop", **envelope):
+    """Let a session work, and wait until all of it is written."""
+    session = house.session(project, **envelope)
+    session.prompt(text)
+    session.say(f"I will look into {text}.")
+    session.edit(f"{project}/src/{WORD}.py" if WORD in text else f"{project}/src/other.py")
+    wait_for(lambda: session.id in str(house.call("sessions")))
+    return session
+
+
+def written(house, project, word=WORD) -> bool:
+    return wait_for(lambda: word in house.yaml(project), what="handoff.yaml is written")
+
+
+def leave(house, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR0913, PLR0917
+    """Put a handoff where Claude Code's commands and our daemon put it."""
+    directory = handoffs(house) / encoded(project)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / name
+    path.write_text(
+        f"# Handoff — 2025-01-01\n\nsession_id: {session_id}\npurpose: {text}\ncwd: {cwd}\n\n## Done\n- {text}\n"
+    )
+    return path
+
+
+def forget(house, *words, cwd=None, code=0):
+    done = house.handoff("forget", *words, cwd=cwd)
+    assert code == done.returncode, done.stdout + done.stderr
+    return done
+
+
+def rebuild(house):
+    house.stop()
+    for path in house.state.glob("state.db*"):
+        path.unlink()
+    house.start()
+    wait_for(house.settled)
+
+
+def test_no_byte_is_left_behind(live):
+    """A project's words are in no file of ours any more, nor in an answer; the transcript is."""
+    project = live.project()
+    session = work(live, project)
+    agents = session.path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    line = session.line("user", isSidechain=True, message={"content": f"Find the {WORD}"})
+    (agents / "agent-1.jsonl").write_bytes(line)
+    for number in range(40):  # so that pages of the database are split, freed and used again
+        session.prompt(f"The {WORD} number {number}: {'lorem ipsum ' * number}")
+        time.sleep(0.01)
+    live.handoff("save", "-m", f"Saving the {WORD}", cwd=project)
+    wait_for(lambda: "number 39" in str(live.show(project)))
+    written(live, project)
+    leave(live, project, session.id, str(project))
+    (live.state / "state.db.damaged-2025").write_text(WORD)
+    (project / ".flow-guardian/handoff.yaml.unreadable-2025").write_text(WORD)
+    assert len(holders(live, project)) > 5
+
+    done = forget(live, "--yes", cwd=project)
+
+    assert gone(live, project)
+    assert not (project / ".flow-guardian").exists()
+    assert not (handoffs(live) / encoded(project)).exists()
+    for said_so in (
+        "handoff.yaml",
+        "a.md",
+        "brief",
+        "state.db.damaged-2025",
+        "1 session",
+        "2 trans",
+    ):
+        assert said_so in done.stdout, done.stdout
+    assert "transcripts are Claude Code's own" in done.stdout
+    assert WORD in session.path.read_text()
+
+
+def test_neither_restart_nor_rebuild_brings_it_back(live):
+    """After a restart, and after state.db is made anew from the transcripts, all stays unknown."""
+    project = live.project()
+    work(live, project)
+    work(live, project, f"Another session with the {WORD}")
+    written(live, project)
+    forget(live, "--yes", cwd=project)
+    live.restart()
+    wait_for(live.settled)
+    assert gone(live, project)
+    rebuild(live)
+
+    assert gone(live, project)
+    assert "" == live.yaml(project)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_live_session_goes_on_with_nothing_known(live, whole):
+    """What a session writes later is heard; of what it wrote before, nothing is."""
+    project = live.project()
+    session = work(live, project)
+    tasks = live.transcripts.parent / "tasks" / session.id
+    tasks.mkdir(parents=True)
+    (tasks / "1.json").write_text(json.dumps({"id": "1", "subject": f"Do {WORD}"}))
+    old = session.path.read_bytes()
+    half = session.line("user", message={"content": f"half a {WORD}"})
+    session.raw(half[:-20])
+    written(live, project)
+    forget(live, "--yes", *([] if whole else [session.id]), cwd=project)
+    session.raw(half[-20:])
+    session.prompt("Now paint the fence green", timestamp=timestamp(-1))
+    session.raw(old)  # a client appends old records again
+    session.raw(session.line("custom-title", timestamp="", customTitle=f"The {WORD}"))
+    written(live, project, "Now paint the fence green")
+    wait_for(live.settled)
+
+    assert "Now paint the fence green" == live.document(project)["goal"]
+    assert 1 == live.show(project)["lanes"][0]["prompts"]
+    assert gone(live, project)
+    rebuild(live)
+    assert "Now paint the fence green" == live.document(project)["goal"]
+    assert gone(live, project)
+
+
+def test_copies_in_another_session_are_not_folded(live):
+    """A fork of a forgotten session reveals nothing of it, and is heard from then on."""
+    project = live.project()
+    session = work(live, project)
+    session.raw(session.line("custom-title", timestamp="", customTitle=f"The {WORD}"))
+    forget(live, "--yes", cwd=project)
+    fork = live.session(project)
+    fork.raw(session.path.read_bytes())
+    fork.prompt("The fork paints the fence", timestamp=timestamp(-1))
+    written(live, project, "The fork paints the fence")
+
+    assert "The fork paints the fence" == live.document(project)["goal"]
+    assert gone(live, project)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_rewritten_transcript_stays_forgotten(live, whole):
+    """A forgotten transcript that is rewritten, so that its bytes lie elsewhere, says nothing."""
+    project = live.project()
+    session = work(live, project)
+    forget(live, "--yes", *([] if whole else [session.id]), cwd=project)
+    wait_for(live.settled)
+    replaced = live.call("status")["replaced"]
+    session.path.write_bytes(b'{"type":"mode"}\n' * 99 + session.path.read_bytes())
+    wait_for(lambda: live.call("status")["replaced"] > replaced)
+    session.prompt("Going on with the fence", timestamp=timestamp(-1))
+    written(live, project, "Going on with the fence")
+
+    assert gone(live, project)
+
+
+def test_other_projects_are_untouched(live):
+    """Another project keeps its state, its checkpoint and its handoffs."""
+    project, other = live.project("shop"), live.project("shop-two")
+    work(live, project)
+    keeper = work(live, other, "Paint the other fence")
+    written(live, project)
+    written(live, other, "Paint the other fence")
+    theirs = leave(live, other, keeper.id, str(other), text="the other fence")
+    shared = leave(live, project, "f00", str(other), "b.md", text="the other fence, elsewhere")
+    before = live.yaml(other), live.show(other)["document"]
+    forget(live, "--yes", str(project))
+
+    assert gone(live, project, other)
+    assert before == (live.yaml(other), live.show(other)["document"])
+    assert theirs.exists()
+    assert shared.exists()
+
+
+def test_one_session_by_its_beginning(live):
+    """A session goes by the first characters of its id; the project's other session stays."""
+    project = live.project()
+    keeper = work(live, project, "Paint the fence of the shop")
+    written(live, project, "Paint the fence")
+    session = work(live, project)
+    written(live, project)
+    ours = leave(live, project, session.id, str(project))
+    others = leave(live, project, keeper.id, str(project), "b.md", text="the fence")
+    text = live.yaml(project)
+    (project / ".flow-guardian/handoff.yaml").write_text(f"{text}owner: Ann\n")
+    wait_for(lambda: live.document(project).get("owner") == "Ann")
+
+    done = forget(live, "--yes", session.id[:7], cwd=live.home)
+
+    assert f"session {session.id}" in done.stdout
+    assert not ours.exists()
+    assert others.exists()
+    assert gone(live, project)
+    assert [keeper.id] == [lane["session_id"] for lane in live.show(project)["lanes"]]
+    assert "Paint the fence of the shop" == live.document(project)["goal"]
+    assert "Paint the fence" in live.yaml(project)
+    assert "owner: Ann" in live.yaml(project)
+    rebuild(live)
+    assert gone(live, project)
+
+
+def test_the_only_session_takes_the_checkpoint_with_it(live):
+    """When nothing else is known of a project, forgetting its session erases the checkpoint."""
+    project = live.project()
+    session = work(live, project)
+    written(live, project)
+    forget(live, "--yes", session.id)
+
+    assert gone(live, project)
+    assert not (project / ".flow-guardian").exists()
+
+
+def test_a_session_again(live):
+    """Given again, the command still knows a forgotten session's project, and what is left."""
+    project = live.project()
+    session = work(live, project)
+    work(live, project, "Paint the fence of the shop")
+    written(live, project, "Paint the fence")
+    forget(live, "--yes", session.id)
+    (live.state / "state.db.damaged-2026").write_text(WORD)
+    (project / ".flow-guardian/handoff.yaml.unreadable-2026").write_text(WORD)
+    done = forget(live, "--yes", session.id[:8])
+
+    assert "written anew" in done.stdout
+    assert gone(live, project)
+
+
+def test_what_an_argument_means(live):
+    """A directory wins over a session's beginning, and that is said; too short is no session."""
+    project = live.project()
+    work(live, project, session_id="abcdef00-1111-2222-3333-444444444444")
+    work(live, project, session_id="abcdef00-5555-2222-3333-444444444444")
+    (live.home / "abcdef00").mkdir()
+
+    assert "the directory is meant" in forget(live, "--yes", "abcdef00").stdout
+    assert "2 sessions" in forget(live, "abcdef00", cwd="/", code=4).stderr
+    assert "handoff sessions" in forget(live, "abcde", cwd="/", code=1).stderr
+    assert "abcdef00-1" in forget(live, "abcdef00-1", cwd="/", code=4).stdout
+
+
+def test_dry_run_changes_nothing(live):
+    """Without --yes the list is shown, nothing is erased, and the exit code asks for a choice."""
+    project = live.project()
+    session = work(live, project)
+    written(live, project)
+    path = leave(live, project, session.id, str(project))
+    wait_for(live.settled)
+
+    def everything():
+        tables = (
+            "projects",
+            "settings",
+            "checkpoints",
+            "pauses",
+            "skips",
+            "rewritten",
+            "contracts",
+        )
+        with sqlite3.connect(f"file:{live.state}/core.db?mode=ro", uri=True) as core:
+            rows = [core.execute(f"SELECT * FROM {name}").fetchall() for name in tables]
+        return rows, live.yaml(project), path.read_text(), live.call("sessions")["total"]
+
+    wait_for(lambda: all(row[1] == row[2] for row in everything()[0][2]), what="it is written")
+    before = everything()
+    shown = forget(live, cwd=project, code=4)
+    asked = json.loads(forget(live, "--json", cwd=project, code=4).stdout)
+
+    assert before == everything()
+    assert "Would erase" in shown.stdout
+    assert "--yes" in shown.stderr
+    assert asked["dry_run"]
+    assert [str(path)] == asked["handoffs"]
+    assert [session.id] == asked["sessions"]
+
+
+def answered(house, project, answer: bytes) -> str:
+    """Run `handoff forget` on a terminal, and answer its question."""
+    here, there = pty.openpty()
+    process = subprocess.Popen(
+        [str(BIN / "handoff"), "forget"], cwd=project, env=house.environment,
+        stdin=there, stdout=there, stderr=there, close_fds=True,
+    )  # fmt: skip
+    os.close(there)
+    text = b""
+    while b"[y/N]" not in text:
+        assert select.select([here], [], [], 20)[0], text
+        text += os.read(here, 4096)
+    os.write(here, answer)
+    try:
+        while part := os.read(here, 4096):
+            text += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(here)
+    assert 0 == process.wait(10)
+    return text.decode()
+
+
+def test_on_a_terminal_it_asks(live):
+    """On a terminal it shows what will go and asks; only a yes erases."""
+    project = live.project()
+    work(live, project)
+    written(live, project)
+
+    assert "Nothing was erased." in answered(live, project, b"\n")
+    assert WORD in live.yaml(project)
+    assert "Erased" in answered(live, project, b"y\n")
+    assert gone(live, project)
+
+
+def test_without_a_daemon(house):
+    """The command needs the daemon, and says how to start it."""
+    project = house.project()
+
+    assert "handoff up" in forget(house, "--yes", cwd=project, code=3).stderr
+
+
+def test_handoffs_that_do_not_say_whose_they_are(live):
+    """A handoff without a cwd and without a known session is left, and said with its path."""
+    project = live.project()
+    session = work(live, project)
+    known = leave(live, project, session.id, "", "known.md")
+    below = leave(live, project / "src", "elsewhere", f"{project}/src", "below.md")
+    foreign = leave(live, project, "someone-else", "", "foreign.md", text="somebody's own")
+    done = forget(live, "--yes", cwd=project)
+
+    assert f"{encoded(project)}/foreign.md" in done.stdout.split("Left:")[1]
+    assert foreign.exists()
+    assert not known.exists()
+    assert not below.parent.exists()
+    assert gone(live, project)
+
+
+def test_a_link_of_the_first_encoding_goes_with_its_directory(live):
+    """The v1 link to a handoff directory that became empty is removed, too."""
+    project = live.project("my_shop")
+    session = work(live, project)
+    path = leave(live, project, session.id, str(project))
+    link = handoffs(live) / str(project).replace("/", "-").replace(".", "-")
+    link.symlink_to(path.parent.name)
+    forget(live, "--yes", cwd=project)
+
+    assert not path.parent.exists()
+    assert not link.is_symlink()
+
+
+def test_a_persons_own_files_are_left(live):
+    """config.yaml, and a .gitignore of the person's own, stay where they are."""
+    project = live.project()
+    (project / ".flow-guardian").mkdir()
+    (project / ".flow-guardian/config.yaml").write_text("enabled: true\n")
+    (project / ".flow-guardian/.gitignore").write_text("handoff.yaml\n")
+    work(live, project)
+    written(live, project)
+    forget(live, "--yes", cwd=project)
+
+    assert {"config.yaml", ".gitignore"} == set(os.listdir(project / ".flow-guardian"))
+    assert gone(live, project)
+
+
+def test_while_it_is_being_written(live):
+    """Forgotten in the middle of the work, again and again, nothing old is ever written again."""
+    project = live.project()
+    session = live.session(project)
+    for number in range(8):
+        session.prompt(f"Round {number} of the {WORD}")
+        live.request("save", cwd=str(project), message=f"Saved {WORD}")
+        live.call("forget", cwd=str(project))
+        wait_for(live.settled)
+        assert [] == [path for path in holders(live, project) if path != str(live.log)], number
+    time.sleep(2.5)  # longer than what is dirty waits to be written
+
+    assert gone(live, project)
+
+
+def test_a_project_that_is_paused(live):
+    """Forgotten during a pause, a project is erased, and stays silent until the pause ends."""
+    project = live.project()
+    session = work(live, project)
+    written(live, project)
+    live.handoff("pause", ".", cwd=project)
+    session.prompt(f"In the pause, the {WORD}")
+    forget(live, "--yes", cwd=project)
+    session.prompt(f"Still in the pause, the {WORD}")
+    assert [str(project)] == live.call("status")["paused"]
+    live.handoff("unpause", ".", cwd=project)
+    session.prompt("Heard again at last", timestamp=timestamp(-1))
+    written(live, project, "Heard again at last")
+
+    assert gone(live, project)
+    rebuild(live)
+    assert gone(live, project)
+
+
+RETENTION = """
+import asyncio, os, sys
+from handoffd import app, clock, config, oblivion
+from handoffd.paths import make_state_dir
+from handoff.paths import config_file
+
+async def main():
+    parts = app.build(make_state_dir(), config_file(), config.load(config_file()), None)
+    reading = asyncio.ensure_future(parts.intake.run())
+    await parts.lookout.rescan()
+    await oblivion.forget_old(parts)
+    reading.cancel()
+    parts.state.close()
+    parts.core.close()
+
+asyncio.run(main())
+"""
+
+
+def retained(house, days: int) -> str:
+    """Stop the daemon and do once what it does daily; return what was logged."""
+    house.stop()
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f"[privacy]\nretention_days = {days}\n")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", RETENTION],
+        env=house.environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert 0 == done.returncode, done.stderr
+    house.start()
+    wait_for(house.settled)
+    return done.stdout + done.stderr
+
+
+def test_retention(live):
+    """What is older than retention_days is forgotten, also after a rebuild; the rest is not."""
+    old, mixed = live.project("old"), live.project("mixed")
+    ago = timestamp(40 * DAY)
+    gone_sessions = [work(live, project, timestamp=ago) for project in (old, mixed)]
+    work(live, mixed, "Paint the fence today")
+    written(live, mixed, "Paint the fence today")
+    live.handoff("save", "-m", f"Saved {WORD}", cwd=old)
+    theirs = leave(live, old, gone_sessions[0].id, str(old), text="a person's own")
+    live.stop()
+    long_ago = time.time() - 39 * DAY
+    for path in (*live.state.glob("briefs/*"), old / ".flow-guardian/handoff.yaml"):
+        os.utime(path, (long_ago, long_ago))
+    live.start()
+    assert holders(live, old)
+
+    assert "" == retained(live, 0)
+    assert holders(live, old)
+    assert "retention" in retained(live, 30)
+    assert gone(live, old, mixed)
+    assert "" == live.yaml(old)
+    assert theirs.exists()
+    assert "Paint the fence today" in live.yaml(mixed)
+    assert 1 == live.call("sessions")["total"]
+    rebuild(live)
+    assert gone(live, old, mixed)
+    assert "Paint the fence today" == live.document(mixed)["goal"]

@@ -1,0 +1,296 @@
+"""close, open, list, escalate and review: with a daemon, and by the same code without one."""
+
+import json
+import os
+import time
+
+import pytest
+
+from conftest import timestamp, wait_for
+from left import handoffs, shelf, text, work
+
+PHRASE = "HUMAN REVIEW NEEDED"
+
+
+@pytest.fixture(params=["daemon", "alone"])
+def world(house, request):
+    """A HOME with a daemon, and the same without one."""
+    house.transcripts.mkdir(parents=True)
+    if request.param == "daemon":
+        house.start()
+    return house
+
+
+def known(house, session):
+    """Wait until a daemon, if there is one, has read a session."""
+    if house.process is not None:
+        wait_for(
+            lambda: any(
+                item["session_id"] == session.id for item in house.call("sessions")["sessions"]
+            )
+        )
+
+
+def test_close_merges_words_with_what_is_known(world):
+    """A worker's words come first, then what is known of the session."""
+    project = world.project()
+    session = work(world, project, ago=5)
+    known(world, session)
+    done = world.handoff(
+        "close", "--session", session.id, "--done", "the sums are right",
+        "--gotcha", "0.005 rounds to even", "--reflection", "ask earlier", cwd=project,
+    )  # fmt: skip
+
+    assert 0 == done.returncode, done.stderr
+    found = text(world, project)
+    assert "## Done\n- the sums are right\n" in found
+    assert "src/tax.py" in found
+    assert "## Gotchas\n- 0.005 rounds to even\n" in found
+    assert "## Reflection\n- ask earlier\n" in found
+    assert f"session_id: {session.id}" in found
+    assert [f"{session.id[:8]}.md"] == [path.name for path in handoffs(world, project)]
+
+
+def test_close_again_completes(world):
+    """A second close keeps the words of the first and adds its own."""
+    project = world.project()
+    session = work(world, project, ago=5)
+    known(world, session)
+    for words in ("first words", "second words"):
+        world.handoff("close", "--session", session.id, "--next", words, cwd=project)
+
+    found = text(world, project)
+    assert found.index("first words") < found.index("second words")
+    assert 1 == found.count("first words")
+    assert 1 == found.count("## Next")
+    assert 1 == len(handoffs(world, project))
+
+
+def test_close_takes_markdown_on_stdin(world):
+    """Sections on stdin are taken as they stand, headings of one's own included."""
+    project = world.project()
+    words = "## Done\nThe parser:\n\n```sh\nmake parser\n```\n\n## Commands\n- make all\n"
+    done = world.handoff("close", cwd=project, input=words)
+
+    assert 0 == done.returncode, done.stderr
+    found = text(world, project)
+    assert "## Done\nThe parser:\n\n```sh\nmake parser\n```\n" in found
+    assert "## Commands\n- make all\n" in found
+    assert "no session is known" in done.stdout
+
+
+def test_close_needs_something_to_say(world):
+    """With nothing known and nothing said nothing is written, and the remedy is named."""
+    project = world.project()
+    done = world.handoff("close", cwd=project)
+
+    assert 1 == done.returncode
+    assert "nothing to hand off" in done.stderr
+    assert "handoff close --done" in done.stderr
+    assert handoffs(world, project) == []
+
+
+def test_close_masks_secrets_and_keeps_the_phrase(world):
+    """A person's own call for review stays a call; a secret in their words is masked and said."""
+    project = world.project()
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    done = world.handoff(
+        "close", "--done", f"used {token} for the push", "--risk", f"{PHRASE} on the schema",
+        cwd=project,
+    )  # fmt: skip
+
+    assert "Masked: 1 secret." in done.stdout
+    found = text(world, project)
+    assert token not in found
+    assert PHRASE in found
+
+
+def test_phrase_from_a_transcript_is_broken_up(world):
+    """What a transcript merely mentions is found by no `grep -i`."""
+    project = world.project()
+    session = world.session(project)
+    session.prompt("Write a page that says superHuman Review Needed in red letters")
+    session.edit(f"{project}/page.html")
+    session.say("The page says HUMAN  REVIEW  NEEDED now. human\u200b review needed. Done.")
+    known(world, session)
+    world.handoff("close", "--session", session.id, cwd=project)
+
+    assert "page.html" in text(world, project)
+    assert "human review needed" not in text(world, project).lower()
+
+
+def test_escalate_adds_to_the_newest(world):
+    """The call goes into the newest handoff, whoever wrote it; every other byte stays."""
+    project = world.project()
+    directory = shelf(world, project)
+    directory.mkdir(parents=True)
+    (directory / "old.md").write_text("# Handoff — 2026-01-01\n\n## Done\n- old\n")
+    os.utime(directory / "old.md", (1, 1))
+    words = "# Handoff — 2026-01-02\r\n\r\npurpose: x\r\n\r\n## Done\r\n- new\r\n"
+    (directory / "new.md").write_bytes(words.encode())
+    done = world.handoff("escalate", "check the sums", cwd=project)
+    again = world.handoff("escalate", "check the sums", cwd=project)
+
+    assert 0 == done.returncode, done.stderr
+    call = f"{PHRASE}: check the sums\r\n"
+    found = (directory / "new.md").read_bytes().decode()
+    assert words == found.replace(f"\r\n{call}", "", 1)
+    assert 1 == found.count(PHRASE)
+    assert "already" in again.stdout
+    assert PHRASE not in (directory / "old.md").read_text()
+    assert 2 == len(handoffs(world, project))
+
+
+def test_escalate_without_a_handoff(world):
+    """Where there is nothing to escalate, that is said and nothing is written."""
+    project = world.project()
+    done = world.handoff("escalate", "look", cwd=project)
+
+    assert 1 == done.returncode
+    assert "no handoff yet" in done.stderr
+    assert handoffs(world, project) == []
+
+
+def test_review_shows_the_call(world):
+    """review shows the newest handoff, and first whether it calls for a person."""
+    project = world.project()
+    world.handoff("close", "--done", "a thing", "--escalate", "look at the schema", cwd=project)
+    shown = world.handoff("review", cwd=project).stdout
+    data = json.loads(world.handoff("review", "--json", cwd=project).stdout)
+
+    assert "A person is needed: look at the schema" in shown.split("\n")[1]
+    assert "## Done\n- a thing" in shown
+    assert ["look at the schema"] == data["handoff"]["escalations"]
+
+
+def test_open_is_a_marked_brief(world):
+    """Into a pipe, open prints at most 2 KB with our mark, the call first, and the path."""
+    project = world.project()
+    many = [word for n in range(20) for word in ("--done", f"thing {n} " + "long " * 40)]
+    world.handoff("close", *many, "--next", "go on", "--escalate", "look first", cwd=project)
+    told = world.handoff("open", cwd=project).stdout
+
+    assert told.startswith("<handoffd-context ")
+    assert told.endswith("</handoffd-context>\n")
+    assert len(told.encode()) <= 2048
+    assert told.index(f"{PHRASE}: look first") < told.index("Last session (just now)")
+    assert str(handoffs(world, project)[0]) in told
+
+
+def test_open_mentions_the_unread(world):
+    """Of two sessions that closed together neither is lost; what was told once is not repeated."""
+    project = world.project()
+    world.handoff(
+        "close", "--session", "aaaaaaaa-1", "--done", "the one", "--purpose", "one", cwd=project
+    )
+    world.handoff(
+        "close", "--session", "bbbbbbbb-2", "--done", "the two", "--purpose", "two", cwd=project
+    )
+    first = world.handoff("open", cwd=project).stdout
+    second = world.handoff("open", cwd=project).stdout
+
+    assert "): two" in first
+    assert "Also unread:\n  just now: one (" in first
+    assert "Also unread" not in second
+
+
+def test_open_elsewhere_is_silent(world):
+    """A project without a handoff adds nothing to a session, and tells a person so."""
+    project = world.project()
+    assert world.handoff("open", cwd=project).stdout == ""
+    assert "no handoff yet" in world.handoff("list", cwd=project).stdout
+
+
+def test_list_shows_age_and_purpose(world):
+    """list shows the newest first, with age, whether it was read, and purpose."""
+    project = world.project()
+    directory = shelf(world, project)
+    directory.mkdir(parents=True)
+    (directory / "x.md").write_text("# Handoff — 2026-01-01\n\npurpose: it's old\n")
+    hours = time.time() - 3 * 3600
+    os.utime(directory / "x.md", (hours, hours))
+    world.handoff("close", "--done", "new thing", "--purpose", "the new", cwd=project)
+    lines = world.handoff("list", cwd=project).stdout.split("\n")
+
+    assert lines[2].endswith("the new")
+    assert "just now" in lines[2]
+    assert "3h ago" in lines[3]
+    assert lines[3].endswith("it's old")
+
+
+def test_reading_changes_no_time(world):
+    """open, list and review leave every modification time as it was."""
+    project = world.project()
+    world.handoff("close", "--done", "a thing", cwd=project)
+    path = handoffs(world, project)[0]
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    for command in ("open", "list", "review"):
+        world.handoff(command, cwd=project)
+
+    assert 1_700_000_000 == path.stat().st_mtime
+
+
+def test_subdirectory_finds_its_projects_handoff(world):
+    """A handoff of the project is found from a directory below its root, too."""
+    project = world.project()
+    (project / "src").mkdir()
+    world.handoff("close", "--done", "a thing", "--purpose", "the top", cwd=project)
+    world.handoff("close", "--done", "a thing", "--purpose", "below", cwd=project / "src")
+
+    assert "the top" in world.handoff("list", cwd=project / "src").stdout
+    assert "below" in world.handoff("list", cwd=project / "src").stdout
+    assert len(handoffs(world, project / "src")) == 1
+
+
+def test_lossy_name_is_told_apart(world):
+    """Two projects that share a handoff directory never see each other's."""
+    one, other = world.project("a-b"), world.project("a_b")
+    world.handoff("close", "--done", "x", "--purpose", "of the dash", cwd=one)
+    world.handoff("close", "--done", "x", "--purpose", "of the underscore", cwd=other)
+
+    assert shelf(world, one) == shelf(world, other)
+    assert "of the dash" in world.handoff("open", cwd=one).stdout
+    assert "underscore" not in world.handoff("list", cwd=one).stdout
+    assert "of the dash" not in world.handoff("list", cwd=other).stdout
+
+
+def test_old_encoding_leads_to_the_new_directory(world):
+    """Where the first encoding differs, a relative link leads its readers to the handoffs."""
+    project = world.project("with space_and_more")
+    world.handoff("close", "--done", "x", cwd=project)
+    old = world.home / ".claude/handoffs" / str(project).replace("/", "-").replace(".", "-")
+
+    assert old.is_symlink()
+    assert shelf(world, project).name == os.readlink(old)
+    assert handoffs(world, project)[0].name in os.listdir(old)
+
+
+def test_ended_on_a_question_escalates(live):
+    """A program's run that ended on a question calls for a person, by itself."""
+    project = live.project()
+    session = live.session(project, entrypoint="sdk-cli")
+    session.prompt("Round the tax", timestamp=timestamp(200))
+    session.edit(f"{project}/a.py", timestamp=timestamp(199))
+    session.say("Should I also change the invoices?", timestamp=timestamp(198))
+
+    wait_for(lambda: PHRASE in text(live, project), 30)
+    assert "change the invoices" in text(live, project)
+
+
+def test_committed_secret_escalates(live):
+    """A commit of the session that takes in a secret of a known form calls for a person."""
+    project = live.project()
+    token = "ghp_" + "Z9y8X7w6V5u4T3s2R1q0P9o8N7m6L5k4J3i2"
+    (project / "deploy.sh").write_text(f"curl -H 'Authorization: token {token}'\n")
+    live.git(project, "add", ".")
+    live.git(project, "commit", "-qm", "Deploy script")
+    sha = live.git(project, "rev-parse", "--short", "HEAD").strip()
+    session = work(live, project, ago=200)
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "git commit -m x"}}
+    session.raw(session.line("assistant", message={"role": "assistant", "content": [call]}))
+    result = {"type": "tool_result", "tool_use_id": "c", "content": f"[main {sha}] Deploy script"}
+    session.raw(session.line("user", message={"role": "user", "content": [result]}))
+
+    wait_for(lambda: PHRASE in text(live, project), 70)
+    assert "adds a github-token to deploy.sh" in text(live, project)
+    assert token not in text(live, project)

@@ -1,0 +1,230 @@
+"""What a session leaves behind: written by a real daemon, at triggers and occasions."""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from conftest import timestamp, wait_for
+from left import handoffs, shelf, text, work
+
+
+def claim(house, session, process):
+    """Say that a process runs a session, as the client does."""
+    directory = house.home / ".claude/sessions"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{process.pid}.json"
+    path.write_text(
+        json.dumps({"pid": process.pid, "sessionId": session.id, "kind": "interactive"})
+    )
+    return path
+
+
+@pytest.fixture
+def client():
+    """A process that stands for a client."""
+    process = subprocess.Popen(["sleep", "300"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_silent_session_leaves_a_handoff(live):
+    """A session that worked and fell silent has a handoff with metadata, Done and Next."""
+    project = live.project()
+    session = work(live, project)
+
+    wait_for(lambda: handoffs(live, project), 30)
+    found = text(live, project)
+    assert [f"{session.id[:8]}.md"] == [path.name for path in handoffs(live, project)]
+    lines = found.split("\n")
+    assert lines[0] == f"# Handoff — {time.strftime('%Y-%m-%d')}"
+    assert lines[1] == ""
+    assert lines[2] == f"session_id: {session.id}"
+    assert lines[3].startswith("purpose: Round tax per line")
+    assert lines[4] == f"cwd: {project}"
+    assert "## Done" in found
+    assert "src/tax.py" in found
+
+
+def test_modes_and_nothing_else_visible(live):
+    """Files are 0600, directories 0700, and `ls` shows handoffs only."""
+    project = live.project()
+    work(live, project)
+    wait_for(lambda: handoffs(live, project), 30)
+
+    directory = shelf(live, project)
+    assert 0o700 == directory.stat().st_mode & 0o777
+    assert 0o600 == handoffs(live, project)[0].stat().st_mode & 0o777
+    assert all(name.endswith(".md") for name in os.listdir(directory) if not name.startswith("."))
+
+
+def test_killed_client_leaves_a_handoff_within_a_minute(live, client):
+    """After kill -9 of the client, whose claim stays behind, the handoff is there within 60 s."""
+    project = live.project()
+    session = work(live, project, ago=3)
+    claim(live, session, client)
+    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    time.sleep(11)  # a look in between: the client lives, and nothing is due
+    assert handoffs(live, project) == []
+    client.kill()
+    client.wait()
+
+    wait_for(lambda: handoffs(live, project), 30)
+
+
+def test_ended_client_leaves_a_handoff(live, client):
+    """A client that ends in good order takes its claim away: its session has ended."""
+    project = live.project()
+    session = work(live, project, ago=3)
+    path = claim(live, session, client)
+    time.sleep(11)
+    path.unlink()
+
+    wait_for(lambda: handoffs(live, project), 30)
+
+
+def test_compaction_leaves_a_handoff(live, client):
+    """A compaction is an occasion, also while the client lives."""
+    project = live.project()
+    session = work(live, project, ago=3)
+    claim(live, session, client)
+    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    session.raw(
+        session.line("system", subtype="compact_boundary", content="Conversation compacted")
+    )
+
+    wait_for(lambda: handoffs(live, project), 30)
+
+
+def test_cleared_session_leaves_a_handoff(live, client):
+    """After /clear the client claims the old session for ever; the new one shows that it ended."""
+    project = live.project()
+    session = work(live, project, ago=10)
+    claim(live, session, client)
+    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    live.session(project).prompt("Something else in a cleared conversation")
+
+    wait_for(lambda: handoffs(live, project), 30)
+    assert session.id in text(live, project)
+
+
+def test_same_session_updates_its_file(live):
+    """More work updates the file of the session; its time is that of the last record."""
+    project = live.project()
+    session = work(live, project, ago=300)
+    wait_for(lambda: handoffs(live, project), 30)
+    session.edit(f"{project}/src/shipping.py", timestamp=timestamp(100))
+
+    wait_for(lambda: "src/shipping.py" in text(live, project), 30)
+    assert len(handoffs(live, project)) == 1
+    assert 90 < time.time() - handoffs(live, project)[0].stat().st_mtime < 140
+
+
+def test_nothing_for_a_question(live):
+    """A session without an edit, a commit or a second prompt leaves nothing."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("How does the tax module round?", timestamp=timestamp(200))
+    session.say("It rounds per invoice.", timestamp=timestamp(199))
+    other = live.project("other")
+    work(live, other)
+
+    wait_for(lambda: handoffs(live, other), 30)
+    assert handoffs(live, project) == []
+
+
+def test_idle_trigger_fires_once(house):
+    """The idle trigger is entered once for a silence, also across a restart."""
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[triggers]\nidle_minutes = 1.0\n")
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    project = house.project()
+    work(house, project, ago=90)
+    wait_for(lambda: "triggered" in house.log.read_text(), 30)
+    house.restart()
+    time.sleep(12)
+
+    assert (
+        house.log.read_text().count('"triggered"') + house.log.read_text().count("event=triggered")
+        <= 2
+    )
+    import sqlite3
+
+    with sqlite3.connect(house.state / "core.db") as db:
+        assert [("idle",)] == db.execute("SELECT trigger FROM triggers").fetchall()
+
+
+def test_daemon_down_at_the_end(house):
+    """A session that ended while no daemon ran has its handoff soon after the next start."""
+    project = house.project()
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    session = work(house, project, ago=5)
+    wait_for(lambda: house.call("sessions")["sessions"], 20)
+    house.kill()
+    session.edit(f"{project}/src/late.py")
+    time.sleep(1)
+    house.start()
+
+    wait_for(lambda: "src/late.py" in text(house, project), 70)
+
+
+def test_close_of_a_person_is_not_shadowed(live):
+    """A handoff that /close wrote stands; only real work after it adds another, based on it."""
+    project = live.project()
+    session = work(live, project, ago=300)
+    directory = shelf(live, project)
+    wait_for(lambda: handoffs(live, project), 30)
+    mine = handoffs(live, project)[0]
+    words = f"# Handoff — 2026-01-01\n\nsession_id: {session.id}\npurpose: closed by hand\n\n## Done\n- all of it\n\n## Next\n- shipping, then invoices\n"
+    mine.write_text(words)
+    os.utime(mine, (time.time() - 200, time.time() - 200))
+    session.say("You're welcome!", timestamp=timestamp(150))
+    time.sleep(12)
+    assert words == mine.read_text()
+    assert len(handoffs(live, project)) == 1
+
+    session.edit(f"{project}/src/more.py", timestamp=timestamp(100))
+    wait_for(lambda: len(handoffs(live, project)) == 2, 30)
+    assert words == mine.read_text()
+    other = next(path for path in handoffs(live, project) if path != mine)
+    assert f"based_on: {mine.name}" in other.read_text()
+    assert "shipping, then invoices" in other.read_text()
+    assert "src/more.py" in other.read_text()
+    assert "src/tax.py" not in other.read_text()
+    newest = max(directory.glob("*.md"), key=lambda path: path.stat().st_mtime)
+    assert other == newest
+
+
+def test_persons_lines_survive(live):
+    """Lines that a person adds to our handoff, and those they take out, are respected."""
+    project = live.project()
+    session = work(live, project, ago=300)
+    wait_for(lambda: handoffs(live, project), 30)
+    path = handoffs(live, project)[0]
+    path.write_text(path.read_text().replace("## Done\n", "## Done\n- Ann checked the sums\n"))
+    os.utime(path, (time.time() - 200, time.time() - 200))
+    session.edit(f"{project}/src/more.py", timestamp=timestamp(100))
+
+    wait_for(lambda: "src/more.py" in path.read_text(), 30)
+    assert "- Ann checked the sums" in path.read_text()
+    assert "based_on: " in path.read_text()
+
+
+def test_paused_leaves_nothing(live):
+    """Nothing is left for a paused project."""
+    project = live.project()
+    other = live.project("other")
+    live.session(project).prompt("Hello there, please round tax")
+    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    live.call("pause", project=str(project))
+    work(live, project)
+    work(live, other)
+
+    wait_for(lambda: handoffs(live, other), 30)
+    assert handoffs(live, project) == []

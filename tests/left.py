@@ -1,0 +1,32 @@
+"""Handoffs that sessions left in a house, and a session that leaves one."""
+
+from conftest import timestamp
+
+AGO = 120.0
+
+
+def shelf(house, project):
+    """Return the handoff directory of a project, by the contract's own words."""
+    encoded = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" for c in str(project))
+    return house.home / ".claude/handoffs" / encoded
+
+
+def handoffs(house, project):
+    directory = shelf(house, project)
+    return sorted(directory.glob("*.md")) if directory.is_dir() else []
+
+
+def text(house, project):
+    found = handoffs(house, project)
+    return found[0].read_text() if found else ""
+
+
+def work(house, project, ago=AGO, session_id=None, file="src/tax.py", **envelope):
+    """Write a session that did something, some time ago."""
+    session = house.session(project, session_id, **envelope)
+    session.prompt("Round tax per line in the invoice module", timestamp=timestamp(ago))
+    session.edit(f"{project}/{file}", timestamp=timestamp(ago - 1))
+    session.say(
+        "Tax is now rounded per line. Next, I'll do shipping.", timestamp=timestamp(ago - 2)
+    )
+    return session

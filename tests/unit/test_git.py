@@ -1,0 +1,96 @@
+"""What git is asked for a handoff: real repositories, hostile ones, and limits."""
+
+import os
+import subprocess
+
+import pytest
+
+from handoffd.links import git
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with one commit, and a way to run git in it."""
+    root = tmp_path / "shop"
+    root.mkdir()
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid",
+        "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
+    }  # fmt: skip
+
+    def run(*words):
+        done = subprocess.run(
+            ["git", "-C", str(root), *words],
+            env=environment, check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    run("init", "-q", "-b", "main")
+    (root / "a.txt").write_text("one\n")
+    run("add", ".")
+    run("commit", "-qm", "one")
+    return root, run
+
+
+def test_unpushed_commits(repository, tmp_path):
+    """Commits that no remote has are counted; without a remote nothing is said."""
+    root, run = repository
+    assert git.unpushed_commits(str(root)) is None
+    run("init", "-q", "--bare", str(tmp_path / "origin"))
+    run("remote", "add", "origin", str(tmp_path / "origin"))
+    run("push", "-q", "origin", "main")
+    assert 0 == git.unpushed_commits(str(root))
+    run("commit", "-q", "--allow-empty", "-m", "two")
+    run("commit", "-q", "--allow-empty", "-m", "three")
+
+    assert 2 == git.unpushed_commits(str(root))
+
+
+def test_added_lines(repository):
+    """The lines that a commit added are told by file; those it took out are not."""
+    root, run = repository
+    (root / "a.txt").write_text("two\n")
+    (root / "b c.txt").write_text("three\nfour\n")
+    run("add", ".")
+    run("commit", "-qm", "two")
+
+    found = git.added_lines(str(root), run("rev-parse", "HEAD"))
+    assert {"a.txt": "two\n", "b c.txt": "three\nfour\n"} == found
+
+
+def test_repositorys_programs_are_not_run(repository, tmp_path):
+    """Neither a diff program nor a textconv that a repository names is run."""
+    root, run = repository
+    witness = tmp_path / "ran"
+    program = tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {witness}\n")
+    program.chmod(0o755)
+    run("config", "diff.external", str(program))
+    run("config", "diff.evil.textconv", str(program))
+    (root / ".gitattributes").write_text("* diff=evil\n")
+    (root / "a.txt").write_text("two\n")
+    run("add", ".")
+    run("commit", "-qm", "two")
+
+    assert "two\n" == git.added_lines(str(root), run("rev-parse", "HEAD"))["a.txt"]
+    assert not witness.exists()
+
+
+def test_output_is_bounded(repository, monkeypatch):
+    """A huge diff is read up to a limit, and git is ended there."""
+    root, run = repository
+    (root / "big.txt").write_text("x" * 99 + "\n" + "y" * 2_000_000)
+    run("add", ".")
+    run("commit", "-qm", "big")
+    monkeypatch.setattr(git, "OUTPUT_MAX_BYTES", 10_000)
+
+    found = git.added_lines(str(root), run("rev-parse", "HEAD"))
+    assert len(found["big.txt"]) < 10_000
+    assert not git._running
+
+
+def test_no_repository(tmp_path):
+    """Outside a repository git fails, and that is told as such."""
+    with pytest.raises(git.GitError):
+        git.unpushed_commits(str(tmp_path))

@@ -1,0 +1,527 @@
+"""From the contract's first encoding to the second: nothing is lost, and every file keeps its time."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from handoff.errors import HandoffError
+from handoffd import files
+from handoffd.handoffs import migration, shelf
+from handoffd.handoffs.migration import Step
+
+OLD, NEW = "-home-u-my_app", "-home-u-my-app"
+
+
+@pytest.fixture
+def base(tmp_path) -> Path:
+    path = tmp_path / "handoffs"
+    path.mkdir()
+    return path
+
+
+def put(path: Path, text: str = "text", time_ns: int = 1_700_000_000_123_456_789) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, ns=(time_ns, time_ns))
+    return path
+
+
+def tree(base: Path) -> dict[str, tuple[str, int] | str]:
+    """Return every visible file with its text and time, and every link."""
+    found = {}
+    for path in sorted(base.rglob("*")):
+        name = str(path.relative_to(base))
+        if path.is_symlink():
+            found[name] = f"-> {os.readlink(path)}"
+        elif path.is_file() and not path.name.startswith("."):
+            found[name] = (path.read_text(), path.stat().st_mtime_ns)
+    return found
+
+
+def migrate(base: Path) -> list[Step]:
+    report = migration.migrate(str(base))
+    assert [] == report.problems
+    return report.steps
+
+
+def said(base: Path, *, dry_run: bool = False) -> list[str]:
+    return migration.run(str(base), dry_run=dry_run, as_json=False)[1].splitlines()
+
+
+def test_rename(base):
+    """Without a v2 directory the v1 one is renamed, with all it holds, and a link stays behind."""
+    put(base / OLD / "a.md", "a", 111)
+    put(base / OLD / "notes/plan.txt", "p", 222)
+
+    steps = migrate(base)
+
+    assert [Step("rename", OLD, NEW), Step("link", OLD, NEW)] == steps
+    assert {
+        f"{NEW}/a.md": ("a", 111),
+        f"{NEW}/notes/plan.txt": ("p", 222),
+        OLD: f"-> {NEW}",
+    } == tree(base)
+    assert "a" == (base / OLD / "a.md").read_text()
+
+
+def test_again_is_nothing(base):
+    """A second run finds nothing, says so, and changes nothing."""
+    put(base / OLD / "a.md")
+    migrate(base)
+    before = tree(base)
+
+    assert ["Nothing to migrate."] == said(base)
+    assert before == tree(base)
+
+
+def test_merge(base):
+    """With both directories each file moves with its time, and none is replaced."""
+    put(base / OLD / "a.md", "old a", 1)
+    put(base / OLD / "b.md", "old b", 2)
+    put(base / OLD / "b-2.md", "old b-2", 3)
+    put(base / NEW / "b.md", "new b", 4)
+    put(base / NEW / "c.md", "new c", 5)
+
+    migrate(base)
+
+    assert {
+        OLD: f"-> {NEW}",
+        f"{NEW}/a.md": ("old a", 1),
+        f"{NEW}/b.md": ("new b", 4),
+        f"{NEW}/b-2.md": ("old b-2", 3),
+        f"{NEW}/b-3.md": ("old b", 2),
+        f"{NEW}/c.md": ("new c", 5),
+    } == tree(base)
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1), (2, 2)])
+def test_identical_files_become_one(base, old, new):
+    """Of two files that are the same the later time stays."""
+    put(base / OLD / "a.md", "same", old)
+    put(base / NEW / "a.md", "same", new)
+
+    migrate(base)
+
+    assert {OLD: f"-> {NEW}", f"{NEW}/a.md": ("same", 2)} == tree(base)
+
+
+def test_other_things_stay_and_are_said(base):
+    """What is no handoff stays in the v1 directory, which is then no link; again changes nothing."""
+    put(base / OLD / "a.md")
+    put(base / OLD / "notes.txt")
+    put(base / OLD / ".hidden")
+    os.mkfifo(base / OLD / "pipe.md")
+    (base / OLD / "link.md").symlink_to("/etc/passwd")
+    (base / OLD / "sub.md").mkdir()
+    (base / NEW).mkdir()
+    left = [".hidden", "link.md", "notes.txt", "pipe.md", "sub.md"]
+
+    steps = migrate(base)
+
+    assert [Step("move", f"{OLD}/a.md", f"{NEW}/a.md")] == steps[:1]
+    assert [Step("keep", f"{OLD}/{name}") for name in left] == steps[1:]
+    assert left == sorted(os.listdir(base / OLD))
+    assert steps[1:] == migrate(base)
+    assert f"Left {OLD}/notes.txt where it is: it is no handoff." in said(base)
+
+
+def test_second_index_stays(base):
+    """An index never gets a longer name, under which it would pass for a handoff."""
+    put(base / OLD / "LEDGER.md", "one")
+    put(base / OLD / "README.md", "readme")
+    put(base / NEW / "LEDGER.md", "two")
+
+    migrate(base)
+
+    assert ["LEDGER.md"] == os.listdir(base / OLD)
+    assert {"LEDGER.md", "README.md"} == set(os.listdir(base / NEW)) - {shelf.LOCK_NAME}
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_our_leftovers_go(base, both):
+    """A lock and an unfinished file of ours do not keep a v1 directory alive."""
+    put(base / OLD / "a.md")
+    put(base / OLD / shelf.LOCK_NAME, "")
+    put(base / OLD / f".a.md.1234{files.TEMPORARY_SUFFIX}", "half")
+    if both:
+        put(base / NEW / "b.md")
+
+    migrate(base)
+
+    assert (base / OLD).is_symlink()
+    assert not list((base / NEW).glob(f"*{files.TEMPORARY_SUFFIX}"))
+
+
+def test_empty_directory_becomes_a_link(base):
+    """A v1 directory with nothing in it beside a v2 one is a link afterwards."""
+    (base / OLD).mkdir()
+    put(base / NEW / "a.md")
+
+    assert [Step("link", OLD, NEW)] == migrate(base)
+
+
+def test_siblings_are_left_alone(base):
+    """Directories that encode no path, v2 ones, links and files are none of our business."""
+    put(base / "email/thread.md")
+    put(base / "stray_file.md")
+    put(base / "-stray_file.md")
+    put(base / "-home-u-app/a.md")
+    put(base / "-home-u-app.bak/a.md")
+    (base / "-old_link").symlink_to("email")
+    before = tree(base)
+
+    assert ["Nothing to migrate."] == said(base)
+    assert before == tree(base)
+    assert not (base / shelf.LOCK_NAME).exists()
+
+
+def test_no_directory_at_all(tmp_path):
+    """Where there are no handoffs yet, there is nothing to migrate, and nothing is made."""
+    assert ["Nothing to migrate."] == said(tmp_path / "none")
+    assert [] == os.listdir(tmp_path)
+
+
+def test_dry_run_says_what_a_run_does(base):
+    """A dry run changes nothing and names, in its words, the very steps of the run."""
+    for number, old in enumerate(("-a_b", "-a b", "-a@b")):
+        put(base / old / "x.md", old, number)
+        put(base / old / "same.md", "same", number)
+        put(base / old / f"{number}.md", "own", number)
+    put(base / "-c_d/x.md")
+    (base / "-c-d").mkdir()
+    before = tree(base)
+
+    planned = said(base, dry_run=True)
+    assert before == tree(base)
+    assert not (base / shelf.LOCK_NAME).exists()
+    done = said(base)
+
+    wording = {"Would rename": "Renamed", "Would move": "Moved", "Would link": "Linked",
+               "Would remove": "Removed"}  # fmt: skip
+    for old, new in wording.items():
+        planned = [line.replace(old, new) for line in planned]
+    assert planned == done
+    assert ["Nothing to migrate."] == said(base)
+    assert {"x.md", "x-2.md", "x-3.md", "same.md", "0.md", "1.md", "2.md"} == {
+        path.name for path in (base / "-a-b").glob("*.md")
+    }
+
+
+def test_json(base):
+    """With --json the steps, the problems and the exit code are data, whatever a name holds."""
+    odd = os.fsdecode(b"-a\xff\n\x1b[31m_")
+    put(base / odd / "a.md")
+
+    code, text = migration.run(str(base), dry_run=True, as_json=True)
+    data = json.loads(text)
+
+    assert (0, True, []) == (code, data["dry_run"], data["problems"])
+    assert ["rename", "link"] == [step["action"] for step in data["steps"]]
+    assert odd == data["steps"][0]["source"]
+
+
+def test_odd_names(base):
+    """Bytes that are no UTF-8, newlines and escapes in a name: migrated, and printed harmlessly."""
+    odd = os.fsdecode(b"-a\xff\n\x1b[31m_")
+    put(base / odd / "a.md")
+
+    code, text = migration.run(str(base), dry_run=False, as_json=False)
+
+    assert (0, 2) == (code, len(text.splitlines()))
+    assert text.isascii()
+    assert "\x1b" not in text
+    assert ["a.md"] == os.listdir(base / "-a----31m-")
+    assert "-a----31m-" == os.readlink(base / odd)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling"])
+def test_target_in_the_way(base, kind):
+    """A file or a link where the v2 directory should be: said with a remedy, and nothing moves."""
+    put(base / OLD / "a.md")
+    put(base / "-x_y/b.md")
+    if kind == "file":
+        put(base / NEW)
+    else:
+        (base / NEW).symlink_to(OLD if kind == "link" else "nowhere")
+
+    code, text = migration.run(str(base), dry_run=False, as_json=False)
+
+    assert 1 == code
+    assert f"{base}/{NEW} is a symlink or no directory; nothing was moved there." in text
+    assert "  -> Move it aside, and run `handoff migrate` again; nothing is lost." in text
+    assert ["a.md"] == os.listdir(base / OLD)
+    assert (base / "-x_y").is_symlink()
+
+
+def test_base_is_no_directory(tmp_path):
+    """A file in the place of the directory of all handoffs is said."""
+    put(tmp_path / "handoffs")
+
+    with pytest.raises(HandoffError, match="cannot be read: Not a directory"):
+        migration.migrate(str(tmp_path / "handoffs"))
+
+
+def test_busy_directory(base, monkeypatch):
+    """While another writer holds the v2 directory's lock, its files stay, and that is said."""
+    monkeypatch.setattr(migration, "WAIT_SECONDS", 0.01)
+    put(base / OLD / "a.md")
+    (base / NEW).mkdir()
+    with (
+        files.directory(str(base), NEW) as handle,
+        files.locked(handle, shelf.LOCK_NAME, 1),
+    ):
+        report = migration.migrate(str(base))
+
+    assert ["Another program holds .handoffd.lock."] == [p["text"] for p in report.problems]
+    assert ["a.md"] == os.listdir(base / OLD)
+
+
+def test_two_at_once(base, monkeypatch):
+    """A second migration waits for the first, and gives up with a clear message."""
+    monkeypatch.setattr(migration, "WAIT_SECONDS", 0.01)
+    put(base / OLD / "a.md")
+    with (
+        files.directory(str(base)) as handle,
+        files.locked(handle, shelf.LOCK_NAME, 1),
+        pytest.raises(HandoffError, match="Another program holds"),
+    ):
+        migration.migrate(str(base))
+
+    assert ["a.md"] == os.listdir(base / OLD)
+
+
+@pytest.mark.parametrize("what", ["base", "old", "new"])
+def test_no_permission(what):
+    """Where we may not write: a clear message, and everything is where it was."""
+    place = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
+    base = place / "handoffs"
+    put(base / OLD / "a.md")
+    put(base / NEW / "b.md")
+    chosen = {"base": base, "old": base / OLD, "new": base / NEW}[what]
+    is_root = os.geteuid() == 0
+    for path in (place, *place.rglob("*")):
+        os.chown(path, 65534 if is_root else -1, -1)
+    before = tree(base)
+    chosen.chmod(0o500)
+    try:
+        if is_root:
+            os.seteuid(65534)
+        code, text = 1, ""
+        try:
+            code, text = migration.run(str(base), dry_run=False, as_json=False)
+        except HandoffError as problem:
+            text = str(problem)
+    finally:
+        if is_root:
+            os.seteuid(0)
+        chosen.chmod(0o700)
+    after = tree(base)
+    shutil.rmtree(place)
+
+    assert 1 == code
+    assert "Permission denied." in text
+    assert "nothing is lost" in text
+    assert set(before.values()) == set(after.values())
+
+
+def test_without_hard_links(base, monkeypatch):
+    """Where the file system has no hard links, files move by rename, and none is replaced."""
+    put(base / OLD / "a.md", "old", 1)
+    put(base / OLD / "b.md", "b", 2)
+    put(base / NEW / "a.md", "new", 3)
+
+    def refuse(*_words, **_named):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    migrate(base)
+
+    assert {
+        OLD: f"-> {NEW}",
+        f"{NEW}/a.md": ("new", 3),
+        f"{NEW}/a-2.md": ("old", 1),
+        f"{NEW}/b.md": ("b", 2),
+    } == tree(base)
+
+
+def test_file_that_comes_between(base, monkeypatch):
+    """A file that another program writes while we migrate is found and moved, too."""
+    put(base / OLD / "a.md", "a", 1)
+    put(base / NEW / "b.md", "b", 2)
+    remove = files.remove_directory
+
+    def late(handle, name):
+        monkeypatch.setattr(files, "remove_directory", remove)
+        put(base / OLD / "late.md", "late", 3)
+        return remove(handle, name)
+
+    monkeypatch.setattr(files, "remove_directory", late)
+    migrate(base)
+
+    assert ("late", 3) == tree(base)[f"{NEW}/late.md"]
+    assert (base / OLD).is_symlink()
+
+
+KILLED_AT = """
+import os, sys, signal
+from handoffd.handoffs import migration
+base, wanted = sys.argv[1], int(sys.argv[2])
+count = 0
+def stop(event, arguments):
+    global count
+    if event in ("os.rename", "os.link", "os.remove", "os.rmdir", "os.symlink", "os.utime"):
+        if count == wanted:
+            os.kill(os.getpid(), signal.SIGKILL)
+        count += 1
+sys.addaudithook(stop)
+migration.migrate(base)
+"""
+
+
+def killed(base: Path, step: int) -> bool:
+    """Kill a migration just before its n-th change; tells whether there was one."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_AT, str(base), str(step)],
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(base)},
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_killed_at_any_point(base, tmp_path, both):
+    """Killed before any of its changes, a second run ends where one that was let run ends."""
+
+    def prepare(place: Path) -> None:
+        put(place / OLD / "a.md", "old a", 1)
+        put(place / OLD / "same.md", "same", 2)
+        put(place / OLD / shelf.LOCK_NAME, "")
+        put(place / "-a_a/z.md", "z", 3)
+        if both:
+            put(place / NEW / "a.md", "new a", 4)
+            put(place / NEW / "same.md", "same", 1)
+
+    prepare(base)
+    migrate(base)
+    right = tree(base)
+    step = 0
+    while True:
+        place = tmp_path / str(step)
+        prepare(place)
+        if not killed(place, step):
+            break
+        migrate(place)
+        assert right == tree(place), step
+        assert not [n for n in os.listdir(place) if n == migration.JOURNAL], step
+        step += 1
+
+    assert step > 8
+
+
+def test_foreign_journal_is_harmless(base):
+    """A journal that names anything but a v1 directory is ignored."""
+    put(base / migration.JOURNAL, "../../etc")
+    put(base / OLD / "a.md")
+
+    migrate(base)
+
+    assert (base / OLD).is_symlink()
+
+
+# What doctor says
+
+
+def findings(base: Path) -> list[tuple[str, str, str]]:
+    return [tuple(item.values()) for item in migration.findings(str(base))]
+
+
+def test_doctor_names_what_waits(base):
+    """Directories to migrate are a note with the command; too many are counted."""
+    for name in ("-a_1", "-a_2", "-a_3", "-a_4"):
+        (base / name).mkdir()
+
+    ((level, text, remedy),) = findings(base)
+
+    assert ("note", "Run: handoff migrate") == (level, remedy)
+    assert text.endswith("-a_1, -a_2, -a_3 and 1 more")
+
+
+def test_doctor_does_not_promise_what_migrate_cannot_do(base):
+    """A directory that holds only other things is not sent to `handoff migrate` for ever."""
+    put(base / OLD / "notes.txt")
+    (base / NEW).mkdir()
+
+    ((level, text, remedy),) = findings(base)
+
+    assert "note" == level
+    assert OLD in text
+    assert not remedy.startswith("Run: handoff migrate")
+
+
+def test_doctor_judges_links(base):
+    """A link that leads right is fine; one that leads nowhere or elsewhere has a remedy."""
+    put(base / OLD / "a.md")
+    migrate(base)
+    (base / "-gone_1").symlink_to("-gone-1")
+    (base / "-else_where").symlink_to(NEW)
+    (base / "-else-where").mkdir()
+
+    found = findings(base)
+
+    assert ("ok", "links for readers with the contract's first encoding: 1", "") == found[0]
+    assert [
+        ("note", "the link -else_where does not lead to -else-where",
+         f"Make it anew: ln -sfn -- -else-where {base}/-else_where"),
+        ("note", "the link -gone_1 does not lead to -gone-1", f"Remove it: rm {base}/-gone_1"),
+    ] == found[1:]  # fmt: skip
+    subprocess.run(found[1][2].removeprefix("Make it anew: "), shell=True, check=True)
+    assert "ok" == findings(base)[0][0]
+    assert 2 == len(findings(base))
+
+
+def test_doctor_is_quiet_where_all_is_well(base):
+    """With v2 directories alone there is nothing to say."""
+    put(base / NEW / "a.md")
+
+    assert [] == findings(base)
+
+
+def test_commands(house):
+    """Without a daemon: doctor names what waits, migrate does it, check-contract agrees."""
+    base = house.home / ".claude/handoffs"
+    put(base / OLD / "a.md", "# Handoff — 2026-01-01\n\nsession_id: s\npurpose: p\n\n## Done\n")
+
+    doctor = house.handoff("doctor").stdout
+    before = house.handoff("check-contract", "~/.claude/handoffs")
+    planned = house.handoff("migrate", "--dry-run").stdout
+    done = house.handoff("migrate")
+    after = house.handoff("check-contract", str(base))
+
+    assert f"first version: {OLD}\n       -> Run: handoff migrate" in doctor
+    assert f"Would rename {OLD} to {NEW}.\n" in planned
+    assert (0, f"Renamed {OLD} to {NEW}.\nLinked {OLD} to {NEW}.\n") == (
+        done.returncode,
+        done.stdout,
+    )
+    assert (1, 0) == (before.returncode, after.returncode)
+    assert "Nothing to migrate.\n" == house.handoff("migrate").stdout
+    assert "ok   links for readers" in house.handoff("doctor").stdout
+
+
+def test_configured_place(house):
+    """`[contract] directory` says where handoffs are."""
+    config = house.home / ".config/handoffd/config.toml"
+    put(config, '[contract]\ndirectory = "~/elsewhere"\n')
+    put(house.home / "elsewhere" / OLD / "a.md")
+
+    house.handoff("migrate")
+
+    assert (house.home / "elsewhere" / OLD).is_symlink()

@@ -1,0 +1,95 @@
+"""Which sessions a client runs: real processes and the files that clients keep."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from handoffd.sources import processes
+
+
+@pytest.fixture
+def client():
+    """A process that stands for a client."""
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def claim(config, pid, session_id="s-1", **more):
+    directory = config / "sessions"
+    directory.mkdir(exist_ok=True)
+    path = directory / f"{pid}.json"
+    path.write_text(json.dumps({"pid": pid, "sessionId": session_id} | more))
+    return path
+
+
+def test_living_client(tmp_path, client):
+    """A claim of a process that lives is alive; a directory without claims says nothing."""
+    claim(tmp_path, client.pid)
+
+    assert {"s-1": True} == processes.running([str(tmp_path), str(tmp_path / "none")])
+
+
+def test_killed_client(tmp_path, client):
+    """A claim stays behind when its process is killed, also while nobody has taken note of that."""
+    claim(tmp_path, client.pid)
+    client.kill()
+    os.waitid(os.P_PID, client.pid, os.WEXITED | os.WNOWAIT)
+
+    assert {"s-1": False} == processes.running([str(tmp_path)])
+    client.wait()
+    assert {"s-1": False} == processes.running([str(tmp_path)])
+
+
+def test_reused_number(tmp_path, client):
+    """A process that is younger than the claim has only got its number."""
+    path = claim(tmp_path, client.pid)
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+
+    assert {"s-1": False} == processes.running([str(tmp_path)])
+
+
+def test_two_clients_of_one_session(tmp_path, client):
+    """A session that was resumed after a crash is alive if any of its clients is."""
+    claim(tmp_path, client.pid)
+    claim(tmp_path, 99_999_999)
+
+    assert {"s-1": True} == processes.running([str(tmp_path)])
+
+
+def test_what_is_no_claim(tmp_path):
+    """Broken, foreign, huge and secret files beside the claims are left alone."""
+    directory = tmp_path / "sessions"
+    directory.mkdir()
+    (directory / "12.json").write_text("{")
+    (directory / "13.json").write_text("[]")
+    (directory / "14.json").write_text('{"sessionId": 3}')
+    (directory / "15.json").write_text(json.dumps({"pid": 16, "sessionId": "x"}))
+    (directory / "1.ab12.key").write_text("secret")
+    (directory / "name.json").write_text('{"sessionId": "x"}')
+    (directory / "17.json").write_text('{"a": "' + "x" * 100_000 + '"}')
+    os.mkfifo(directory / "18.json")
+    os.symlink("/dev/zero", directory / "19.json")
+
+    assert {} == processes.running([str(tmp_path)])
+
+
+@pytest.mark.skipif(os.getuid() != 0 or sys.platform != "linux", reason="needs another user")
+def test_process_of_another_user(tmp_path):
+    """A process that is not ours cannot be the client of our session."""
+    path = claim(tmp_path, 1)
+    code = (
+        "import os, sys; from handoffd.sources import processes;"
+        "os.setuid(65534); print(processes.is_alive(1, sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+
+    assert "False" == done.stdout.strip()
