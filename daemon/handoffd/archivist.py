@@ -17,7 +17,7 @@ from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account, is_worth
 from handoffd.handoffs.contract import Contract, Theirs
 from handoffd.handoffs.lanes import Lane
-from handoffd.handoffs.leaving import Leaving, Worker
+from handoffd.handoffs.leaving import Leaving, Plan, Worker
 from handoffd.links import git
 from handoffd.projects import Project
 from handoffd.session.insights import has_uncommitted_edit
@@ -30,6 +30,7 @@ from handoffd.store.core import Left
 LOOK_SECONDS = 5.0
 # With a look every five seconds, a handoff is there within a minute of the last record.
 QUIET_SECONDS = 50.0
+RETRY_SECONDS = 60.0
 SCANNED_MAX = 256
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
@@ -48,6 +49,10 @@ class Watched:
     compacted: bool = False
     # A client was seen to run it.
     claimed: bool = False
+    # It was taken for ended, and found idle, since it was last heard.
+    over: bool = False
+    idle: bool = False
+    retry_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -79,32 +84,36 @@ class Archivist:
         known.heard_at = max(known.heard_at, last_seconds)
         known.compacted = known.compacted or state.compactions > known.compactions
         known.compactions = state.compactions
-        known.due = True
+        known.due, known.over, known.idle = True, False, False
 
     def forget(self, session_id: str) -> None:
         self.watched.pop(session_id, None)
 
     async def look(self) -> None:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
-        if not self.watched:
-            return
-        # Who runs what matters only where something is due.
-        due = any(known.due for known in self.watched.values())
-        claims = await asyncio.to_thread(processes.running, self.config_dirs()) if due else {}
-        now = clock.wall()
+        # Who runs what matters only where a session may still go on.
+        open_ones = any(known.due or not known.over for known in self.watched.values())
+        claims: dict[str, bool] = {}
+        if open_ones:
+            claims = await asyncio.to_thread(processes.running, self.config_dirs())
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
-            known.claimed = known.claimed or session_id in claims
-            ended = self._has_ended(session_id, known, claims)
-            idle = now - known.heard_at >= self._idle_seconds
-            if idle:
-                self._fire_idle(session_id, known)
-            quiet = now - known.heard_at >= QUIET_SECONDS and not claims.get(session_id)
-            if known.due and (ended or idle or quiet or known.compacted):
-                over = ended or idle or (quiet and known.headless)
-                known.due = known.compacted = False
-                await self._leave(session_id, ended=over)
-            if idle and now - known.heard_at > clock.DAY_SECONDS:
-                self.watched.pop(session_id, None)
+            await self._look_at(session_id, known, claims)
+
+    async def _look_at(self, session_id: str, known: Watched, claims: dict[str, bool]) -> None:
+        silent_seconds = clock.wall() - known.heard_at
+        known.claimed = known.claimed or session_id in claims
+        if silent_seconds >= self._idle_seconds and not known.idle:
+            known.idle = True
+            self._fire_idle(session_id, known)
+        quiet = silent_seconds >= QUIET_SECONDS and not claims.get(session_id)
+        over = known.idle or self._has_ended(session_id, known, claims)
+        over = over or (quiet and known.headless)
+        news = known.due and (over or quiet or known.compacted)
+        if (news or (over and not known.over)) and clock.monotonic() >= known.retry_at:
+            known.due, known.compacted, known.over = False, False, over
+            await self._leave(session_id, known)
+        if silent_seconds > clock.DAY_SECONDS and not known.due:
+            self.watched.pop(session_id, None)
 
     @property
     def _idle_seconds(self) -> float:
@@ -132,16 +141,15 @@ class Archivist:
         if self.board.core.record_trigger(cause, "idle", known.project_id, session_id, at):
             log.get().info("triggered", trigger="idle", session=session_id)
 
-    async def _leave(self, session_id: str, *, ended: bool) -> None:
+    async def _leave(self, session_id: str, known: Watched) -> None:
         try:
             async with self.busy:
-                await self.leave(session_id, ended=ended)
+                await self.leave(session_id, ended=known.over)
             self.problem = ""
         except (OSError, HandoffError) as problem:
             self.problem = str(problem).splitlines()[0]
             log.get().warning("contract_failed", session=session_id, why=self.problem)
-            if session_id in self.watched:
-                self.watched[session_id].due = True
+            known.due, known.retry_at = True, clock.monotonic() + RETRY_SECONDS
 
     async def leave(self, session_id: str, *, ended: bool) -> Leaving | None:
         """Write a session's handoff, if it has something to say that is not there yet."""
@@ -153,16 +161,21 @@ class Archivist:
         if project is None or not is_worth(state) or not self._may_write(project, state):
             return None
         left = self.board.core.contract(session_id)
-        if left is not None and left.session_time == state.last_time:
+        if left and left.session_time == state.last_time and (left.ended or not ended):
             return None
         around = await self._surroundings(project, state, ended=ended)
 
         def tell(since: str) -> Contract:
             return account(state, project.root.path, replace(around, since=since))
 
-        done = await asyncio.to_thread(leaving.leave, self.base, worker(state), tell, left)
+        mine = worker(state)
+        planned = await asyncio.to_thread(leaving.plan, self.base, mine, tell, left)
+        if planned is None:
+            return None
+        self.board.core.set_contract(intending(project.id, state, planned, left))
+        done = await asyncio.to_thread(leaving.leave, self.base, mine, planned, left)
         if done is not None:
-            self._remember(project, state, done)
+            self._remember(left_of(project.id, state, done, ended=ended))
         return done
 
     def _may_write(self, project: Project, state: SessionState) -> bool:
@@ -176,9 +189,9 @@ class Archivist:
             lane.live and not lane.state.headless for lane in lanes
         )
 
-    def _remember(self, project: Project, state: SessionState, done: Leaving) -> None:
+    def _remember(self, left: Left) -> None:
         self.writes += 1
-        self.board.core.set_contract(left_of(project.id, state, done))
+        self.board.core.set_contract(left)
 
     async def close(self, project: Project, state: SessionState, given: Theirs) -> Leaving:
         """Write a worker's handoff with their own words."""
@@ -186,11 +199,15 @@ class Archivist:
             around = await self._surroundings(project, state, ended=False)
             ours = account(state, project.root.path, around)
             left = self.board.core.contract(state.session_id) if state.session_id else None
-            done = await asyncio.to_thread(
-                leaving.close, self.base, worker(state), ours, left, given
+            mine = worker(state)
+            planned = await asyncio.to_thread(
+                leaving.plan_close, self.base, mine, ours, left, given
             )
             if state.session_id:
-                self._remember(project, state, done)
+                self.board.core.set_contract(intending(project.id, state, planned, left))
+            done = await asyncio.to_thread(leaving.close, self.base, mine, planned, left)
+            if state.session_id:
+                self._remember(left_of(project.id, state, done, ended=False))
                 at = clock.iso_milliseconds()
                 cause = f"manual:{state.session_id}:{at}"
                 self.board.core.record_trigger(cause, "manual", project.id, state.session_id, at)
@@ -273,10 +290,12 @@ def contested(state: SessionState, lanes: list[Lane]) -> list[str]:
 
 
 def worker(state: SessionState) -> Worker:
-    return Worker(state.session_id, state.cwd, state.last_time, state.worked_time)
+    # As `pwd -P` says it.
+    cwd = os.path.realpath(state.cwd)
+    return Worker(state.session_id, cwd, state.last_time, state.worked_time)
 
 
-def left_of(project_id: str, state: SessionState, done: Leaving) -> Left:
+def left_of(project_id: str, state: SessionState, done: Leaving, *, ended: bool) -> Left:
     """Return what to remember of a handoff that was just left."""
     handoff = done.handoff
     return Left(
@@ -284,7 +303,16 @@ def left_of(project_id: str, state: SessionState, done: Leaving) -> Left:
         project_id,
         handoff.path,
         done.written,
+        done.written,
         handoff.stamp,
         state.last_time,
         done.persons_time,
+        ended,
     )
+
+
+def intending(project_id: str, state: SessionState, planned: Plan, left: Left | None) -> Left:
+    """Return what to remember of a handoff that is about to be written."""
+    if left is None or left.path != planned.path:
+        left = Left(state.session_id, project_id, planned.path, "", "", "", "")
+    return replace(left, intended=planned.text)

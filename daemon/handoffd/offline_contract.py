@@ -16,7 +16,7 @@ from handoffd.api.handlers import list as list_
 from handoffd.api.handlers import open as open_
 from handoffd.api.method import InProject, Method
 from handoffd.api.text import Style
-from handoffd.archivist import ask_git, left_of, worker
+from handoffd.archivist import ask_git, intending, left_of, worker
 from handoffd.config import Config
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account
@@ -103,10 +103,13 @@ def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, An
     ours = account(state, place.root, around)
     with _core() as core:
         left = core.contract(state.session_id)
-        done = leaving.close(base, worker(state), ours, left, given)
+        project_id = core.project_id(place.root, clock.iso()) or ""
+        planned = leaving.plan_close(base, worker(state), ours, left, given)
         if state.session_id:
-            project_id = core.project_id(place.root, clock.iso()) or ""
-            core.set_contract(left_of(project_id, state, done))
+            core.set_contract(intending(project_id, state, planned, left))
+        done = leaving.close(base, worker(state), planned, left)
+        if state.session_id:
+            core.set_contract(left_of(project_id, state, done, ended=False))
     return close.outcome(done, state, masked)
 
 

@@ -287,10 +287,18 @@ def test_committed_secret_escalates(live):
     sha = live.git(project, "rev-parse", "--short", "HEAD").strip()
     session = work(live, project, ago=200)
     call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "git commit -m x"}}
-    session.raw(session.line("assistant", message={"role": "assistant", "content": [call]}))
+    session.raw(
+        session.line(
+            "assistant",
+            message={"role": "assistant", "content": [call]},
+            timestamp=timestamp(100),
+        )
+    )
     result = {"type": "tool_result", "tool_use_id": "c", "content": f"[main {sha}] Deploy script"}
-    session.raw(session.line("user", message={"role": "user", "content": [result]}))
+    session.raw(
+        session.line("user", message={"role": "user", "content": [result]}, timestamp=timestamp(99))
+    )
 
-    wait_for(lambda: PHRASE in text(live, project), 70)
+    wait_for(lambda: PHRASE in text(live, project), 20)
     assert "adds a github-token to deploy.sh" in text(live, project)
     assert token not in text(live, project)

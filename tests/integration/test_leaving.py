@@ -67,7 +67,7 @@ def test_killed_client_leaves_a_handoff_within_a_minute(live, client):
     session = work(live, project, ago=3)
     claim(live, session, client)
     wait_for(lambda: live.call("sessions")["sessions"], 20)
-    time.sleep(11)  # a look in between: the client lives, and nothing is due
+    time.sleep(6)  # a look in between: the client lives, and nothing is due
     assert handoffs(live, project) == []
     client.kill()
     client.wait()
@@ -75,12 +75,22 @@ def test_killed_client_leaves_a_handoff_within_a_minute(live, client):
     wait_for(lambda: handoffs(live, project), 30)
 
 
+def test_silence_is_death_where_no_client_says_otherwise(live):
+    """A session that no client claims has its handoff within 60 s of its last record."""
+    project = live.project()
+    work(live, project, ago=2)
+    begun = time.monotonic()
+
+    wait_for(lambda: handoffs(live, project), 60)
+    assert time.monotonic() - begun > 30, "not while it may go on any moment"
+
+
 def test_ended_client_leaves_a_handoff(live, client):
     """A client that ends in good order takes its claim away: its session has ended."""
     project = live.project()
     session = work(live, project, ago=3)
     path = claim(live, session, client)
-    time.sleep(11)
+    time.sleep(6)
     path.unlink()
 
     wait_for(lambda: handoffs(live, project), 30)
@@ -147,12 +157,8 @@ def test_idle_trigger_fires_once(house):
     work(house, project, ago=90)
     wait_for(lambda: "triggered" in house.log.read_text(), 30)
     house.restart()
-    time.sleep(12)
+    time.sleep(6)
 
-    assert (
-        house.log.read_text().count('"triggered"') + house.log.read_text().count("event=triggered")
-        <= 2
-    )
     import sqlite3
 
     with sqlite3.connect(house.state / "core.db") as db:
@@ -164,14 +170,12 @@ def test_daemon_down_at_the_end(house):
     project = house.project()
     house.transcripts.mkdir(parents=True)
     house.start()
-    session = work(house, project, ago=5)
-    wait_for(lambda: house.call("sessions")["sessions"], 20)
+    session = work(house, project, ago=75)
     house.kill()
-    session.edit(f"{project}/src/late.py")
-    time.sleep(1)
+    session.edit(f"{project}/src/late.py", timestamp=timestamp(60))
     house.start()
 
-    wait_for(lambda: "src/late.py" in text(house, project), 70)
+    wait_for(lambda: "src/late.py" in text(house, project), 20)
 
 
 def test_close_of_a_person_is_not_shadowed(live):
@@ -185,7 +189,7 @@ def test_close_of_a_person_is_not_shadowed(live):
     mine.write_text(words)
     os.utime(mine, (time.time() - 200, time.time() - 200))
     session.say("You're welcome!", timestamp=timestamp(150))
-    time.sleep(12)
+    time.sleep(6)
     assert words == mine.read_text()
     assert len(handoffs(live, project)) == 1
 

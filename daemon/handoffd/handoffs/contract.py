@@ -188,20 +188,27 @@ def _said(contract: Contract) -> set[str]:
     return {line for lines in contract.sections.values() for line in lines if line.strip()}
 
 
-def theirs(found: Contract, ours: Contract) -> Theirs:
-    """Tell what was changed in a handoff since we wrote it."""
-    own, there = _said(ours), _said(found)
-    silenced = {call(reason) for reason in ours.escalations if reason not in found.escalations}
+def theirs(found: Contract, written: Contract, intended: Contract | None = None) -> Theirs:
+    """Tell what was changed in a handoff since we wrote it.
+
+    What we were about to write when we were killed may be there, or may not: it is ours, and
+    nobody took it out.
+    """
+    ours = (written, intended or written)
+    own = [_said(one) for one in ours]
+    calls_of_ours = [set(one.escalations) for one in ours]
+    silenced = set.intersection(*calls_of_ours) - set(found.escalations)
     added = {
         name: kept
         for name, lines in found.sections.items()
-        if (kept := _stripped([line for line in lines if line not in own]))
+        if (kept := _stripped([line for line in lines if line not in set.union(*own)]))
     }
+    called = set.union(*calls_of_ours)
     return Theirs(
-        found.purpose if found.purpose != ours.purpose else "",
-        tuple(reason for reason in found.escalations if reason not in ours.escalations),
+        found.purpose if found.purpose not in (one.purpose for one in ours) else "",
+        tuple(reason for reason in found.escalations if reason not in called),
         added,
-        frozenset(own - there | silenced),
+        frozenset((set.intersection(*own) - _said(found)) | set(map(call, silenced))),
         found.others,
     )
 

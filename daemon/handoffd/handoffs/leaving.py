@@ -28,7 +28,7 @@ from handoffd.handoffs.contract import (
     theirs,
 )
 from handoffd.handoffs.shelf import Handoff, Place
-from handoffd.session.text import shorten
+from handoffd.session.text import keep, shorten
 
 _NEXT_TAKEN_OVER = 3
 
@@ -40,6 +40,8 @@ class Left(Protocol):
     def path(self) -> str: ...
     @property
     def written(self) -> str: ...
+    @property
+    def intended(self) -> str: ...
     @property
     def stamp(self) -> str: ...
     @property
@@ -59,6 +61,23 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a handoff is to be written, and our part of it.
+
+    It is remembered before it is carried out: killed in between, we still know our own lines.
+    """
+
+    path: str
+    ours: Contract
+    # A person's words to be added.
+    given: Theirs | None = None
+
+    @property
+    def text(self) -> str:
+        return render(complete(self.ours, Theirs()))
+
+
+@dataclass(frozen=True, slots=True)
 class Leaving:
     """A handoff as it is on disk now, our part of it, and when a person had a hand in it."""
 
@@ -67,86 +86,98 @@ class Leaving:
     persons_time: str
 
 
-class _Foreign(Exception):  # noqa: N818  an observation, not a failure
-    """Somebody else wrote the file anew."""
-
-
 # What is known of a session: all of it, or only what came after a time.
 Tell = Callable[[str], Contract]
 
 
-def leave(base: str, worker: Worker, tell: Tell, left: Left | None) -> Leaving | None:
-    """Write what the daemon knows; None where what is there stands."""
+def plan(base: str, worker: Worker, tell: Tell, left: Left | None) -> Plan | None:
+    """Decide on the file of a session's handoff; None where what is there stands."""
     directory = shelf.directory_of(base, worker.cwd)
     if left is not None and os.path.dirname(left.path) == directory:
-        try:
-            return _update(worker, tell(""), left)
-        except _Foreign:
-            pass
+        known = shelf.read(left.path)
+        if known is None:
+            # A person took it away, or we were killed before we wrote it.
+            again = not left.stamp or _worked_since(worker, left.session_time)
+            return Plan(left.path, _told(tell, left)) if again else None
+        if known.stamp == left.stamp or not _is_foreign(known, left):
+            return Plan(left.path, _told(tell, left))
     found = _of_session(directory, worker.session_id)
+    ours = None
     if found is not None:
-        written = clock.iso_milliseconds(found.seconds)
-        if not _worked_since(worker, written):
+        if not _worked_since(worker, clock.iso_milliseconds(found.seconds)):
             return None
-        ours = based_on(tell(written), found)
-    else:
-        ours = tell("")
+        ours = based_on(tell, found)
+    return Plan(_new_path(directory, worker), ours or tell(""))
+
+
+def _told(tell: Tell, left: Left) -> Contract:
+    """Tell on: from the same handoff of somebody else as before, if there was one."""
+    name = os.path.basename(parse(left.intended).based_on)
+    found = shelf.read(f"{os.path.dirname(left.path)}/{name}") if name else None
+    return based_on(tell, found) if found else tell("")
+
+
+def _new_path(directory: str, worker: Worker) -> str:
     name = shelf.file_name(worker.session_id, _names(directory), _stamped_name())
-    text = render(complete(ours, Theirs()))
-    done = shelf.put(
-        directory,
-        name,
-        lambda before: text if before is None else None,
-        mtime_seconds=_work_seconds(worker),
-    )
-    if done is None or done.text != text:
-        return None  # somebody was quicker: the next time it is found
-    shelf.link_v1(base, worker.cwd)
-    return Leaving(done, text, "")
+    return f"{directory}/{name}"
 
 
-def _update(worker: Worker, ours: Contract, left: Left) -> Leaving | None:
-    """Bring our own handoff up to date, with whatever a person changed in it."""
-    directory, name = os.path.split(left.path)
-    persons_time = left.persons_time
-    written = render(complete(ours, Theirs()))
-    before_ours = parse(left.written)
+def _ours(left: Left | None, path: str) -> tuple[Contract, Contract]:
+    """Return what we wrote last into a file, and what we were about to write."""
+    if left is None or left.path != path:
+        return Contract(), Contract()
+    return parse(left.written or left.intended), parse(left.intended)
+
+
+def _is_foreign(found: Handoff, left: Left | None) -> bool:
+    return all(is_foreign(found.contract, ours) for ours in _ours(left, found.path))
+
+
+def leave(base: str, worker: Worker, planned: Plan, left: Left | None) -> Leaving | None:
+    """Write what the daemon knows, with whatever a person changed in the file."""
+    persons_time = left.persons_time if left else ""
 
     def compute(found: Handoff | None) -> str | None:
         nonlocal persons_time
-        if found is None:  # a person took it away
-            return written if _worked_since(worker, left.session_time) else None
-        if found.stamp != left.stamp and is_foreign(found.contract, before_ours):
-            raise _Foreign
-        given = theirs(found.contract, before_ours)
-        if found.stamp != left.stamp:
+        if found is None:
+            return planned.text
+        if _is_foreign(found, left):
+            return None  # somebody was quicker: the next time it is found
+        given = theirs(found.contract, *_ours(left, found.path))
+        if left and found.stamp != left.stamp and given:
             persons_time = clock.iso_milliseconds(found.seconds)
         if not given:
-            return written
+            return planned.text
         if not _worked_since(worker, persons_time):
             return None
-        return render(complete(replace(ours, based_on=f"what was said here {persons_time}"), given))
+        said = f"what was said here {persons_time}"
+        return render(complete(replace(planned.ours, based_on=said), given))
 
+    directory, name = os.path.split(planned.path)
     done = shelf.put(directory, name, compute, mtime_seconds=_work_seconds(worker))
-    return Leaving(done, written, persons_time) if done else None
+    if done is None or is_foreign(done.contract, planned.ours):
+        return None
+    shelf.link_v1(base, worker.cwd)
+    return Leaving(done, planned.text, persons_time)
 
 
-def based_on(ours: Contract, found: Handoff) -> Contract:
+def based_on(tell: Tell, found: Handoff) -> Contract:
     """Go on from somebody else's handoff: say so, and take over what it said comes next."""
+    ours = tell(clock.iso_milliseconds(found.seconds))
     name = os.path.basename(found.path)
     gist = f": {found.contract.gist}" if found.contract.gist else ""
     when = clock.iso(found.seconds)
-    sections = {name: list(lines) for name, lines in ours.sections.items()}
-    goes_on = shorten(f"Went on from {name} ({when}){gist}", REASON_MAX)
+    sections = {title: list(lines) for title, lines in ours.sections.items()}
+    goes_on = keep(f"Went on from {name} ({when}){gist}", REASON_MAX)
     sections["Done"] = [*bullets([goes_on]), *sections.get("Done", [])]
     taken = [
-        shorten(f"{item} (from {name})", REASON_MAX)
+        keep(f"{item} (from {name})", REASON_MAX)
         for item in found.contract.items("Next", _NEXT_TAKEN_OVER)
     ]
     known = sections.get("Next", [])
     sections["Next"] = [*known, *(line for line in bullets(taken) if line not in known)]
-    sections = {name: lines for name, lines in sections.items() if lines}
-    return replace(ours, based_on=name, sections=sections)
+    kept = {title: lines for title, lines in sections.items() if lines}
+    return replace(ours, based_on=name, sections=kept)
 
 
 def _worked_since(worker: Worker, time: str) -> bool:
@@ -210,29 +241,28 @@ def _as_items(lines: list[str]) -> list[str]:
     return lines
 
 
-def close(base: str, worker: Worker, ours: Contract, left: Left | None, given: Theirs) -> Leaving:
-    """Write a worker's handoff, or complete it: their words first, then what we know."""
+def plan_close(base: str, worker: Worker, ours: Contract, left: Left | None, given: Theirs) -> Plan:
+    """Decide on the file of a worker's handoff: the one that is there is completed."""
     directory = shelf.directory_of(base, worker.cwd)
     known = _of_session(directory, worker.session_id)
-    if left is not None and os.path.dirname(left.path) == directory and shelf.read(left.path):
-        known = shelf.read(left.path)
-    name = (
-        os.path.basename(known.path)
-        if known
-        else shelf.file_name(worker.session_id, _names(directory), _stamped_name())
-    )
-    before_ours = parse(left.written) if left and known and left.path == known.path else Contract()
-    written = render(complete(ours, Theirs()))
+    if left is not None and os.path.dirname(left.path) == directory and os.path.exists(left.path):
+        return Plan(left.path, ours, given)
+    return Plan(known.path if known else _new_path(directory, worker), ours, given)
+
+
+def close(base: str, worker: Worker, planned: Plan, left: Left | None) -> Leaving:
+    """Write a worker's handoff, or complete it: their words first, then what we know."""
 
     def compute(found: Handoff | None) -> str:
-        said = theirs(found.contract, before_ours) if found else Theirs()
-        return render(complete(ours, _joined(said, given)))
+        said = theirs(found.contract, *_ours(left, found.path)) if found else Theirs()
+        return render(complete(planned.ours, _joined(said, planned.given or Theirs())))
 
+    directory, name = os.path.split(planned.path)
     done = shelf.put(directory, name, compute)
     if done is None:
-        raise HandoffError(f"{directory}/{name} was not written.", "Try again.")
+        raise HandoffError(f"{planned.path} was not written.", "Try again.")
     shelf.link_v1(base, worker.cwd)
-    return Leaving(done, written, clock.iso_milliseconds())
+    return Leaving(done, planned.text, clock.iso_milliseconds())
 
 
 def _joined(said: Theirs, given: Theirs) -> Theirs:

@@ -80,16 +80,18 @@ _PAUSES = run_script(
     "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)",
 )
 _CONTRACTS = run_script(
-    # The handoff each session left behind: what we wrote last, so that any other line in it is
-    # known as a person's, and how far the session was then.
+    # The handoff each session left behind: what we wrote last and were about to write, so that
+    # any other line in it is known as a person's, and how far the session was then.
     """CREATE TABLE contracts (
         session_id TEXT PRIMARY KEY,
         project_id TEXT NOT NULL,
         path TEXT NOT NULL,
         written TEXT NOT NULL,
+        intended TEXT NOT NULL,
         stamp TEXT NOT NULL,
         session_time TEXT NOT NULL,
-        persons_time TEXT NOT NULL
+        persons_time TEXT NOT NULL,
+        ended INTEGER NOT NULL
     )""",
     # The version of each handoff that was read.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
@@ -110,17 +112,20 @@ class Setting:
 class Left:
     """The handoff that a session left behind, as we know it.
 
-    `written` is our own part of the file, `stamp` tells the file as a whole, `session_time` is
-    the session's last record then, and `persons_time` when a person last had a hand in it.
+    `written` is our own part of the file and `intended` what it was to become, `stamp` tells
+    the file as a whole, `session_time` is the session's last record then, `persons_time` when
+    a person last had a hand in it, and `ended` whether the session was taken for ended.
     """
 
     session_id: str
     project_id: str
     path: str
     written: str
+    intended: str
     stamp: str
     session_time: str
     persons_time: str = ""
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,15 +243,17 @@ class CoreStore:
 
     def set_contract(self, left: Left) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO contracts VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO contracts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 left.session_id,
                 left.project_id,
                 left.path,
                 left.written,
+                left.intended,
                 left.stamp,
                 left.session_time,
                 left.persons_time,
+                left.ended,
             ),
         )
 

@@ -1,0 +1,239 @@
+"""Leaving a handoff on disk: kills between the steps, persons in between, other writers."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from handoffd.archivist import intending, left_of
+from handoffd.handoffs import leaving, shelf
+from handoffd.handoffs.contract import Contract, Theirs
+from handoffd.handoffs.leaving import Worker
+from handoffd.session.state import SessionState
+
+SESSION = "3f78c1d2-0000-4000-8000-000000000000"
+HOURS = [f"2026-03-01T{hour:02d}:00:00.000Z" for hour in range(24)]
+
+
+def told(*done, **more):
+    """Return a way to tell what was done."""
+    sections = {"Done": [f"- {text}" for text in done]} if done else {}
+    ours = Contract("2026-03-01", SESSION, "Round tax", "/home/ann/shop", sections=sections)
+    return lambda _since: replace(ours, **more)
+
+
+class Shop:
+    """A handoff directory, and what is remembered of the session's handoff."""
+
+    def __init__(self, base):
+        self.base = str(base)
+        self.left = None
+
+    def worker(self, hour):
+        return Worker(SESSION, "/home/ann/shop", HOURS[hour], HOURS[hour])
+
+    def plan(self, hour, tell):
+        planned = leaving.plan(self.base, self.worker(hour), tell, self.left)
+        before = self.left
+        if planned is not None:
+            self.left = intending("p", self.state(hour), planned, before)
+        return planned, before
+
+    def write(self, hour, planned, before):
+        done = leaving.leave(self.base, self.worker(hour), planned, before)
+        if done is not None:
+            self.left = left_of("p", self.state(hour), done, ended=False)
+        return done
+
+    def leave(self, hour, tell):
+        planned, before = self.plan(hour, tell)
+        return self.write(hour, planned, before) if planned else None
+
+    def state(self, hour):
+        return SessionState(SESSION, cwd="/home/ann/shop", last_time=HOURS[hour])
+
+    @property
+    def directory(self):
+        return shelf.directory_of(self.base, "/home/ann/shop")
+
+    @property
+    def files(self):
+        return sorted(name for name in os.listdir(self.directory) if name.endswith(".md"))
+
+    def text(self, name=f"{SESSION[:8]}.md"):
+        with open(f"{self.directory}/{name}") as stream:
+            return stream.read()
+
+    def edit(self, change, hour, name=f"{SESSION[:8]}.md"):
+        """Change the file as a person would, at an hour."""
+        new = change(self.text(name))
+        with open(f"{self.directory}/{name}", "w") as stream:
+            stream.write(new)
+        seconds = leaving.clock.parse(HOURS[hour])
+        os.utime(f"{self.directory}/{name}", (seconds, seconds))
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Shop(tmp_path / "handoffs")
+
+
+def test_killed_before_the_file(shop):
+    """Killed between the intention and the file, the next look writes it."""
+    shop.plan(1, told("one"))
+    assert shop.leave(1, told("one")) is not None
+
+    assert "- one" in shop.text()
+
+
+def test_killed_after_the_file(shop):
+    """Killed between the file and its entry, our own lines are not taken for a person's."""
+    shop.leave(1, told("one"))
+    planned, before = shop.plan(2, told("one and a half"))
+    leaving.leave(shop.base, shop.worker(2), planned, before)
+    shop.leave(3, told("two"))
+
+    assert "- two" in shop.text()
+    assert "- one" not in shop.text()
+    assert "based_on" not in shop.text()
+    assert [f"{SESSION[:8]}.md"] == shop.files
+
+
+def test_first_write_killed_after_the_file(shop):
+    """The same for the very first file of a session."""
+    planned, before = shop.plan(1, told("one"))
+    leaving.leave(shop.base, shop.worker(1), planned, before)
+    shop.leave(2, told("two"))
+
+    assert [f"{SESSION[:8]}.md"] == shop.files
+    assert "- two" in shop.text()
+    assert "- one" not in shop.text()
+
+
+def test_intention_that_was_never_written_takes_nothing_out(shop):
+    """A line that we meant to write and did not is not one that a person took out."""
+    shop.leave(1, told("one"))
+    shop.plan(2, told("one", "late"))
+    shop.leave(3, told("one", "late"))
+
+    assert "- late" in shop.text()
+
+
+def test_person_between_plan_and_file(shop):
+    """What a person saves between our plan and our write is kept."""
+    shop.leave(1, told("one"))
+    planned, before = shop.plan(5, told("two"))
+    shop.edit(lambda text: text + "\n## Notes\nmine\n", 4)
+    shop.write(5, planned, before)
+
+    assert "## Notes\nmine\n" in shop.text()
+    assert "- two" in shop.text()
+
+
+def test_persons_hand_stands_until_work(shop):
+    """With no work since, a file in which a person had a hand is left as it is."""
+    shop.leave(1, told("one"))
+    shop.edit(lambda text: text.replace("- one", "- one\n- mine"), 5)
+    before = shop.text()
+    shop.leave(4, told("two"))
+
+    assert before == shop.text()
+
+
+def test_line_that_was_taken_out_stays_out(shop):
+    """A line of ours that a person deleted does not come back."""
+    shop.leave(1, told("one", "wrong"))
+    shop.edit(lambda text: text.replace("- wrong\n", ""), 2)
+    shop.leave(3, told("one", "wrong", "three"))
+    shop.leave(4, told("one", "wrong", "three", "four"))
+
+    assert "- four" in shop.text()
+    assert "wrong" not in shop.text()
+
+
+def test_deleted_file_comes_back_only_with_work(shop):
+    """A handoff that a person deleted is written again only when work followed."""
+    shop.leave(2, told("one"))
+    os.unlink(f"{shop.directory}/{SESSION[:8]}.md")
+    assert shop.leave(2, told("one")) is None
+    assert [] == shop.files
+    shop.leave(3, told("two"))
+
+    assert "- two" in shop.text()
+
+
+def test_file_written_anew_by_somebody_else(shop):
+    """A file in which no line of ours is left is theirs; work goes into one based on it."""
+    shop.leave(1, told("one"))
+    words = f"# Handoff — 2026-03-01\n\nsession_id: {SESSION}\npurpose: by hand\n\n## Done\n- x\n"
+    shop.edit(lambda _: words, 3)
+    assert shop.leave(2, told("two")) is None
+    shop.leave(4, told("four"))
+    shop.leave(5, told("five"))
+
+    assert words == shop.text()
+    other = next(name for name in shop.files if name != f"{SESSION[:8]}.md")
+    assert SESSION[:12] == other.removesuffix(".md")
+    assert "- five" in shop.text(other)
+    assert "- four" not in shop.text(other)
+    assert f"based_on: {SESSION[:8]}.md" in shop.text(other)
+
+
+def test_first_eight_characters_taken(shop):
+    """Another session with the same beginning gets a longer name; neither file is touched."""
+    os.makedirs(shop.directory)
+    with open(f"{shop.directory}/{SESSION[:8]}.md", "w") as stream:
+        stream.write("# Handoff — 2026-03-01\n\nsession_id: another\n")
+    shop.leave(1, told("one"))
+
+    assert [f"{SESSION[:12]}.md", f"{SESSION[:8]}.md"] == shop.files
+    assert "another" in shop.text()
+
+
+def test_time_is_that_of_the_work(shop):
+    """The file is as old as the session's last record, so that a late write shadows nothing."""
+    shop.leave(7, told("one"))
+
+    assert leaving.clock.parse(HOURS[7]) == os.stat(f"{shop.directory}/{SESSION[:8]}.md").st_mtime
+
+
+def test_session_that_moved(shop, tmp_path):
+    """A session that moved to another directory leaves its handoff there."""
+    shop.leave(1, told("one"))
+    moved = Worker(SESSION, "/home/ann/tree", HOURS[2], HOURS[2])
+    planned = leaving.plan(shop.base, moved, told("two"), shop.left)
+
+    assert shelf.directory_of(shop.base, "/home/ann/tree") == os.path.dirname(planned.path)
+
+
+def test_persons_call_survives_and_ours_goes(shop):
+    """A person's call for review stays; one of ours goes when its reason is gone."""
+    shop.leave(1, told("one", escalations=("the session ended on a question",)))
+    shop.edit(lambda text: text.replace("## Done", "HUMAN REVIEW NEEDED: mine\n\n## Done"), 2)
+    shop.leave(3, told("two"))
+
+    assert "HUMAN REVIEW NEEDED: mine" in shop.text()
+    assert "ended on a question" not in shop.text()
+
+
+def test_close_completes_what_another_program_wrote(shop):
+    """close adds to the handoff that /close left for the session, keeping every line of it."""
+    os.makedirs(shop.directory)
+    words = (
+        f"# Handoff — 2026-03-01\n\nsession_id: {SESSION}\npurpose: by hand\nsource: amp\n\n"
+        "## Done\n- x\n\n## Commands\n```sh\nmake\n```\n"
+    )
+    with open(f"{shop.directory}/own.md", "w") as stream:
+        stream.write(words)
+    given = Theirs(sections={"Next": ["- mine"]})
+    mine = shop.worker(1)
+    planned = leaving.plan_close(shop.base, mine, told("known")(""), None, given)
+    leaving.close(shop.base, mine, planned, None)
+
+    assert ["own.md"] == shop.files
+    found = shop.text("own.md")
+    assert "source: amp\n" in found
+    assert "purpose: by hand\n" in found
+    assert "## Done\n- x\n- known\n" in found
+    assert "## Next\n- mine\n" in found
+    assert "## Commands\n```sh\nmake\n```\n" in found
