@@ -10,7 +10,6 @@ from handoff.errors import (
     EXIT_FAILED,
     EXIT_USAGE,
     HandoffError,
-    NotAnsweringError,
     NotRunningError,
 )
 
@@ -39,6 +38,8 @@ COMMANDS = {
     "check-contract": "check a directory of handoffs against the contract, point by point",
     "doctor": "check that everything is as it should be; changes nothing",
 }
+# git is asked, which may take its time; while the daemon is at it nobody else should be.
+ASKED_SECONDS = 30.0
 EXIT_CODES = (
     "exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running,\n"
     "  4 a choice is needed, 5 not fresh, 6 versions differ, 7 already running"
@@ -144,9 +145,10 @@ def with_or_without(command: str, params: dict[str, Any], *, as_json: bool = Fal
 
     params = {"cwd": here(), **{name: value for name, value in params.items() if value}}
     style = fast.rendering(as_json)
+    note = ""
     try:
-        text, note = Client().call(command, render=style, **params)["text"], ""
-    except (NotRunningError, NotAnsweringError) as reason:
+        text = Client(ASKED_SECONDS).call(command, render=style, **params)["text"]
+    except NotRunningError as reason:
         text = local.daemon_code().contract_text(command, params, style)
         note = f"{reason.title} Done without it.\n"
     sys.stdout.write(text)

@@ -45,6 +45,12 @@ class AlreadyRunningError(HandoffError):
     exit_code = EXIT_ALREADY_RUNNING
 
 
+class ChoiceNeededError(HandoffError):
+    """More than one thing may be meant; the remedy names them."""
+
+    exit_code = EXIT_CHOICE_NEEDED
+
+
 class UnsafePathError(HandoffError):
     """A path we would have to write through is not what it seems."""
 

@@ -15,7 +15,7 @@ from handoffd import clock, log
 from handoffd.board import Board
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account, is_worth
-from handoffd.handoffs.contract import Contract, Theirs
+from handoffd.handoffs.contract import Contract, Theirs, written_path
 from handoffd.handoffs.lanes import Lane
 from handoffd.handoffs.leaving import Leaving, Plan, Worker
 from handoffd.links import git
@@ -85,9 +85,11 @@ class Archivist:
         known.compacted = known.compacted or state.compactions > known.compactions
         known.compactions = state.compactions
         known.due, known.over, known.idle = True, False, False
+        self.board.ended.discard(state.session_id)
 
     def forget(self, session_id: str) -> None:
         self.watched.pop(session_id, None)
+        self.board.ended.discard(session_id)
 
     async def look(self) -> None:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
@@ -97,23 +99,44 @@ class Archivist:
         if open_ones:
             claims = await asyncio.to_thread(processes.running, self.config_dirs())
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
-            await self._look_at(session_id, known, claims)
+            if clock.monotonic() >= known.retry_at:
+                await self._try(session_id, known, claims)
 
-    async def _look_at(self, session_id: str, known: Watched, claims: dict[str, bool]) -> None:
+    async def _try(self, session_id: str, known: Watched, claims: dict[str, bool]) -> None:
+        """Look at a session; where its handoff cannot be written it is tried again later."""
+        before = replace(known)
+        try:
+            if await self._look_at(session_id, known, claims):
+                self.problem = ""
+        except (OSError, HandoffError) as problem:
+            self.problem = str(problem).splitlines()[0]
+            log.get().warning("contract_failed", session=session_id, why=self.problem)
+            known.due, known.over, known.idle = before.due, before.over, before.idle
+            known.compacted = before.compacted
+            known.retry_at = clock.monotonic() + RETRY_SECONDS
+
+    async def _look_at(self, session_id: str, known: Watched, claims: dict[str, bool]) -> bool:
+        """Write a session's handoff if it is due; tells whether it was."""
         silent_seconds = clock.wall() - known.heard_at
         known.claimed = known.claimed or session_id in claims
         if silent_seconds >= self._idle_seconds and not known.idle:
             known.idle = True
             self._fire_idle(session_id, known)
         quiet = silent_seconds >= QUIET_SECONDS and not claims.get(session_id)
-        over = known.idle or self._has_ended(session_id, known, claims)
-        over = over or (quiet and known.headless)
+        ended = self._has_ended(session_id, known, claims)
+        if ended and session_id not in self.board.ended:
+            self.board.ended.add(session_id)
+            self.board.touch(known.project_id, git_too=False)
+        over = known.idle or ended or (quiet and known.headless)
         news = known.due and (over or quiet or known.compacted)
-        if (news or (over and not known.over)) and clock.monotonic() >= known.retry_at:
+        wanted = news or (over and not known.over)
+        if wanted:
             known.due, known.compacted, known.over = False, False, over
-            await self._leave(session_id, known)
-        if silent_seconds > clock.DAY_SECONDS and not known.due:
-            self.watched.pop(session_id, None)
+            async with self.busy:
+                await self.leave(session_id, ended=over)
+        if silent_seconds > clock.DAY_SECONDS:
+            self.forget(session_id)
+        return wanted
 
     @property
     def _idle_seconds(self) -> float:
@@ -141,16 +164,6 @@ class Archivist:
         if self.board.core.record_trigger(cause, "idle", known.project_id, session_id, at):
             log.get().info("triggered", trigger="idle", session=session_id)
 
-    async def _leave(self, session_id: str, known: Watched) -> None:
-        try:
-            async with self.busy:
-                await self.leave(session_id, ended=known.over)
-            self.problem = ""
-        except (OSError, HandoffError) as problem:
-            self.problem = str(problem).splitlines()[0]
-            log.get().warning("contract_failed", session=session_id, why=self.problem)
-            known.due, known.retry_at = True, clock.monotonic() + RETRY_SECONDS
-
     async def leave(self, session_id: str, *, ended: bool) -> Leaving | None:
         """Write a session's handoff, if it has something to say that is not there yet."""
         stored = self.board.state.session(session_id)
@@ -165,10 +178,11 @@ class Archivist:
             return None
         around = await self._surroundings(project, state, ended=ended)
 
-        def tell(since: str) -> Contract:
-            return account(state, project.root.path, replace(around, since=since))
+        mine = worker(state, project.root.path)
 
-        mine = worker(state)
+        def tell(since: str) -> Contract:
+            return told(state, mine, project.root.path, replace(around, since=since))
+
         planned = await asyncio.to_thread(leaving.plan, self.base, mine, tell, left)
         if planned is None:
             return None
@@ -197,9 +211,9 @@ class Archivist:
         """Write a worker's handoff with their own words."""
         async with self.busy:
             around = await self._surroundings(project, state, ended=False)
-            ours = account(state, project.root.path, around)
+            mine = worker(state, project.root.path)
+            ours = told(state, mine, project.root.path, around)
             left = self.board.core.contract(state.session_id) if state.session_id else None
-            mine = worker(state)
             planned = await asyncio.to_thread(
                 leaving.plan_close, self.base, mine, ours, left, given
             )
@@ -235,12 +249,19 @@ class Archivist:
     def _ask_git(self, root: str, commits: list[str]) -> "GitFacts":
         facts = ask_git(root)
         for commit in commits:
-            if commit not in self._secrets and _COMMIT.fullmatch(commit):
-                self._secrets[commit] = committed_secrets(root, commit)
-                while len(self._secrets) > SCANNED_MAX:
-                    del self._secrets[next(iter(self._secrets))]
-            facts.secrets += self._secrets.get(commit, [])
+            facts.secrets += self._secrets_of(root, commit)
         return facts
+
+    def _secrets_of(self, root: str, commit: str) -> list[str]:
+        """Return what a commit took in; it is looked at once, but for a git that did not answer."""
+        if commit not in self._secrets and _COMMIT.fullmatch(commit):
+            try:
+                self._secrets[commit] = committed_secrets(root, commit)
+            except git.GitError:
+                return []
+            while len(self._secrets) > SCANNED_MAX:
+                del self._secrets[next(iter(self._secrets))]
+        return self._secrets.get(commit, [])
 
 
 @dataclass(slots=True)
@@ -263,24 +284,24 @@ def ask_git(root: str) -> GitFacts:
 
 def committed_secrets(root: str, commit: str) -> list[str]:
     """Return which secrets of a known form a commit took in."""
-    try:
-        added = git.added_lines(root, commit)
-    except git.GitError:
-        return []
     return [
         f"{commit[:9]} adds a {kind} to {path}"
-        for path, lines in added.items()
+        for path, lines in git.added_lines(root, commit).items()
         for kind in known_kinds(lines)
     ]
 
 
 def contested(state: SessionState, lanes: list[Lane]) -> list[str]:
-    """Return the files that another live session has changed, too, and neither has committed."""
+    """Return the files that another live session has changed, too, and neither has committed.
+
+    Of two of which one fell silent before the other began, the later one goes on from it.
+    """
     mine = [file.path for file in state.files if has_uncommitted_edit(state, file)]
     return [
         f"{os.path.relpath(path, state.root or '/')} (session {lane.state.session_id[:8]})"
         for lane in lanes
         if lane.live and lane.state.session_id != state.session_id
+        if lane.state.last_time > state.first_time and state.last_time > lane.state.first_time
         for path in mine
         if any(
             file.path == path and has_uncommitted_edit(lane.state, file)
@@ -289,10 +310,15 @@ def contested(state: SessionState, lanes: list[Lane]) -> list[str]:
     ]
 
 
-def worker(state: SessionState) -> Worker:
+def worker(state: SessionState, root: str) -> Worker:
     # As `pwd -P` says it.
-    cwd = os.path.realpath(state.cwd)
-    return Worker(state.session_id, cwd, state.last_time, state.worked_time)
+    cwd = os.path.realpath(state.cwd or root)
+    return Worker(state.session_id, cwd, state.first_time, state.last_time, state.worked_time)
+
+
+def told(state: SessionState, mine: Worker, root: str, around: Surroundings) -> Contract:
+    """Say what is known of a session, of the directory by whose name it is found."""
+    return replace(account(state, root, around), cwd=written_path(mine.cwd))
 
 
 def left_of(project_id: str, state: SessionState, done: Leaving, *, ended: bool) -> Left:

@@ -69,6 +69,8 @@ class Board:
     gate: Gate
     projects: Projects
     cards: dict[str, Card] = field(default_factory=dict)
+    # The sessions whose clients are known to be gone.
+    ended: set[str] = field(default_factory=set)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def card(self, project: Project) -> Card:
@@ -89,7 +91,14 @@ class Board:
             *self.state.sessions(project_id, LANES_MAX, headless=True),
         ]
         stored.sort(key=lambda item: item.last_seconds, reverse=True)
-        return [Lane(_load(item.fold), max(now - item.last_seconds, 0.0)) for item in stored]
+        return [
+            Lane(
+                _load(item.fold),
+                max(now - item.last_seconds, 0.0),
+                item.session_id in self.ended,
+            )
+            for item in stored
+        ]
 
     def view(self, project: Project) -> View:
         """Compose the newest document of a project."""

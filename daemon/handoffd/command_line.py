@@ -47,11 +47,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: handoffd replay --trace goal ~/.claude/projects/*/3f78*.jsonl",
     )
     replay.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    replay.add_argument("--json", action="store_true", help="print JSON for a program")
-    replay.add_argument(
+    shown = replay.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print JSON for a program")
+    shown.add_argument(
         "--contract", action="store_true", help="print the handoff that the session would leave"
     )
-    replay.add_argument(
+    shown.add_argument(
         "--counts", action="store_true", help="count the records by type, and say what is skipped"
     )
     replay.add_argument("--at", type=positive, metavar="N", help="stop after N records")

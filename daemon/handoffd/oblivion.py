@@ -23,6 +23,7 @@ from handoffd.parts import Parts
 from handoffd.projects import Project
 from handoffd.session.storage import load
 from handoffd.sources import transcripts
+from handoffd.store.core import Left
 from handoffd.store.erasure import Forgotten
 
 # Copies of our databases, below the state directory: nobody can pick a project out of one.
@@ -121,12 +122,13 @@ def _our_old(parts: Parts, sessions: Collection[str], before: float) -> list[str
     """Return the old handoffs that we wrote ourselves for sessions."""
     left = [found for name in sessions if (found := parts.core.contract(name))]
     old = [found for found in left if 0 < _modified(found.path) < before]
-    return [found.path for found in old if _is_still_of(found.path, found.session_id)]
+    return [found.path for found in old if _is_all_ours(found)]
 
 
-def _is_still_of(path: str, session_id: str) -> bool:
-    handoff = shelf.read(path)
-    return handoff is not None and handoff.contract.session_id == session_id
+def _is_all_ours(left: Left) -> bool:
+    """Tell a handoff in which nobody else has written a word."""
+    handoff = shelf.read(left.path)
+    return handoff is not None and handoff.text == left.written
 
 
 def _modified(path: str) -> float:

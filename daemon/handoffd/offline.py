@@ -162,9 +162,14 @@ def migrate(*, dry_run: bool, as_json: bool) -> tuple[int, str]:
 
 def check_contract(directory: str, *, as_json: bool) -> tuple[int, str]:
     """Check a directory of handoffs; returns the exit code and what to print."""
-    from handoffd.handoffs import conformance
+    from handoffd.handoffs import conformance, shelf
 
-    return conformance.run(directory, as_json=as_json)
+    base = _handoffs_directory()
+    here = os.path.realpath(directory)
+    # A project itself stands for its handoffs.
+    if not here.startswith(f"{base}/") and os.path.isdir(shelf.directory_of(base, here)):
+        here = shelf.directory_of(base, here)
+    return conformance.run(here, as_json=as_json)
 
 
 def contract_findings() -> list[dict[str, str]]:

@@ -15,11 +15,12 @@ from handoffd.api.handlers import close, escalate, review
 from handoffd.api.handlers import list as list_
 from handoffd.api.handlers import open as open_
 from handoffd.api.method import InProject, Method
+from handoffd.api.resolve import directory_of
 from handoffd.api.text import Style
-from handoffd.archivist import ask_git, intending, left_of, worker
+from handoffd.archivist import ask_git, intending, left_of, told, worker
 from handoffd.config import Config
 from handoffd.handoffs import leaving, shelf
-from handoffd.handoffs.account import Surroundings, account
+from handoffd.handoffs.account import Surroundings
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
 from handoffd.paths import claude_dirs, make_state_dir
@@ -39,12 +40,14 @@ def run(command: str, params: dict[str, Any], style: dict[str, Any], config: Con
         raise HandoffError(f"{command}: {problem}") from None
     data = act(base, given, config)
     if style["json"]:
-        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    return method.render(data, Style.model_validate(style))
+        text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = method.render(data, Style.model_validate(style))
+    return text.encode("utf-8", "replace").decode()
 
 
 def _place(params: InProject) -> Place:
-    start = os.path.join(params.cwd, os.path.expanduser(params.project or ""))
+    start = directory_of(params)
     root = find_root(start)
     if not root.exists:
         raise HandoffError(f"There is no directory {start}.", "Name another one.")
@@ -81,9 +84,10 @@ def _list(base: str, params: list_.ListParams, _config: Config) -> dict[str, Any
     return {"project": _place(params).root, "handoffs": _found(base, params, params.limit)[1]}
 
 
-def _review(base: str, params: InProject, _config: Config) -> dict[str, Any]:
+def _review(base: str, params: review.ReviewParams, _config: Config) -> dict[str, Any]:
+    settled = leaving.settle(base, _place(params))[1] if params.settle else 0
     found, items = _found(base, params, 1)
-    return review.outcome(_place(params).root, found, items)
+    return review.outcome(_place(params).root, found, items, settled)
 
 
 def _escalate(base: str, params: escalate.EscalateParams, _config: Config) -> dict[str, Any]:
@@ -100,17 +104,18 @@ def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, An
     close.require_something(state, given)
     facts = ask_git(place.root)
     around = Surroundings(clock.day(), facts.uncommitted, facts.unpushed)
-    ours = account(state, place.root, around)
+    mine = worker(state, place.root)
+    ours = told(state, mine, place.root, around)
     with _core() as core:
         left = core.contract(state.session_id)
         project_id = core.project_id(place.root, clock.iso()) or ""
-        planned = leaving.plan_close(base, worker(state), ours, left, given)
+        planned = leaving.plan_close(base, mine, ours, left, given)
         if state.session_id:
             core.set_contract(intending(project_id, state, planned, left))
-        done = leaving.close(base, worker(state), planned, left)
+        done = leaving.close(base, mine, planned, left)
         if state.session_id:
             core.set_contract(left_of(project_id, state, done, ended=False))
-    return close.outcome(done, state, masked)
+    return close.outcome(done, state, given, masked)
 
 
 def _transcript_state(session_id: str, config: Config) -> SessionState | None:

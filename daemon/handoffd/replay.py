@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handoffd.handoffs import contract
-from handoffd.handoffs.account import Surroundings, account
+from handoffd.handoffs.account import Surroundings, account, is_worth
 from handoffd.handoffs.lanes import Lane, View, compose, describe
 from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
@@ -131,6 +131,8 @@ def render(path: Path, *, as_json: bool, at: int | None, trace: str) -> str:
 def render_contract(path: Path, at: int | None) -> str:
     """Return the handoff that a transcript would leave if its session ended here."""
     state, _ = replay(path, at)
+    if not is_worth(state):
+        return f"{path}: no edit, no commit, no second request: it leaves no handoff.\n"
     around = Surroundings(state.last_time[:_DATE], ended=True)
     return contract.render(account(state, state.cwd, around))
 

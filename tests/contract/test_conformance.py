@@ -173,13 +173,19 @@ def test_index_newer_than_handoffs(directory):
 # Metadata
 
 
+def test_blank_purpose(directory):
+    """A purpose that says nothing is told from one that is missing."""
+    put(directory / "a.md", GOOD.replace("purpose: p", "purpose:"))
+
+    assert {"metadata": [("a.md", "`purpose:` is blank")]} == breaks(directory)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "missing"),
     [
         ("# Handoff — 2026-11-15", "# Handoff - 2026-11-15", "# Handoff — YYYY-MM-DD"),
         ("# Handoff — 2026-11-15", "# Handoff", "# Handoff — YYYY-MM-DD"),
         ("session_id: s\n", "", "session_id:"),
-        ("purpose: p", "purpose:", "purpose:"),
         ("purpose: p", "\n\npurpose: p", "purpose:"),
         ("purpose: p", " purpose: p", "purpose:"),
     ],

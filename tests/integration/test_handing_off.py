@@ -76,7 +76,7 @@ def test_close_takes_markdown_on_stdin(world):
     found = text(world, project)
     assert "## Done\nThe parser:\n\n```sh\nmake parser\n```\n" in found
     assert "## Commands\n- make all\n" in found
-    assert "no session is known" in done.stdout
+    assert "no session (nothing is known of it): The parser:" in done.stdout
 
 
 def test_close_needs_something_to_say(world):
@@ -190,7 +190,7 @@ def test_open_mentions_the_unread(world):
     second = world.handoff("open", cwd=project).stdout
 
     assert "): two" in first
-    assert "Also unread:\n  just now: one (" in first
+    assert "handoff list):\n  just now: one (" in first
     assert "Also unread" not in second
 
 
@@ -302,3 +302,111 @@ def test_committed_secret_escalates(live):
     wait_for(lambda: PHRASE in text(live, project), 20)
     assert "adds a github-token to deploy.sh" in text(live, project)
     assert token not in text(live, project)
+
+
+def test_settle_takes_the_call_out(world):
+    """review --settle takes every call out of the newest handoff, and leaves the rest."""
+    project = world.project()
+    world.handoff(
+        "close", "--done", "a thing", "--escalate", "one", "--escalate", "two", cwd=project
+    )
+    done = world.handoff("review", "--settle", cwd=project)
+
+    assert "Settled: 2 calls" in done.stdout
+    assert PHRASE.lower() not in text(world, project).lower()
+    assert "- a thing" in text(world, project)
+
+
+def test_close_from_elsewhere_belongs_to_the_session(live):
+    """A session closed from another project leaves its handoff at home, and is forgotten there."""
+    home, other = live.project("home"), live.project("other")
+    session = work(live, home, ago=5)
+    known(live, session)
+    live.handoff("close", "--session", session.id[:8], "--done", "mine", cwd=other)
+    live.handoff("forget", str(other), "--yes")
+
+    assert "- mine" in text(live, home)
+    assert handoffs(live, other) == []
+    assert live.call("sessions")["sessions"]
+
+
+def test_two_live_sessions_need_a_choice(live):
+    """Where two sessions are live, close asks which one is meant, and writes nothing."""
+    project = live.project()
+    for file in ("a.py", "b.py"):
+        known(live, work(live, project, ago=5, file=file))
+    done = live.handoff("close", "--done", "x", cwd=project)
+
+    assert 4 == done.returncode
+    assert "--session" in done.stderr
+    assert handoffs(live, project) == []
+
+
+def test_slow_pipe_is_read(live):
+    """Words that come late through a pipe are not lost."""
+    project = live.project()
+    import subprocess
+
+    from conftest import BIN
+
+    script = f"(sleep 0.5; printf '## Done\\n- late words\\n') | {BIN}/handoff close --next y"
+    subprocess.run(["sh", "-c", script], cwd=project, env=live.environment, check=True)
+
+    assert "- late words" in text(live, project)
+
+
+def test_secret_in_a_heading_is_masked(world):
+    """A heading of one's own is masked as everything is."""
+    project = world.project()
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    world.handoff("close", cwd=project, input=f"## Rotate {token}\n- soon\n")
+
+    assert token not in text(world, project)
+    assert "- soon" in text(world, project)
+
+
+def test_contested_file_escalates(live):
+    """Two live sessions that changed the same file apart call for a person."""
+    project = live.project()
+    work(live, project, ago=100, file="src/tax.py")
+    second = live.session(project)
+    second.prompt("Also look at tax, in another window", timestamp=timestamp(101))
+    second.edit(f"{project}/src/tax.py", timestamp=timestamp(60))
+    second.say("Changed.", timestamp=timestamp(59))
+
+    wait_for(lambda: any(PHRASE in path.read_text() for path in handoffs(live, project)), 20)
+    assert "src/tax.py (session " in "".join(path.read_text() for path in handoffs(live, project))
+
+
+def test_successor_is_no_rival(live):
+    """A session that goes on with the file its predecessor left calls for nobody."""
+    project = live.project()
+    work(live, project, ago=300)
+    work(live, project, ago=100)
+
+    wait_for(lambda: len(handoffs(live, project)) == 2, 20)
+    assert all(PHRASE not in path.read_text() for path in handoffs(live, project))
+
+
+def test_forget_of_an_empty_name(live):
+    """An empty name, as of an unset variable, is refused."""
+    project = live.project()
+    live.handoff("close", "--done", "x", cwd=project)
+    done = live.handoff("forget", "", "--yes", cwd=project)
+
+    assert 2 == done.returncode
+    assert handoffs(live, project)
+
+
+def test_foreign_bytes_survive(world):
+    """escalate changes no other byte, not even one that is not UTF-8."""
+    project = world.project()
+    directory = shelf(world, project)
+    directory.mkdir(parents=True)
+    (directory / "x.md").write_bytes(b"# Handoff \xe2\x80\x94 2026-01-01\n\n## Done\n- caf\xe9\n")
+    world.handoff("escalate", "look", cwd=project)
+
+    found = (directory / "x.md").read_bytes()
+    assert b"- caf\xe9\n" in found
+    assert PHRASE.encode() in found
+    assert 0 == world.handoff("review", cwd=project).returncode

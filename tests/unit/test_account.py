@@ -165,13 +165,33 @@ def test_report(said, report):
     "said",
     [
         "All tests pass. Let me commit it now.",
-        "Once the form is complete, the list should be fixed.",
         "The task is complete.",
     ],
 )
 def test_no_report(said):
-    """An announcement, a condition and a bare "done" report nothing."""
+    """An announcement and a bare "done" report nothing."""
     assert ["Edited address.py"] == left(working().edit("address.py").say(said)).items("Done")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Once the form is complete, the list should be fixed.",
+        "The address form is changed. I have not run the tests.",
+    ],
+)
+def test_last_word(said):
+    """Where nothing was called done, what was said at the end is quoted as such."""
+    found = left(working().edit("address.py").say(said)).items("Done")
+    assert [f"Said last: “{said}”", "Edited address.py"] == found
+
+
+def test_refuted_theory():
+    """A theory that did not hold is something to watch out for."""
+    told = working().say("I suspect the cache is stale.").run("ls")
+    told.say("That's not it: the cache is fresh. Let me look at the form.")
+    found = left(told).items("Gotchas")
+    assert ["Not so: “I suspect the cache is stale.” (That's not it: the cache is fresh.)"] == found
 
 
 def test_decisions():

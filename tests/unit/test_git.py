@@ -77,6 +77,30 @@ def test_repositorys_programs_are_not_run(repository, tmp_path):
     assert not witness.exists()
 
 
+def test_signature_program_is_not_run(repository, tmp_path):
+    """A program that a repository names for checking signatures is not run."""
+    root, run = repository
+    witness = tmp_path / "ran"
+    program = tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {witness}\n")
+    program.chmod(0o755)
+    (root / "a.txt").write_text("two\n")
+    run("add", ".")
+    tree = run("write-tree")
+    commit = tmp_path / "commit"
+    commit.write_text(
+        f"tree {tree}\nparent {run('rev-parse', 'HEAD')}\n"
+        "author A <a@example.invalid> 1 +0000\ncommitter A <a@example.invalid> 1 +0000\n"
+        "gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\ntwo\n"
+    )
+    sha = run("hash-object", "-t", "commit", "-w", str(commit))
+    run("config", "log.showSignature", "true")
+    run("config", "gpg.program", str(program))
+
+    assert "two\n" == git.added_lines(str(root), sha)["a.txt"]
+    assert not witness.exists()
+
+
 def test_output_is_bounded(repository, monkeypatch):
     """A huge diff is read up to a limit, and git is ended there."""
     root, run = repository

@@ -30,7 +30,7 @@ class Shop:
         self.left = None
 
     def worker(self, hour):
-        return Worker(SESSION, "/home/ann/shop", HOURS[hour], HOURS[hour])
+        return Worker(SESSION, "/home/ann/shop", HOURS[0], HOURS[hour], HOURS[hour])
 
     def plan(self, hour, tell):
         planned = leaving.plan(self.base, self.worker(hour), tell, self.left)
@@ -200,7 +200,7 @@ def test_time_is_that_of_the_work(shop):
 def test_session_that_moved(shop, tmp_path):
     """A session that moved to another directory leaves its handoff there."""
     shop.leave(1, told("one"))
-    moved = Worker(SESSION, "/home/ann/tree", HOURS[2], HOURS[2])
+    moved = Worker(SESSION, "/home/ann/tree", HOURS[0], HOURS[2], HOURS[2])
     planned = leaving.plan(shop.base, moved, told("two"), shop.left)
 
     assert shelf.directory_of(shop.base, "/home/ann/tree") == os.path.dirname(planned.path)

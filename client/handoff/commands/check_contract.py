@@ -10,7 +10,11 @@ EXAMPLE = "handoff check-contract ~/.claude/handoffs"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "directory", metavar="DIR", help="one project's handoffs, or the directory of all"
+        "directory",
+        nargs="?",
+        default=".",
+        metavar="DIR",
+        help="a directory of handoffs, that of all of them, or a project (default: this one)",
     )
     add_json(parser)
 

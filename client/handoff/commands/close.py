@@ -17,13 +17,14 @@ SECTIONS = (
     ("reflection", "what was learned"),
 )
 _INPUT_MAX_BYTES = 512 << 10
-_WAIT_SECONDS = 0.2
+_WAIT_SECONDS = 5.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Leave a handoff: your own words, completed by what is known of the session. Sections may "
-        "also come as markdown on stdin (## Done, ## Next, ## Gotchas, ## Risks, ## Reflection)."
+        "Leave a handoff: your own words, completed by what is known of the session. What you say "
+        "is added to what is there. Sections may also come as markdown on stdin (## Done, ## Next, "
+        "## Gotchas, ## Risks, ## Reflection)."
     )
     for name, text in SECTIONS:
         parser.add_argument(
@@ -56,7 +57,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _input() -> str:
-    """Read markdown from stdin, if somebody gives us some: a silent pipe is not waited for."""
+    """Read markdown from stdin, if somebody gives us some."""
     try:
         kind = os.fstat(0).st_mode
     except OSError:
@@ -64,7 +65,9 @@ def _input() -> str:
     piped = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
     if not piped and not stat.S_ISREG(kind):
         return ""
+    # A program may have left us a pipe into which nobody ever writes.
     if piped and not select.select([0], [], [], _WAIT_SECONDS)[0]:
+        sys.stderr.write(f"Nothing came on stdin for {_WAIT_SECONDS:g} s; it was not read.\n")
         return ""
     data = sys.stdin.buffer.read(_INPUT_MAX_BYTES + 1)
     if len(data) > _INPUT_MAX_BYTES:

@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     params: dict[str, Any] = {"cwd": here(), "render": fast.rendering(given.json)}
-    if given.target:
+    if given.target is not None:
         params["target"] = given.target
     client = Client(REPLY_SECONDS)
     if not given.yes:

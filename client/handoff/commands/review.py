@@ -7,8 +7,12 @@ EXAMPLE = "handoff review"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_project(parser, "a directory of the project (default: this one)")
+    parser.add_argument(
+        "--settle", action="store_true", help="take the call for a person out: it was seen to"
+    )
     add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    return with_or_without("review", {"project": given.project}, as_json=given.json)
+    params = {"project": given.project, "settle": given.settle}
+    return with_or_without("review", params, as_json=given.json)

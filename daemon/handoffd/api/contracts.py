@@ -8,6 +8,7 @@ from typing import Any
 
 from handoffd import clock
 from handoffd.api.method import InProject
+from handoffd.api.resolve import directory_of
 from handoffd.handoffs import shelf
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
@@ -17,17 +18,15 @@ from handoffd.projects import Project
 LISTED_MAX = 100
 
 
-def place_of(parts: Parts, project: Project, params: InProject) -> Place:
-    directory = os.path.realpath(os.path.join(params.cwd, os.path.expanduser(params.project or "")))
-    others = [lane.state.cwd for lane in parts.board.lanes(project.id)]
-    return Place(directory, project.root.path, tuple(filter(None, dict.fromkeys(others))))
+def place_of(project: Project, params: InProject) -> Place:
+    return Place(os.path.realpath(directory_of(params)), project.root.path)
 
 
 async def handoffs_of(
     parts: Parts, project: Project, params: InProject, most: int = LISTED_MAX
 ) -> list[Handoff]:
     """Return the handoffs of a project, the newest first."""
-    place = place_of(parts, project, params)
+    place = place_of(project, params)
     return await asyncio.to_thread(
         lambda: list(islice(shelf.handoffs(parts.archivist.base, place), most))
     )

@@ -10,10 +10,19 @@ from handoffd.api.method import InProject
 from handoffd.parts import Parts
 from handoffd.projects import Project
 
+# How much of a session's id names it, and how many are named where more than one begins so.
+PREFIX_MIN = 6
+SHOWN_MAX = 8
+
+
+def directory_of(params: InProject) -> str:
+    """Return the directory that a caller is in, or names."""
+    return os.path.join(params.cwd, os.path.expanduser(params.project or ""))
+
 
 def named_project(parts: Parts, params: InProject, *, create: bool = False) -> Project:
     """Return the project a caller names; asking about a directory leaves no trace of it."""
-    directory = os.path.join(params.cwd, os.path.expanduser(params.project or ""))
+    directory = directory_of(params)
     project = _project(parts, directory, create=False)
     if not project.id and not project.root.exists:
         raise HandoffError(f"There is no directory {directory}.", "Name another one.")

@@ -19,7 +19,7 @@ from handoffd.handoffs.report import TELLING, is_reported, report
 from handoffd.session import insights
 from handoffd.session.state import Check, SessionState, own_words, worked_since
 from handoffd.session.statements import statements
-from handoffd.session.text import keep, sentences, weight
+from handoffd.session.text import keep, sentences, shorten, weight
 
 DONE_MAX, NEXT_MAX, GOTCHAS_MAX, RISKS_MAX = 8, 6, 5, 6
 # Of each kind, so that none crowds out the others.
@@ -164,7 +164,17 @@ def _reports(state: SessionState, coming: Sequence[str]) -> list[str]:
         line = report(said)
         if line and not any(same(line, other) for other in coming):
             return [line]
-    return []
+    return _last_word(state, coming)
+
+
+def _last_word(state: SessionState, coming: Sequence[str]) -> list[str]:
+    """Return what was said at the end, where nothing was called done: somebody said it."""
+    heard = statements(state) if state.spoke_last else []
+    if not heard or heard[-1].question:
+        return []
+    line = prose(heard[-1].opening.text)
+    known = not line or line.endswith((":", "：")) or any(same(line, one) for one in coming)
+    return [] if known or weight(line) < TELLING else [prose(f"Said last: “{line}”")]
 
 
 def _todos(state: SessionState) -> list[str]:
@@ -238,12 +248,17 @@ def _command(state: SessionState, check: Check) -> str:
 
 # Gotchas and risks
 
+_QUOTED_MAX = 140
 _MASKED = re.compile(r"\[redacted:([\w-]{1,40})\]")
 
 
 def _gotchas(state: SessionState) -> list[str]:
-    """Say what led nowhere, the latest first."""
-    return [line for value in reversed(insights.dead_ends(state)) if (line := prose(value.text))]
+    """Say what led nowhere, the latest first, and which theory did not hold."""
+    found = [value.text for value in reversed(insights.dead_ends(state))]
+    theory, came = insights.hypothesis(state), insights.outcome(state)
+    if theory and came and came.text != "success":
+        found.insert(0, f"Not so: “{shorten(theory.text, _QUOTED_MAX)}” ({came.text})")
+    return [line for text in found if (line := prose(text))]
 
 
 def _risks(state: SessionState, around: Surroundings) -> list[str]:

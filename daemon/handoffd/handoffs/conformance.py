@@ -76,7 +76,10 @@ def run(directory: str, *, as_json: bool) -> tuple[int, str]:
     if as_json:
         data = [{**asdict(checked), "holds": checked.holds} for checked in found]
         return code, json.dumps({"directories": data, "exit": code}, indent=2) + "\n"
-    return code, "".join(f"{line}\n" for checked in found for line in _lines(checked))
+    holding = sum(checked.holds for checked in found)
+    total = [f"{holding} of {len(found)} directories hold."] if len(found) > 1 else []
+    lines = [line for checked in found for line in _lines(checked)]
+    return code, "".join(f"{line}\n" for line in [*lines, *total])
 
 
 def projects(directory: str) -> list[str]:
@@ -218,8 +221,9 @@ def _metadata_breaks(file: _File) -> Iterator[Break]:
         yield Break(file.name, f"no `# Handoff — YYYY-MM-DD` {where}")
     if not any(line.startswith("session_id:") for line in head):
         yield Break(file.name, f"no `session_id:` {where}")
-    if not any(line.startswith("purpose:") and line[8:].strip() for line in head):
-        yield Break(file.name, f"no `purpose:` {where}")
+    purposes = [line[8:].strip() for line in head if line.startswith("purpose:")]
+    if not any(purposes):
+        yield Break(file.name, "`purpose:` is blank" if purposes else f"no `purpose:` {where}")
 
 
 def _escalation(found: list[_File]) -> Point:

@@ -5,21 +5,26 @@ Pure. docs/contract.md is the specification; other programs rely on what is stab
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from handoffd.session.redact import redact
 from handoffd.session.text import clean, shorten, unescalated
 
 SIZE_MAX_BYTES = 6 << 10
+# However much a person says, we may say this.
+OURS_MIN_BYTES = 2 << 10
 PURPOSE_MAX = 120
 REASON_MAX = 300
 SECTIONS = ("Done", "Next", "Gotchas", "Risks", "Reflection")
 ESCALATION = "HUMAN REVIEW NEEDED"
 _CALL = re.compile(r"(?i)human review needed[:*\s]*(?P<reason>.*)")
-_HEADER = re.compile(r"#\s+Handoff\s*(?:[—–:-]\s*)?(?P<date>\d{4}-\d{2}-\d{2})?")
+_HEADER = re.compile(
+    r"#\s+Handoff\s*(?:[—–:-]\s*)?(?P<date>\d{4}-\d{2}-\d{2})?\s*(?:\([^)]*\)\s*)?\Z"
+)
 _DATA = re.compile(r"(?P<key>[a-z][a-z_]{1,30}):[ \t]*(?P<value>.*)")
-_HEADING = re.compile(r"#{2,3}\s+(?P<title>.*\S)")
+_HEADING = re.compile(r"##\s+(?P<title>.*\S)")
+_BELOW = re.compile(r"###\s+(?P<title>.*\S)")
 _FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")
 _BULLET = re.compile(r"\s*(?:[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+)")
 # Where the metadata must end: a consumer looks at the first lines only.
@@ -44,12 +49,28 @@ class Contract:
     others: Mapping[str, str] = field(default_factory=dict)
 
     def items(self, name: str, most: int = 1000) -> list[str]:
-        """Return what a section says, without bullets; "## Next Steps" is Next, too."""
+        """Return what a section says, without bullets; "## Next Steps" is Next, too.
+
+        A heading one level deeper will do: some writers keep their sections in zones.
+        """
         found: list[str] = []
-        for title, lines in self.sections.items():
+        for title, lines in self._parts():
             if title.lower().startswith(name.lower()):
                 found += [_BULLET.sub("", line, count=1).strip() for line in lines if line.strip()]
         return found[:most]
+
+    def _parts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the sections, cut at deeper headings; what stands below one is its own part."""
+        for title, lines in self.sections.items():
+            part: tuple[str, list[str]] = (title, [])
+            for line in lines:
+                below = _BELOW.match(line)
+                if below:
+                    yield part
+                    part = below["title"], []
+                else:
+                    part[1].append(line)
+            yield part
 
     @property
     def gist(self) -> str:
@@ -62,7 +83,7 @@ class Contract:
     @property
     def fallback(self) -> list[str]:
         """The first lines of a handoff that has none of the usual sections."""
-        every = [line.strip() for lines in self.sections.values() for line in lines]
+        every = [line.strip() for _, lines in self._parts() for line in lines]
         return [_BULLET.sub("", line, count=1) for line in every if line][:_FALLBACK_ITEMS]
 
 
@@ -127,6 +148,13 @@ def calls(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(call["reason"].strip() for call in found if call))
 
 
+def without_calls(text: str) -> str:
+    """Take the calls for a person out: lines of their own go, a mention in others is broken up."""
+    lines = text.split("\n")
+    kept = [line for line in lines if not _CALL.match(_BULLET.sub("", line, count=1).strip("* "))]
+    return "\n".join(map(unescalated, kept))
+
+
 def _stripped(lines: list[str]) -> list[str]:
     """Drop blank lines around a section."""
     first = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
@@ -158,7 +186,7 @@ def call(reason: str) -> str:
 def written_path(path: str) -> str:
     """Return a path as the `cwd:` line says it: one line, and no secret."""
     line = path if path.isprintable() else json.dumps(path)[1:-1]
-    return redact(line)[0]
+    return unescalated(redact(line)[0])
 
 
 def bullets(texts: Iterable[str]) -> list[str]:
@@ -223,9 +251,9 @@ def complete(ours: Contract, given: Theirs) -> Contract:
     """Lay what a person said over what we know; where it gets too long, ours is shortened."""
     while True:
         whole = _laid_over(ours, given)
-        excess = len(render(whole).encode()) - SIZE_MAX_BYTES
         longest = max(ours.sections.values(), key=lambda lines: len("".join(lines)), default=[])
-        if excess <= 0 or not longest:
+        small = len(render(ours).encode()) <= OURS_MIN_BYTES
+        if len(render(whole).encode()) <= SIZE_MAX_BYTES or small or not longest:
             return whole
         sections = {
             name: lines[:-1] if lines is longest else lines for name, lines in ours.sections.items()
@@ -256,3 +284,15 @@ def persons_words(text: str) -> tuple[list[str], int]:
     masked, kinds = redact(clean(text.replace("\r\n", "\n")))
     lines = [line.rstrip() for line in masked.split("\n")]
     return _stripped(lines), len(kinds)
+
+
+def part_of_ours(ours: Contract, found: Contract, given: Theirs) -> Contract:
+    """Return what of our lines a file holds, and what a person does not want in it.
+
+    A line that was only left out for want of room may come back.
+    """
+    said = _said(found) | given.removed
+    sections = {
+        name: [line for line in lines if line in said] for name, lines in ours.sections.items()
+    }
+    return replace(ours, sections={name: lines for name, lines in sections.items() if lines})

@@ -31,10 +31,16 @@ class SetByPerson(Protocol):
 class Lane:
     state: SessionState
     idle_seconds: float
+    # Its client is known to be gone.
+    ended: bool = False
+
+    @property
+    def recent(self) -> bool:
+        return self.idle_seconds < LIVE_SECONDS
 
     @property
     def live(self) -> bool:
-        return self.idle_seconds < LIVE_SECONDS
+        return self.recent and not self.ended
 
 
 @dataclass(slots=True)
@@ -55,13 +61,13 @@ class View:
 
 
 def choose(lanes: Sequence[Lane]) -> Lane | None:
-    """Return the most recently active lane; a program's run never displaces a live person's."""
+    """Return the most recently active lane; a program's run never displaces a recent person's."""
     started = sorted(
         (lane for lane in lanes if lane.state.prompts or lane.state.files),
         key=lambda lane: lane.idle_seconds,
     )
     persons = [lane for lane in started if not lane.state.headless]
-    if persons and persons[0].live:
+    if persons and persons[0].recent:
         return _at_work(persons)
     return started[0] if started else None
 

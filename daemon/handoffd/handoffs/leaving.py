@@ -15,6 +15,7 @@ from handoffd.handoffs import shelf
 from handoffd.handoffs.contract import (
     PURPOSE_MAX,
     REASON_MAX,
+    SECTIONS,
     Contract,
     Theirs,
     bullets,
@@ -23,9 +24,11 @@ from handoffd.handoffs.contract import (
     complete,
     is_foreign,
     parse,
+    part_of_ours,
     persons_words,
     render,
     theirs,
+    without_calls,
 )
 from handoffd.handoffs.shelf import Handoff, Place
 from handoffd.session.text import keep, shorten
@@ -52,10 +55,11 @@ class Left(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Whose handoff it is: the session, where it worked, when it last spoke and last worked."""
+    """Whose handoff it is: the session, where it worked, when it began, last spoke and worked."""
 
     session_id: str
     cwd: str
+    first_time: str = ""
     last_time: str = ""
     worked_time: str = ""
 
@@ -93,28 +97,44 @@ Tell = Callable[[str], Contract]
 def plan(base: str, worker: Worker, tell: Tell, left: Left | None) -> Plan | None:
     """Decide on the file of a session's handoff; None where what is there stands."""
     directory = shelf.directory_of(base, worker.cwd)
-    if left is not None and os.path.dirname(left.path) == directory:
-        known = shelf.read(left.path)
-        if known is None:
-            # A person took it away, or we were killed before we wrote it.
-            again = not left.stamp or _worked_since(worker, left.session_time)
-            return Plan(left.path, _told(tell, left)) if again else None
-        if known.stamp == left.stamp or not _is_foreign(known, left):
-            return Plan(left.path, _told(tell, left))
-    found = _of_session(directory, worker.session_id)
-    ours = None
-    if found is not None:
-        if not _worked_since(worker, clock.iso_milliseconds(found.seconds)):
-            return None
-        ours = based_on(tell, found)
-    return Plan(_new_path(directory, worker), ours or tell(""))
+    path = _own_path(directory, worker, left)
+    if path is None:
+        return None
+    standing = _standing(directory, worker, path)
+    if standing is None:
+        return Plan(path or _new_path(directory, worker), tell(""))
+    if not _worked_since(worker, clock.iso_milliseconds(standing.seconds)):
+        return None
+    return Plan(path or _new_path(directory, worker), based_on(tell, standing))
 
 
-def _told(tell: Tell, left: Left) -> Contract:
-    """Tell on: from the same handoff of somebody else as before, if there was one."""
-    name = os.path.basename(parse(left.intended).based_on)
-    found = shelf.read(f"{os.path.dirname(left.path)}/{name}") if name else None
-    return based_on(tell, found) if found else tell("")
+def _own_path(directory: str, worker: Worker, left: Left | None) -> str | None:
+    """Return the file that we wrote before: nothing if there is none, None if it must not be."""
+    if left is None or os.path.dirname(left.path) != directory:
+        return ""
+    known = shelf.read(left.path)
+    if known is not None:
+        ours = known.stamp == left.stamp or not _is_foreign(known, left)
+        return left.path if ours else ""
+    # A person took it away, or we were killed before we wrote it.
+    again = not left.stamp or _worked_since(worker, left.session_time)
+    return left.path if again else None
+
+
+def _standing(directory: str, worker: Worker, own_path: str) -> Handoff | None:
+    """Return the newest handoff that somebody else wrote for a session.
+
+    One that names no session is taken for this one's, if it was written in its time.
+    """
+    for _, path in sorted(shelf.in_directory(directory), reverse=True)[: shelf.LOOKED_AT_MAX]:
+        found = shelf.read(path) if path != own_path else None
+        if found is None:
+            continue
+        named = found.contract.session_id
+        in_time = clock.iso_milliseconds(found.seconds) > worker.first_time > ""
+        if (named and named == worker.session_id) or (not named and in_time):
+            return found
+    return None
 
 
 def _new_path(directory: str, worker: Worker) -> str:
@@ -136,29 +156,36 @@ def _is_foreign(found: Handoff, left: Left | None) -> bool:
 def leave(base: str, worker: Worker, planned: Plan, left: Left | None) -> Leaving | None:
     """Write what the daemon knows, with whatever a person changed in the file."""
     persons_time = left.persons_time if left else ""
+    given = Theirs()
+    new = ""
 
     def compute(found: Handoff | None) -> str | None:
-        nonlocal persons_time
+        nonlocal persons_time, given, new
+        new = planned.text
         if found is None:
-            return planned.text
+            return new
         if _is_foreign(found, left):
             return None  # somebody was quicker: the next time it is found
         given = theirs(found.contract, *_ours(left, found.path))
-        if left and found.stamp != left.stamp and given:
+        if given and left and found.stamp != left.stamp:
             persons_time = clock.iso_milliseconds(found.seconds)
-        if not given:
-            return planned.text
-        if not _worked_since(worker, persons_time):
+        if given and not _worked_since(worker, persons_time):
             return None
-        said = f"what was said here {persons_time}"
-        return render(complete(replace(planned.ours, based_on=said), given))
+        if given:
+            said = replace(planned.ours, based_on=f"a person's words here, {persons_time}")
+            new = render(complete(said, given))
+        return new
 
     directory, name = os.path.split(planned.path)
     done = shelf.put(directory, name, compute, mtime_seconds=_work_seconds(worker))
-    if done is None or is_foreign(done.contract, planned.ours):
+    if done is None or done.text != new:
         return None
     shelf.link_v1(base, worker.cwd)
-    return Leaving(done, planned.text, persons_time)
+    return Leaving(done, _written(planned, done, given), persons_time)
+
+
+def _written(planned: Plan, done: Handoff, given: Theirs) -> str:
+    return render(part_of_ours(planned.ours, done.contract, given))
 
 
 def based_on(tell: Tell, found: Handoff) -> Contract:
@@ -190,17 +217,6 @@ def _work_seconds(worker: Worker) -> float | None:
     return min(said, clock.wall()) if said else None
 
 
-def _of_session(directory: str, session_id: str) -> Handoff | None:
-    """Return the newest handoff that names a session as its own."""
-    if not session_id:
-        return None
-    for _, path in sorted(shelf.in_directory(directory), reverse=True)[: shelf.LOOKED_AT_MAX]:
-        found = shelf.read(path)
-        if found is not None and found.contract.session_id == session_id:
-            return found
-    return None
-
-
 def _names(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
@@ -226,12 +242,18 @@ def given_words(
         for text in texts:
             lines, found = persons_words(text)
             masked += found
-            kept.setdefault(name, []).extend(_as_items(lines))
+            kept.setdefault(_heading(name), []).extend(_as_items(lines))
     one_line = [" ".join(persons_words(text)[0]) for text in (purpose, *escalations)]
     masked += sum(persons_words(text)[1] for text in (purpose, *escalations))
     reasons = tuple(shorten(reason, REASON_MAX) for reason in one_line[1:])
     named = {name: lines for name, lines in kept.items() if lines}
     return Theirs(shorten(one_line[0], PURPOSE_MAX), reasons, named), masked
+
+
+def _heading(name: str) -> str:
+    """Return the usual heading that one begins with, or one's own, made fit."""
+    usual = (title for title in SECTIONS if name.lower().startswith(title.lower()))
+    return next(usual, keep(name, PURPOSE_MAX))
 
 
 def _as_items(lines: list[str]) -> list[str]:
@@ -244,36 +266,56 @@ def _as_items(lines: list[str]) -> list[str]:
 def plan_close(base: str, worker: Worker, ours: Contract, left: Left | None, given: Theirs) -> Plan:
     """Decide on the file of a worker's handoff: the one that is there is completed."""
     directory = shelf.directory_of(base, worker.cwd)
-    known = _of_session(directory, worker.session_id)
+    ours = replace(ours, purpose=ours.purpose or _gist(given))
     if left is not None and os.path.dirname(left.path) == directory and os.path.exists(left.path):
         return Plan(left.path, ours, given)
+    known = _standing(directory, replace(worker, first_time=""), "") if worker.session_id else None
     return Plan(known.path if known else _new_path(directory, worker), ours, given)
+
+
+def _gist(given: Theirs) -> str:
+    """Return what a handoff is about that has no goal to go by."""
+    said = Contract(sections=given.sections).gist or next(iter(given.escalations), "")
+    return keep(said, PURPOSE_MAX)
 
 
 def close(base: str, worker: Worker, planned: Plan, left: Left | None) -> Leaving:
     """Write a worker's handoff, or complete it: their words first, then what we know."""
+    given = planned.given or Theirs()
 
     def compute(found: Handoff | None) -> str:
+        nonlocal given
         said = theirs(found.contract, *_ours(left, found.path)) if found else Theirs()
-        return render(complete(planned.ours, _joined(said, planned.given or Theirs())))
+        given = _joined(said, planned.given or Theirs())
+        return render(complete(planned.ours, given))
 
     directory, name = os.path.split(planned.path)
     done = shelf.put(directory, name, compute)
     if done is None:
         raise HandoffError(f"{planned.path} was not written.", "Try again.")
     shelf.link_v1(base, worker.cwd)
-    return Leaving(done, planned.text, clock.iso_milliseconds())
+    return Leaving(done, _written(planned, done, given), clock.iso_milliseconds())
 
 
 def _joined(said: Theirs, given: Theirs) -> Theirs:
     """Add new words to those that a person left before."""
     sections = {name: list(lines) for name, lines in said.sections.items()}
     for name, lines in given.sections.items():
-        known = sections.setdefault(name, [])
-        known += [line for line in lines if line not in known]
+        sections[name] = _with_lines(sections.get(name, []), lines)
     escalations = tuple(dict.fromkeys((*said.escalations, *given.escalations)))
     purpose = given.purpose or said.purpose
     return Theirs(purpose, escalations, sections, said.removed, said.others)
+
+
+def _with_lines(known: list[str], lines: list[str]) -> list[str]:
+    """Add lines: a bullet that is there already once, all else as it stands."""
+    new: list[str] = []
+    fenced = False
+    for line in lines:
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        if fenced or not line.startswith("- ") or line not in known:
+            new.append(line)
+    return [*known, *new]
 
 
 # A reviewer
@@ -299,6 +341,16 @@ def escalate(base: str, place: Place, reason: str) -> tuple[Handoff, bool]:
     if done is None:
         raise HandoffError("The handoff was just taken away.", "Try again.")
     return done, new
+
+
+def settle(base: str, place: Place) -> tuple[Handoff, int]:
+    """Take every call for a person out of the newest handoff; tells how many there were."""
+    newest = shelf.newest(base, place)
+    if newest is None:
+        raise HandoffError("This project has no handoff yet.", "There is nothing to settle.")
+    directory, name = os.path.split(newest.path)
+    done = shelf.put(directory, name, lambda found: without_calls(found.text) if found else None)
+    return done or newest, len(newest.contract.escalations)
 
 
 def _with_call(text: str, line: str) -> str:

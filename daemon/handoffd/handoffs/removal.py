@@ -68,7 +68,7 @@ def _is_meant(handoff: Handoff, wanted: Wanted) -> bool:
     if contract.session_id in wanted.sessions:
         return True
     place = wanted.place
-    return place is not None and bool(contract.cwd) and shelf.is_of(contract, place)
+    return place is not None and bool(contract.cwd) and shelf.is_within(contract.cwd, place)
 
 
 def erase(paths: Iterable[str]) -> dict[str, str]:

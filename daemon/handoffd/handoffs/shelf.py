@@ -85,7 +85,7 @@ def handoffs(base: str, place: Place) -> Iterator[Handoff]:
     for _, tied in groupby(entries[:LOOKED_AT_MAX], key=lambda entry: entry[0]):
         found = [handoff for _, path in tied if (handoff := read(path))]
         found.sort(key=lambda handoff: (handoff.contract.date, handoff.path), reverse=True)
-        yield from (handoff for handoff in found if is_of(handoff.contract, place))
+        yield from (handoff for handoff in found if is_of(handoff, place))
 
 
 def _directories(base: str, place: Place) -> list[str]:
@@ -95,7 +95,22 @@ def _directories(base: str, place: Place) -> list[str]:
         for path in (directory_of(base, cwd), f"{base}/{encode_v1(cwd)}"):
             if path not in found and not os.path.islink(path):
                 found.append(path)
-    return found
+    below = [f"{base}/{name}" for name in _below(base, place.root)]
+    return [*found, *(path for path in below if path not in found)]
+
+
+def _below(base: str, root: str) -> list[str]:
+    """Return the names that may be of directories below a root: they begin as its own does."""
+    start = f"{encode(root)}-"
+    try:
+        with os.scandir(base) as entries:
+            return [
+                entry.name
+                for entry in entries
+                if entry.name.startswith(start) and entry.is_dir(follow_symlinks=False)
+            ]
+    except OSError:
+        return []
 
 
 def in_directory(directory: str) -> list[tuple[int, str]]:
@@ -129,16 +144,22 @@ def read(path: str) -> Handoff | None:
             found = files.read(handle, name, READ_MAX_BYTES, cut=True)
     except (OSError, HandoffError):
         return None
-    if found is None:
-        return None
-    text = found[0].decode("utf-8", "replace")
-    return Handoff(path, found[1].st_mtime_ns, text, parse(text))
+    return _handoff(path, *found) if found else None
 
 
-def is_of(contract: Contract, place: Place) -> bool:
+def is_of(handoff: Handoff, place: Place) -> bool:
     """Tell a project's own handoff from that of another one with the same directory name."""
-    cwd = contract.cwd
-    if not cwd or cwd in map(written_path, (place.cwd, place.root, *place.others)):
+    if handoff.contract.cwd:
+        return is_within(handoff.contract.cwd, place)
+    # It is anybody's whose directory has this very name.
+    name = os.path.basename(os.path.dirname(handoff.path))
+    known = (place.cwd, place.root, *place.others)
+    return any(name in (encode(path), encode_v1(path)) for path in known)
+
+
+def is_within(cwd: str, place: Place) -> bool:
+    """Tell whether a `cwd:` line names a directory of a project."""
+    if cwd in map(written_path, (place.cwd, place.root, *place.others)):
         return True
     if not cwd.startswith(f"{written_path(place.root)}/"):
         return False
@@ -187,7 +208,7 @@ def put(
                 status = files.write(
                     handle,
                     name,
-                    text.encode("utf-8", "replace"),
+                    text.encode("utf-8", "surrogateescape"),
                     expected=found[1] if found else None,
                     mtime_seconds=mtime_seconds,
                 )
@@ -202,7 +223,8 @@ def put(
 
 
 def _handoff(path: str, data: bytes, status: os.stat_result) -> Handoff:
-    text = data.decode("utf-8", "replace")
+    # Whatever bytes there are, they are written back as they were.
+    text = data.decode("utf-8", "surrogateescape")
     return Handoff(path, status.st_mtime_ns, text, parse(text))
 
 

@@ -17,11 +17,14 @@ TIMEOUT_SECONDS = 2.0
 _NOT_FOR_GIT = ("GIT_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 FILES_MAX = 200
 OUTPUT_MAX_BYTES = 8 << 20
+SCANNED_MAX_BYTES = 1 << 20
 _ENDING_SECONDS = 0.2
 _SAFE = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.quotePath", "false"),
+    # It would run a program that the repository names.
+    ("log.showSignature", "false"),
     ("core.untrackedCache", "false"),
     ("submodule.recurse", "false"),
 )
@@ -73,10 +76,17 @@ def unpushed_commits(root: str) -> int | None:
 
 def added_lines(root: str, commit: str) -> dict[str, str]:
     """Return the lines that a commit added, by file; a repository's own diff programs stay out."""
-    words = ("--format=", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv")
+    words = ("-p", "-r", "--root", "--no-commit-id", "--unified=0", "--no-color", "--no-renames")
     output = _run(
-        root, time.monotonic() + TIMEOUT_SECONDS, "show", *words, "--no-renames", commit, "--"
-    )
+        root,
+        time.monotonic() + TIMEOUT_SECONDS,
+        "diff-tree",
+        *words,
+        "--no-ext-diff",
+        "--no-textconv",
+        commit,
+        "--",
+    )[:SCANNED_MAX_BYTES]
     added: dict[str, list[str]] = {}
     path = before = ""
     for line in output.decode("utf-8", "replace").split("\n"):
@@ -165,7 +175,8 @@ def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
     ready = select.poll()
     ready.register(stream, select.POLLIN | select.POLLHUP)
     while left > 0:
-        if not ready.poll(max(deadline - time.monotonic(), 0.01) * 1000):
+        rest = deadline - time.monotonic()
+        if rest < 0 or not ready.poll(max(rest, 0.01) * 1000):
             return None
         part = os.read(stream.fileno(), min(left, 1 << 16))
         if not part:

@@ -12,9 +12,10 @@ _GIT = re.compile(r"\bgit\s+(?:-\S+\s+\S+\s+)?(?:commit|checkout|restore)\b")
 _COMMITTED = re.compile(
     r"(?m)^\[[^\]\s]{1,200}[^\]\n]{0,80}? (?P<sha>[0-9a-f]{7,40})\] (?P<text>.+)$"
 )
+# Without `--` it may name a branch; only what is a file that was edited counts.
 _THROWN_AWAY = re.compile(
-    r"\bgit\s+(?:restore\s+(?!.*--staged)(?:--\S+\s+)*|checkout\s+(?:[\w./~^-]+\s+)?--\s+)"
-    r"(?P<paths>[^|;&\n]+)"
+    r"\bgit\s+(?:restore\s+(?!.*--staged)(?:--\S+\s+)*|checkout\s+(?:[\w./~^-]+\s+)?--\s+"
+    r"|checkout\s+(?:HEAD\s+)?(?!-))(?P<paths>[^|;&\n]+)"
 )
 
 

@@ -135,7 +135,8 @@ def _at_work(state: SessionState) -> list[Value]:
     if is_answered(state):
         return [Value(step, said.opening.receipt) for step in said.steps] if said else []
     values, done = [], _activity(state)
-    if said and not done and (said.done or said.steps):
+    shown = state.spoke_last and _is_shown_done(state)
+    if said and not done and (said.done or said.steps or (shown and said.intention)):
         left = said.steps or (said.intention,)
         return [Value(text, said.opening.receipt) for text in left if text]
     if asked and (done or weight(asked.text) >= FILLER):
@@ -217,11 +218,13 @@ def _seen_done(state: SessionState) -> bool:
         return False
     if state.aim_met is not None:
         return state.aim_met
-    if _todos(state):
-        return True
+    return bool(_todos(state)) or _is_shown_done(state)
+
+
+def _is_shown_done(state: SessionState) -> bool:
+    """Tell whether the last edit was tested, or committed."""
     tested = any(check.green and check.at >= state.edited_at for check in state.checks)
-    committed = state.committed_at >= max(state.edited_at, 1)
-    return tested or committed
+    return tested or state.committed_at >= max(state.edited_at, 1)
 
 
 def _is_red(state: SessionState) -> bool:

@@ -72,7 +72,8 @@ def keep(text: str, limit: int) -> str:
 
 def unescalated(line: str) -> str:
     """Break up the words by which a contract calls for a human: a mention is no call."""
-    if "review" in line.lower():
+    # A dotless i is an i to whoever ignores case; "needed" has no such letter.
+    if "needed" in line.lower():
         return _ESCALATION.sub(r"\1 review (needed)", line)
     return line
 

@@ -14,7 +14,8 @@ _SIZE_MAX_BYTES = 64 << 10
 _FILES_MAX = 512
 # Of /proc/<pid>/stat, counted behind the name in brackets.
 _STATE, _STARTED = 0, 19
-_LATER_SECONDS = 60.0
+# More than a clock is ever corrected by.
+_LATER_SECONDS = 3600.0
 
 
 def running(config_dirs: Iterable[str]) -> dict[str, bool]:

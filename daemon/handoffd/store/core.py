@@ -3,7 +3,7 @@
 import json
 import secrets
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from handoffd.errors import StoreError
@@ -229,10 +229,11 @@ class CoreStore:
         self, cause: str, trigger: str, project_id: str, session_id: str | None, fired_at: str
     ) -> bool:
         """Enter a trigger once; False if this cause has fired before."""
-        done = self._db.execute(
-            "INSERT OR IGNORE INTO triggers VALUES (?, ?, ?, ?, ?)",
-            (cause, trigger, project_id, session_id, fired_at),
-        )
+        with transaction(self._db):
+            done = self._db.execute(
+                "INSERT OR IGNORE INTO triggers VALUES (?, ?, ?, ?, ?)",
+                (cause, trigger, project_id, session_id, fired_at),
+            )
         return done.rowcount == 1
 
     def contract(self, session_id: str) -> Left | None:
@@ -242,20 +243,11 @@ class CoreStore:
         return Left(*row) if row else None
 
     def set_contract(self, left: Left) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO contracts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                left.session_id,
-                left.project_id,
-                left.path,
-                left.written,
-                left.intended,
-                left.stamp,
-                left.session_time,
-                left.persons_time,
-                left.ended,
-            ),
-        )
+        with transaction(self._db):
+            self._db.execute(
+                "INSERT OR REPLACE INTO contracts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                astuple(left),
+            )
 
     def read_marks(self, paths: list[str]) -> dict[str, str]:
         """Return which version of each of these handoffs was read, if any was."""

@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.errors import HandoffError
+from handoff.errors import ChoiceNeededError, HandoffError
 from handoff.paths import home
 from handoffd.api.method import InProject, Method, Reply, Send
-from handoffd.api.resolve import named_project
+from handoffd.api.resolve import PREFIX_MIN, SHOWN_MAX, directory_of, named_project
 from handoffd.api.text import Style, count, shorten_path
 from handoffd.handoffs import leaving
 from handoffd.handoffs.account import is_worth
@@ -19,6 +19,7 @@ from handoffd.parts import Parts
 from handoffd.projects import Project
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
+from handoffd.store.state import StoredSession
 
 
 class CloseParams(InProject):
@@ -35,26 +36,52 @@ class CloseParams(InProject):
 
 async def handle(parts: Parts, params: CloseParams, _send: Send) -> Reply:
     project = named_project(parts, params, create=True)
-    state = _session(parts, project, params)
     given, masked = words_of(params)
+    state = _session(parts, project, params)
+    # The session's own project, wherever it is closed from.
+    stored = parts.state.session(state.session_id) if state.session_id else None
+    known = parts.projects.by_id(stored.project_id) if stored and stored.project_id else None
     require_something(state, given)
-    done = await parts.archivist.close(project, state, given)
-    return Reply(outcome(done, state, masked), project=project.root.path)
+    done = await parts.archivist.close(known or project, state, given)
+    data = outcome(done, state, given, masked)
+    return Reply(data, project=(known or project).root.path)
 
 
 def _session(parts: Parts, project: Project, params: CloseParams) -> SessionState:
     """Return the session a caller closes: the one it names, or the one at work here."""
-    if params.session:
-        stored = parts.state.session(params.session)
+    named = params.session or parse(params.text).session_id
+    if named:
+        stored = parts.state.session(named) or _beginning_so(parts, named)
         return load(stored.fold) if stored else blank(params)
+    live = [
+        lane
+        for lane in parts.board.lanes(project.id)
+        if lane.live and lane.state.prompts and not lane.state.headless
+    ]
+    if len(live) > 1:
+        names = ", ".join(lane.state.session_id for lane in live)
+        raise ChoiceNeededError(
+            f"{len(live)} sessions are live here.", f"Name one: --session {names}"
+        )
     main = choose(parts.board.lanes(project.id))
     return main.state if main and main.live else blank(params)
 
 
+def _beginning_so(parts: Parts, name: str) -> StoredSession | None:
+    """Return the one session whose id begins so."""
+    found = parts.state.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
+    if len(found) > 1:
+        raise ChoiceNeededError(
+            f"{name} is the beginning of {len(found)} sessions.",
+            "Give more of one: " + ", ".join(sorted(found)[:SHOWN_MAX]),
+        )
+    return parts.state.session(next(iter(found))) if found else None
+
+
 def blank(params: CloseParams) -> SessionState:
     """Return a session of which nothing is known."""
-    place = os.path.realpath(os.path.join(params.cwd, os.path.expanduser(params.project or "")))
-    return SessionState(params.session, cwd=place)
+    named = params.session or parse(params.text).session_id
+    return SessionState(named, cwd=os.path.realpath(directory_of(params)))
 
 
 def words_of(params: CloseParams) -> tuple[Theirs, int]:
@@ -68,8 +95,7 @@ def words_of(params: CloseParams) -> tuple[Theirs, int]:
         "Reflection": params.reflection,
     }
     for name, lines in written.sections.items():
-        known = sections.setdefault(name or "Done", [])
-        sections[name or "Done"] = [*known, "\n".join(lines)]
+        sections[name or "Done"] = [*sections.get(name or "Done", []), "\n".join(lines)]
     calls = [*params.escalate, *written.escalations]
     return leaving.given_words(sections, params.purpose or written.purpose, calls)
 
@@ -81,11 +107,13 @@ def require_something(state: SessionState, given: Theirs) -> None:
         )
 
 
-def outcome(done: Leaving, state: SessionState, masked: int) -> dict[str, Any]:
+def outcome(done: Leaving, state: SessionState, given: Theirs, masked: int) -> dict[str, Any]:
     return {
         "path": done.handoff.path,
         "session_id": state.session_id or None,
+        "known": bool(state.records),
         "purpose": done.handoff.contract.purpose,
+        "said": {name: sum(1 for line in lines if line) for name, lines in given.sections.items()},
         "escalations": list(done.handoff.contract.escalations),
         "redacted": masked,
         "text": done.handoff.text,
@@ -94,8 +122,11 @@ def outcome(done: Leaving, state: SessionState, masked: int) -> dict[str, Any]:
 
 def render(data: dict[str, Any], _style: Style) -> str:
     lines = [f"Left {shorten_path(data['path'], home())}"]
-    session = f"session {data['session_id'][:8]}" if data["session_id"] else "no session is known"
-    lines += [f"{session}: {data['purpose'] or '(no purpose)'}"]
+    session = f"session {data['session_id'][:8]}" if data["session_id"] else "no session"
+    known = "" if data["known"] else " (nothing is known of it)"
+    lines.append(f"{session}{known}: {data['purpose']}")
+    said = ", ".join(f"{name} {number}" for name, number in data["said"].items())
+    lines += [f"Lines of yours added: {said}"] if said else []
     lines += [f"A person is needed: {reason}" for reason in data["escalations"]]
     if data["redacted"]:
         lines.append(f"Masked: {count(data['redacted'], 'secret')}.")

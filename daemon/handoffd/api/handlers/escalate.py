@@ -21,7 +21,7 @@ class EscalateParams(InProject):
 
 async def handle(parts: Parts, params: EscalateParams, _send: Send) -> Reply:
     project = named_project(parts, params)
-    place = place_of(parts, project, params)
+    place = place_of(project, params)
     reason = reason_of(params.reason)
     handoff, new = await asyncio.to_thread(leaving.escalate, parts.archivist.base, place, reason)
     data = {"path": handoff.path, "reason": reason, "already": not new}

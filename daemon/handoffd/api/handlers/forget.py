@@ -6,18 +6,16 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.errors import EXIT_CHOICE_NEEDED, HandoffError
+from handoff.errors import ChoiceNeededError, HandoffError
 from handoff.paths import home
 from handoffd import oblivion
 from handoffd.api.method import InProject, Method, Params, Reply, Send
-from handoffd.api.resolve import named_project
+from handoffd.api.resolve import PREFIX_MIN, SHOWN_MAX, named_project
 from handoffd.api.text import Style, count, shorten_path
 from handoffd.oblivion import Account, Target
 from handoffd.parts import Parts
 from handoffd.projects import Project
 
-PREFIX_MIN = 6
-SHOWN_MAX = 8
 TRANSCRIPTS = (
     "The transcripts are Claude Code's own and are left; what they say so far stays unknown."
 )
@@ -65,12 +63,10 @@ def _meant(parts: Parts, params: ForgetParams) -> tuple[Target, str]:
         note = f"{name} is also the beginning of a session's id; the directory is meant."
         return Target(_project(parts, params)), note if sessions else ""
     if len(sessions) > 1:
-        error = HandoffError(
+        raise ChoiceNeededError(
             f"{name} is the beginning of {len(sessions)} sessions.",
             "Give more of one: " + ", ".join(sorted(sessions)[:SHOWN_MAX]),
         )
-        error.exit_code = EXIT_CHOICE_NEEDED
-        raise error
     return _session(parts, sessions.pop()), ""
 
 
@@ -93,7 +89,10 @@ def _project(parts: Parts, params: ForgetParams) -> Project:
             create=not params.dry_run,
         )
     except HandoffError as problem:
-        hint = "Name a directory of a project, or a session: handoff sessions"
+        hint = (
+            f"Name a directory of a project, or at least {PREFIX_MIN} characters of a session's "
+            "id: handoff sessions"
+        )
         raise HandoffError(problem.title, hint) from None
 
 

@@ -33,14 +33,19 @@ def render(data: dict[str, Any], style: Style) -> str:
         (
             os.path.basename(item["path"]),
             age(item["age_seconds"]),
-            "review" if item["escalations"] else "" if item["read"] else "unread",
+            _state(item),
             item["purpose"] or "-",
         )
         for item in found
     ]
     places = sorted({shorten_path(os.path.dirname(item["path"]), home()) for item in found})
-    lines = [*places, *table([("HANDOFF", "AGE", "", "PURPOSE"), *rows], style.columns)]
+    lines = [*places, *table([("HANDOFF", "AGE", "STATE", "PURPOSE"), *rows], style.columns)]
     return "\n".join(lines) + "\n"
+
+
+def _state(item: dict[str, Any]) -> str:
+    words = ("REVIEW" if item["escalations"] else "", "" if item["read"] else "unread")
+    return " ".join(filter(None, words)) or "read"
 
 
 METHOD = Method("list", ListParams, handle, render)

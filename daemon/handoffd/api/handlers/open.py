@@ -10,7 +10,7 @@ from handoffd.api.contracts import describe, handoffs_of
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style
-from handoffd.handoffs.opening import NOTHING, is_unread, opened
+from handoffd.handoffs.opening import NOTHING, mentioned, opened
 from handoffd.handoffs.shelf import Handoff
 from handoffd.parts import Parts
 
@@ -34,13 +34,10 @@ def outcome(
     """Return what is told: of the newest handoff, and of others that nobody has read."""
     if not found:
         text = "" if framed else NOTHING
-        return {"project": root, "handoffs": [], "text": text}
-    told = [items[0], *filter(is_unread, items[1:])]
-    return {
-        "project": root,
-        "handoffs": told,
-        "text": opened(found[0].contract, items, framed=framed),
-    }
+        return {"project": root, "handoffs": [], "more": 0, "text": text}
+    told, more = mentioned(items)
+    text = opened(found[0].contract, told, framed=framed)
+    return {"project": root, "handoffs": told, "more": more, "text": text}
 
 
 def stamps(data: dict[str, Any], found: Sequence[Handoff]) -> dict[str, str]:

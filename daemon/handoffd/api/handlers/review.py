@@ -1,28 +1,42 @@
 """review: the newest handoff as it is, and whether it calls for a person."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from handoffd.api.contracts import describe, handoffs_of
+from pydantic import Field
+
+from handoffd.api.contracts import describe, handoffs_of, place_of
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style
+from handoffd.api.text import Style, count
+from handoffd.handoffs import leaving
 from handoffd.handoffs.opening import NOTHING, age
 from handoffd.handoffs.shelf import Handoff
 from handoffd.parts import Parts
 
 
-async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
+class ReviewParams(InProject):
+    settle: bool = Field(default=False, description="take the call for a person out")
+
+
+async def handle(parts: Parts, params: ReviewParams, _send: Send) -> Reply:
     project = named_project(parts, params)
+    settled = 0
+    if params.settle:
+        place = place_of(project, params)
+        _, settled = await asyncio.to_thread(leaving.settle, parts.archivist.base, place)
     found = await handoffs_of(parts, project, params, 1)
-    data = outcome(project.root.path, found, describe(parts, found))
+    data = outcome(project.root.path, found, describe(parts, found), settled)
     return Reply(data, project=project.root.path)
 
 
-def outcome(root: str, found: Sequence[Handoff], items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def outcome(
+    root: str, found: Sequence[Handoff], items: Sequence[dict[str, Any]], settled: int
+) -> dict[str, Any]:
     if not found:
-        return {"project": root, "handoff": None, "text": ""}
-    return {"project": root, "handoff": items[0], "text": found[0].text}
+        return {"project": root, "handoff": None, "settled": 0, "text": ""}
+    return {"project": root, "handoff": items[0], "settled": settled, "text": found[0].text}
 
 
 def render(data: dict[str, Any], style: Style) -> str:
@@ -32,8 +46,11 @@ def render(data: dict[str, Any], style: Style) -> str:
     calls = [reason or "(no reason given)" for reason in handoff["escalations"]]
     lines = [f"{handoff['path']} ({age(handoff['age_seconds'])})"]
     lines += [style.bold(f"A person is needed: {reason}") for reason in calls]
-    lines += [] if calls else ["Nobody called for a person."]
+    settled = f"Settled: {count(data['settled'], 'call')} for a person taken out."
+    quiet = settled if data["settled"] else "Nobody calls for a person."
+    lines += [] if calls else [quiet]
+    lines += ["When you have seen to it: handoff review --settle"] if calls else []
     return "\n".join([*lines, "", data["text"]]).rstrip("\n") + "\n"
 
 
-METHOD = Method("review", InProject, handle, render)
+METHOD = Method("review", ReviewParams, handle, render)

@@ -43,6 +43,7 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
         "redacted": counters.redacted + parts.scribe.redacted,
         "replaced": counters.replaced,
         "writes": parts.scribe.writes,
+        "handoffs": parts.archivist.writes,
         "watched": lookout.observer.watched,
         "rescans": lookout.rescans,
         "rescan_seconds": round(lookout.rescan_seconds, 1),
@@ -101,6 +102,7 @@ def render(data: dict[str, Any], style: Style) -> str:
         ("progress", progress),
         ("last record", data["last_record_at"] or "none in this run"),
         ("watching", f"{data['watched']} directories; rescan every {data['rescan_seconds']:g} s"),
+        ("written", _written(data)),
         ("skipped", _skipped(data)),
         ("redacted", count(data["redacted"], "secret")),
     ]  # fmt: skip
@@ -126,6 +128,10 @@ def render(data: dict[str, Any], style: Style) -> str:
 def _daemon(data: dict[str, Any]) -> str:
     life = age(data["uptime_seconds"])
     return f"running, version {data['version']}, process {data['pid']}, for {life}"
+
+
+def _written(data: dict[str, Any]) -> str:
+    return f"{count(data['writes'], 'checkpoint')}, {count(data['handoffs'], 'handoff')}"
 
 
 def _skipped(data: dict[str, Any]) -> str:
