@@ -55,7 +55,7 @@ lint: $(TEST)/installed
 	$(TEST)/bin/mypy
 
 test: lint
-	$(TEST)/bin/pytest -n 3
+	$(TEST)/bin/pytest -n 3 --dist worksteal
 
 bench: $(TEST)/installed
 	$(TEST)/bin/python bench/core.py

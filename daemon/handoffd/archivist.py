@@ -25,6 +25,7 @@ from handoffd.session.redact import known_kinds
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.sources import processes
+from handoffd.sources.processes import Claim
 from handoffd.store.core import Left
 
 LOOK_SECONDS = 5.0
@@ -47,8 +48,9 @@ class Watched:
     # Something happened that the handoff does not say yet.
     due: bool = True
     compacted: bool = False
-    # A client was seen to run it.
+    # A client was seen to run it, and what it waited for then.
     claimed: bool = False
+    waiting_for: str = ""
     # It was taken for ended, and found idle, since it was last heard.
     over: bool = False
     idle: bool = False
@@ -95,14 +97,14 @@ class Archivist:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
         # Who runs what matters only where a session may still go on.
         open_ones = any(known.due or not known.over for known in self.watched.values())
-        claims: dict[str, bool] = {}
+        claims: dict[str, Claim] = {}
         if open_ones:
             claims = await asyncio.to_thread(processes.running, self.config_dirs())
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
                 await self._try(session_id, known, claims)
 
-    async def _try(self, session_id: str, known: Watched, claims: dict[str, bool]) -> None:
+    async def _try(self, session_id: str, known: Watched, claims: dict[str, Claim]) -> None:
         """Look at a session; where its handoff cannot be written it is tried again later."""
         before = replace(known)
         try:
@@ -115,14 +117,16 @@ class Archivist:
             known.compacted = before.compacted
             known.retry_at = clock.monotonic() + RETRY_SECONDS
 
-    async def _look_at(self, session_id: str, known: Watched, claims: dict[str, bool]) -> bool:
+    async def _look_at(self, session_id: str, known: Watched, claims: dict[str, Claim]) -> bool:
         """Write a session's handoff if it is due; tells whether it was."""
         silent_seconds = clock.wall() - known.heard_at
-        known.claimed = known.claimed or session_id in claims
+        claim = claims.get(session_id)
+        if claim is not None:
+            known.claimed, known.waiting_for = True, claim.waiting_for
         if silent_seconds >= self._idle_seconds and not known.idle:
             known.idle = True
             self._fire_idle(session_id, known)
-        quiet = silent_seconds >= QUIET_SECONDS and not claims.get(session_id)
+        quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
         ended = self._has_ended(session_id, known, claims)
         if ended and session_id not in self.board.ended:
             self.board.ended.add(session_id)
@@ -133,7 +137,7 @@ class Archivist:
         if wanted:
             known.due, known.compacted, known.over = False, False, over
             async with self.busy:
-                await self.leave(session_id, ended=over)
+                await self.leave(session_id, ended=over, waiting_for=known.waiting_for)
         if silent_seconds > clock.DAY_SECONDS:
             self.forget(session_id)
         return wanted
@@ -142,14 +146,15 @@ class Archivist:
     def _idle_seconds(self) -> float:
         return self.board.gate.config.triggers.idle_minutes * 60
 
-    def _has_ended(self, session_id: str, known: Watched, claims: dict[str, bool]) -> bool:
+    def _has_ended(self, session_id: str, known: Watched, claims: dict[str, Claim]) -> bool:
         """Tell whether a session's client is gone, or has turned to another session.
 
         After `/clear` the client goes on under a new session, but claims the old one for ever.
         """
-        if known.claimed and not claims.get(session_id, False):
-            return True
-        return session_id in claims and any(
+        claim = claims.get(session_id)
+        if claim is None or not claim.alive:
+            return known.claimed
+        return any(
             other.project_id == known.project_id
             and name not in claims
             and not other.headless
@@ -164,7 +169,7 @@ class Archivist:
         if self.board.core.record_trigger(cause, "idle", known.project_id, session_id, at):
             log.get().info("triggered", trigger="idle", session=session_id)
 
-    async def leave(self, session_id: str, *, ended: bool) -> Leaving | None:
+    async def leave(self, session_id: str, *, ended: bool, waiting_for: str = "") -> Leaving | None:
         """Write a session's handoff, if it has something to say that is not there yet."""
         stored = self.board.state.session(session_id)
         if stored is None or stored.project_id is None:
@@ -176,8 +181,8 @@ class Archivist:
         left = self.board.core.contract(session_id)
         if left and left.session_time == state.last_time and (left.ended or not ended):
             return None
-        around = await self._surroundings(project, state, ended=ended)
-
+        around = await self._surroundings(project, state)
+        around = replace(around, ended=ended, waiting_for=waiting_for)
         mine = worker(state, project.root.path)
 
         def tell(since: str) -> Contract:
@@ -210,7 +215,7 @@ class Archivist:
     async def close(self, project: Project, state: SessionState, given: Theirs) -> Leaving:
         """Write a worker's handoff with their own words."""
         async with self.busy:
-            around = await self._surroundings(project, state, ended=False)
+            around = await self._surroundings(project, state)
             mine = worker(state, project.root.path)
             ours = told(state, mine, project.root.path, around)
             left = self.board.core.contract(state.session_id) if state.session_id else None
@@ -229,9 +234,7 @@ class Archivist:
 
     # What is known around a session
 
-    async def _surroundings(
-        self, project: Project, state: SessionState, *, ended: bool
-    ) -> Surroundings:
+    async def _surroundings(self, project: Project, state: SessionState) -> Surroundings:
         root = project.root
         asked = GitFacts()
         if root.exists:
@@ -243,7 +246,6 @@ class Archivist:
             unpushed=asked.unpushed,
             committed_secrets=asked.secrets,
             contested=contested(state, self.board.lanes(project.id)),
-            ended=ended,
         )
 
     def _ask_git(self, root: str, commits: list[str]) -> "GitFacts":

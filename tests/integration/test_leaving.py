@@ -11,13 +11,13 @@ from conftest import timestamp, wait_for
 from left import handoffs, shelf, text, work
 
 
-def claim(house, session, process):
+def claim(house, session, process, **more):
     """Say that a process runs a session, as the client does."""
     directory = house.home / ".claude/sessions"
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{process.pid}.json"
     path.write_text(
-        json.dumps({"pid": process.pid, "sessionId": session.id, "kind": "interactive"})
+        json.dumps({"pid": process.pid, "sessionId": session.id, "kind": "interactive"} | more)
     )
     return path
 
@@ -83,6 +83,19 @@ def test_silence_is_death_where_no_client_says_otherwise(live):
 
     wait_for(lambda: handoffs(live, project), 60)
     assert time.monotonic() - begun > 30, "not while it may go on any moment"
+
+
+def test_client_that_died_waiting_calls_for_a_person(live, client):
+    """A session whose client died while it waited for a permission calls for a person."""
+    project = live.project()
+    session = work(live, project, ago=3)
+    claim(live, session, client, status="waiting", waitingFor="permission to run: make deploy")
+    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    client.kill()
+    client.wait()
+
+    wait_for(lambda: handoffs(live, project), 20)
+    assert "HUMAN REVIEW NEEDED: a person has yet to answer: permission" in text(live, project)
 
 
 def test_ended_client_leaves_a_handoff(live, client):

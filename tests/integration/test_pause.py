@@ -197,7 +197,8 @@ def test_task_files_of_a_pause_stay_unknown(live):
     session = live.session(project)
     session.prompt("Before the pause it is heard")
     wait_for(lambda: "Before the pause" in live.yaml(project))
-    live.handoff("pause")
+    assert 0 == live.handoff("pause").returncode
+    time.sleep(0.05)
     directory = live.transcripts.parent / "tasks" / session.id
     directory.mkdir(parents=True)
     task = {"id": "1", "subject": f"Do {PHRASE}", "status": "pending"}

@@ -354,7 +354,7 @@ def test_no_risk_around(around):
 
 def test_question_left_open():
     """A question is a risk only when nobody is there any more to ask it."""
-    risk = "The session ended while it waited for an answer"
+    risk = "The session was left waiting for an answer"
     assert [risk] == left(asking(), ended=True).items("Risks")
     assert [] == left(asking()).items("Risks")
 
@@ -392,7 +392,7 @@ def test_several_secrets():
 
 def test_unanswered_question_escalates():
     """A session that ended on a question calls for a person; one that goes on does not."""
-    reason = "the session ended before a person answered: Should old addresses be kept?"
+    reason = "a person has yet to answer: Should old addresses be kept?"
     assert (reason,) == left(asking(), ended=True).escalations
     assert () == left(asking()).escalations
 

@@ -42,6 +42,8 @@ class Surroundings:
     contested: Sequence[str] = ()
     # Whether the session has ended, as far as can be seen.
     ended: bool = False
+    # What its client said last that it waited for: a permission, mostly.
+    waiting_for: str = ""
     # When somebody else told of the work so far: only what came later is told.
     since: str = ""
 
@@ -302,8 +304,8 @@ def _target(command: str) -> tuple[str, list[str]]:
 
 def _stopped(state: SessionState, around: Surroundings) -> list[str]:
     """Say what a session was stopped by, or that it ended while a person had to answer."""
-    if _is_waiting(state):
-        return ["The session ended while it waited for an answer"] if around.ended else []
+    if _is_waiting(state, around):
+        return ["The session was left waiting for an answer"] if around.ended else []
     return [state.waiting.text] if state.waiting else []
 
 
@@ -332,20 +334,22 @@ def _secrets(state: SessionState) -> list[str]:
 # What calls for a person
 
 
-def _is_waiting(state: SessionState) -> bool:
-    return bool(state.waiting_for and state.waiting) or bool(_questions(state))
+def _is_waiting(state: SessionState, around: Surroundings) -> bool:
+    waits = state.waiting_for and state.waiting
+    return bool(waits or around.waiting_for) or bool(_questions(state))
 
 
 def _escalations(state: SessionState, around: Surroundings) -> list[str]:
     """Say why a person must look before anybody goes on. These three reasons, and no other.
 
-    The session ended while it waited for an answer or an approval; a commit of it took in a
+    The session was left waiting for an answer or an approval; a commit of it took in a
     secret; another live session changed the same files.
     """
     reasons: list[str] = []
-    if around.ended and _is_waiting(state):
-        asked = _questions(state) or [state.waiting.text if state.waiting else ""]
-        reasons.append(f"the session ended before a person answered: {prose(asked[0])}")
+    if around.ended and _is_waiting(state, around):
+        waits = state.waiting.text if state.waiting else around.waiting_for
+        asked = _questions(state) or [waits]
+        reasons.append(f"a person has yet to answer: {prose(asked[0])}")
     reasons += [f"commit {secret}" for secret in around.committed_secrets[:NAMES_MAX]]
     if around.contested:
         reasons.append(listed("another live session changed the same files: ", around.contested))

@@ -7,27 +7,43 @@ goes on naming the session that was cleared.
 import json
 import os
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from handoffd import clock
 
 _SIZE_MAX_BYTES = 64 << 10
 _FILES_MAX = 512
+_WAITING_MAX = 300
 # Of /proc/<pid>/stat, counted behind the name in brackets.
 _STATE, _STARTED = 0, 19
 # More than a clock is ever corrected by.
 _LATER_SECONDS = 3600.0
 
 
-def running(config_dirs: Iterable[str]) -> dict[str, bool]:
-    """Return every session that a client has claimed, and whether that client is alive."""
-    found: dict[str, bool] = {}
+class Claim(NamedTuple):
+    """What a client says of the session it runs: whether it lives, and what it waits for."""
+
+    alive: bool
+    waiting_for: str = ""
+
+
+def running(config_dirs: Iterable[str]) -> dict[str, Claim]:
+    """Return every session that a client has claimed; of two claims the living one counts."""
+    found: dict[str, Claim] = {}
     for directory in config_dirs:
         for path, pid in _claims(f"{directory}/sessions"):
             claim = _read(path)
             session_id = claim.get("sessionId")
             if isinstance(session_id, str) and claim.get("pid", pid) == pid:
-                found[session_id] = found.get(session_id, False) or is_alive(pid, path)
+                mine = Claim(is_alive(pid, path), _waiting_for(claim))
+                found[session_id] = max(mine, found.get(session_id, mine))
     return found
+
+
+def _waiting_for(claim: dict[str, object]) -> str:
+    if claim.get("status") != "waiting":
+        return ""
+    return str(claim.get("waitingFor") or "a person's answer")[:_WAITING_MAX]
 
 
 def _claims(directory: str) -> list[tuple[str, int]]:
