@@ -263,8 +263,10 @@ def test_large_file_is_refused(root):
     with pytest.raises(HandoffError, match="limit"):
         save_handoff(GOOD, root)
     assert path.stat().st_size > 64 << 10
+    other = root / "other"
+    other.mkdir()
     with pytest.raises(HandoffError, match="64 KiB"):
-        save_handoff({**GOOD, "notes": "x" * (64 << 10)}, root.parent)
+        save_handoff({**GOOD, "notes": "x" * (64 << 10)}, other)
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def theirs(found: Contract, written: Contract, intended: Contract | None = None)
         tuple(reason for reason in found.escalations if reason not in called),
         added,
         frozenset((set.intersection(*own) - _said(found)) | set(map(call, silenced))),
-        found.others,
+        {key: value for key, value in found.others.items() if ours[0].others.get(key) != value},
     )
 
 
@@ -272,7 +272,7 @@ def _laid_over(ours: Contract, given: Theirs) -> Contract:
         purpose=given.purpose or ours.purpose,
         escalations=tuple(dict.fromkeys((*given.escalations, *calling))),
         sections={name: lines for name, lines in sections.items() if lines},
-        others=given.others,
+        others={**ours.others, **given.others},
     )
 
 
