@@ -33,6 +33,7 @@ LOOK_SECONDS = 5.0
 QUIET_SECONDS = 50.0
 RETRY_SECONDS = 60.0
 SCANNED_MAX = 256
+Claims = dict[str, Claim]
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
@@ -97,14 +98,14 @@ class Archivist:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
         # Who runs what matters only where a session may still go on.
         open_ones = any(known.due or not known.over for known in self.watched.values())
-        claims: dict[str, Claim] = {}
+        claims = None
         if open_ones:
             claims = await asyncio.to_thread(processes.running, self.config_dirs())
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
                 await self._try(session_id, known, claims)
 
-    async def _try(self, session_id: str, known: Watched, claims: dict[str, Claim]) -> None:
+    async def _try(self, session_id: str, known: Watched, claims: Claims | None) -> None:
         """Look at a session; where its handoff cannot be written it is tried again later."""
         before = replace(known)
         try:
@@ -117,20 +118,21 @@ class Archivist:
             known.compacted = before.compacted
             known.retry_at = clock.monotonic() + RETRY_SECONDS
 
-    async def _look_at(self, session_id: str, known: Watched, claims: dict[str, Claim]) -> bool:
+    async def _look_at(self, session_id: str, known: Watched, claims: Claims | None) -> bool:
         """Write a session's handoff if it is due; tells whether it was."""
         silent_seconds = clock.wall() - known.heard_at
-        claim = claims.get(session_id)
+        claim = claims.get(session_id) if claims else None
         if claim is not None:
             known.claimed, known.waiting_for = True, claim.waiting_for
+        ended = session_id in self.board.ended
+        if not ended and claims is not None and self._has_ended(session_id, known, claims):
+            ended = True
+            self.board.ended.add(session_id)
+            self.board.touch(known.project_id, git_too=False)
         if silent_seconds >= self._idle_seconds and not known.idle:
             known.idle = True
             self._fire_idle(session_id, known)
         quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
-        ended = self._has_ended(session_id, known, claims)
-        if ended and session_id not in self.board.ended:
-            self.board.ended.add(session_id)
-            self.board.touch(known.project_id, git_too=False)
         over = known.idle or ended or (quiet and known.headless)
         news = known.due and (over or quiet or known.compacted)
         wanted = news or (over and not known.over)
@@ -146,7 +148,7 @@ class Archivist:
     def _idle_seconds(self) -> float:
         return self.board.gate.config.triggers.idle_minutes * 60
 
-    def _has_ended(self, session_id: str, known: Watched, claims: dict[str, Claim]) -> bool:
+    def _has_ended(self, session_id: str, known: Watched, claims: Claims) -> bool:
         """Tell whether a session's client is gone, or has turned to another session.
 
         After `/clear` the client goes on under a new session, but claims the old one for ever.

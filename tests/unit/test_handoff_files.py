@@ -237,3 +237,48 @@ def test_close_completes_what_another_program_wrote(shop):
     assert "## Done\n- x\n- known\n" in found
     assert "## Next\n- mine\n" in found
     assert "## Commands\n```sh\nmake\n```\n" in found
+
+
+def test_handoff_that_names_no_session_is_not_shadowed(shop):
+    """What a person wrote during the session stands, also where it names none."""
+    shop.leave(2, told("one"))
+    with open(f"{shop.directory}/ann.md", "w") as stream:
+        stream.write("# Handoff — 2026-03-01\n\nsession_id:\n\n## Done\n- by Ann\n")
+    seconds = leaving.clock.parse(HOURS[4])
+    os.utime(f"{shop.directory}/ann.md", (seconds, seconds))
+    chatted = replace(shop.worker(5), worked_time=HOURS[2])
+
+    assert leaving.plan(shop.base, chatted, told("two"), shop.left) is None
+    shop.leave(6, told("six"))
+    assert "based_on: ann.md" in shop.text()
+
+
+def test_handoff_from_before_the_session_is_no_base(shop):
+    """A handoff of nobody in particular from before the session has nothing to do with it."""
+    os.makedirs(shop.directory)
+    with open(f"{shop.directory}/old.md", "w") as stream:
+        stream.write("# Handoff — 2025-01-01\n\n## Done\n- long ago\n")
+    os.utime(f"{shop.directory}/old.md", (1, 1))
+    shop.leave(1, told("one"))
+
+    assert "based_on" not in shop.text()
+
+
+def test_words_stand_while_only_talk_follows(shop):
+    """After a person's words and some talk, work brings our lines up to date, old ones gone."""
+    mine = shop.worker(1)
+    given = Theirs(sections={"Next": ["- mine"]})
+    planned = leaving.plan_close(shop.base, mine, told("old")(""), None, given)
+    done = leaving.close(shop.base, mine, planned, None)
+    shop.left = replace(left_of("p", shop.state(1), done, ended=False), persons_time=HOURS[2])
+    os.utime(done.handoff.path, (leaving.clock.parse(HOURS[2]),) * 2)
+    talked = replace(shop.worker(3), worked_time=HOURS[1])
+    planned = leaving.plan(shop.base, talked, told("chatted"), shop.left)
+    assert leaving.leave(shop.base, talked, planned, shop.left) is None
+    shop.left = intending("p", shop.state(3), planned, shop.left)
+    shop.leave(4, told("new"))
+
+    assert "- mine" in shop.text()
+    assert "- new" in shop.text()
+    assert "- old" not in shop.text()
+    assert "- chatted" not in shop.text()

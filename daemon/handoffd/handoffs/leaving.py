@@ -126,13 +126,12 @@ def _standing(directory: str, worker: Worker, own_path: str) -> Handoff | None:
 
     One that names no session is taken for this one's, if it was written in its time.
     """
-    for _, path in sorted(shelf.in_directory(directory), reverse=True)[: shelf.LOOKED_AT_MAX]:
+    for changed, path in sorted(shelf.in_directory(directory), reverse=True):
+        if clock.iso_milliseconds(changed / 1e9) < worker.first_time:
+            return None
         found = shelf.read(path) if path != own_path else None
-        if found is None:
-            continue
-        named = found.contract.session_id
-        in_time = clock.iso_milliseconds(found.seconds) > worker.first_time > ""
-        if (named and named == worker.session_id) or (not named and in_time):
+        named = found.contract.session_id if found else None
+        if named == worker.session_id or (named == "" and worker.first_time):
             return found
     return None
 
