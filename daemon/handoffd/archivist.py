@@ -27,6 +27,7 @@ from handoffd.session.storage import load
 from handoffd.sources import processes
 from handoffd.sources.processes import Claim
 from handoffd.store.core import Left
+from handoffd.triggers import idle, manual
 
 LOOK_SECONDS = 5.0
 # With a look every five seconds, a handoff is there within a minute of the last record.
@@ -88,6 +89,7 @@ class Archivist:
         known.compacted = known.compacted or state.compactions > known.compactions
         known.compactions = state.compactions
         known.due, known.over, known.idle = True, False, False
+        known.waiting_for = ""
         self.board.ended.discard(state.session_id)
 
     def forget(self, session_id: str) -> None:
@@ -111,8 +113,9 @@ class Archivist:
         try:
             if await self._look_at(session_id, known, claims):
                 self.problem = ""
-        except (OSError, HandoffError) as problem:
-            self.problem = str(problem).splitlines()[0]
+        except Exception as problem:  # noqa: BLE001  one session must not stop the others
+            expected = isinstance(problem, (OSError, HandoffError))
+            self.problem = str(problem).splitlines()[0] if expected else log.where(problem)
             log.get().warning("contract_failed", session=session_id, why=self.problem)
             known.due, known.over, known.idle = before.due, before.over, before.idle
             known.compacted = before.compacted
@@ -122,16 +125,17 @@ class Archivist:
         """Write a session's handoff if it is due; tells whether it was."""
         silent_seconds = clock.wall() - known.heard_at
         claim = claims.get(session_id) if claims else None
-        if claim is not None:
-            known.claimed, known.waiting_for = True, claim.waiting_for
         ended = session_id in self.board.ended
+        if claim is not None and not ended:
+            known.claimed, known.waiting_for = True, claim.waiting_for
         if not ended and claims is not None and self._has_ended(session_id, known, claims):
             ended = True
+            if claim and claim.alive:  # it waits for another session now
+                known.waiting_for = ""
             self.board.ended.add(session_id)
             self.board.touch(known.project_id, git_too=False)
-        if silent_seconds >= self._idle_seconds and not known.idle:
-            known.idle = True
-            self._fire_idle(session_id, known)
+        if not known.idle:
+            known.idle = self._fire_idle(session_id, known)
         quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
         over = known.idle or ended or (quiet and known.headless)
         news = known.due and (over or quiet or known.compacted)
@@ -143,10 +147,6 @@ class Archivist:
         if silent_seconds > clock.DAY_SECONDS:
             self.forget(session_id)
         return wanted
-
-    @property
-    def _idle_seconds(self) -> float:
-        return self.board.gate.config.triggers.idle_minutes * 60
 
     def _has_ended(self, session_id: str, known: Watched, claims: Claims) -> bool:
         """Tell whether a session's client is gone, or has turned to another session.
@@ -164,12 +164,16 @@ class Archivist:
             for name, other in self.watched.items()
         )
 
-    def _fire_idle(self, session_id: str, known: Watched) -> None:
-        """Enter the idle trigger, once for each silence."""
-        cause = f"idle:{session_id}:{known.heard_at:.3f}"
+    def _fire_idle(self, session_id: str, known: Watched) -> bool:
+        """Enter the idle trigger, once for each silence; tells whether the session is idle."""
+        idle_seconds = self.board.gate.config.triggers.idle_minutes * 60
+        cause = idle.cause(session_id, known.heard_at, clock.wall(), idle_seconds)
+        if cause is None:
+            return False
         at = clock.iso_milliseconds()
-        if self.board.core.record_trigger(cause, "idle", known.project_id, session_id, at):
-            log.get().info("triggered", trigger="idle", session=session_id)
+        if self.board.core.record_trigger(cause, idle.NAME, known.project_id, session_id, at):
+            log.get().info("triggered", trigger=idle.NAME, session=session_id)
+        return True
 
     async def leave(self, session_id: str, *, ended: bool, waiting_for: str = "") -> Leaving | None:
         """Write a session's handoff, if it has something to say that is not there yet."""
@@ -197,6 +201,8 @@ class Archivist:
         done = await asyncio.to_thread(leaving.leave, self.base, mine, planned, left)
         if done is not None:
             self._remember(left_of(project.id, state, done, ended=ended))
+        elif left is not None:
+            self.board.core.set_contract(left)
         return done
 
     def _may_write(self, project: Project, state: SessionState) -> bool:
@@ -219,10 +225,13 @@ class Archivist:
         async with self.busy:
             around = await self._surroundings(project, state)
             mine = worker(state, project.root.path)
-            ours = told(state, mine, project.root.path, around)
             left = self.board.core.contract(state.session_id) if state.session_id else None
+
+            def tell(since: str) -> Contract:
+                return told(state, mine, project.root.path, replace(around, since=since))
+
             planned = await asyncio.to_thread(
-                leaving.plan_close, self.base, mine, ours, left, given
+                leaving.plan_close, self.base, mine, tell, left, given
             )
             if state.session_id:
                 self.board.core.set_contract(intending(project.id, state, planned, left))
@@ -230,8 +239,13 @@ class Archivist:
             if state.session_id:
                 self._remember(left_of(project.id, state, done, ended=False))
                 at = clock.iso_milliseconds()
-                cause = f"manual:{state.session_id}:{at}"
-                self.board.core.record_trigger(cause, "manual", project.id, state.session_id, at)
+                self.board.core.record_trigger(
+                    manual.cause(state.session_id, at),
+                    manual.NAME,
+                    project.id,
+                    state.session_id,
+                    at,
+                )
         return done
 
     # What is known around a session

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from handoffd.api.handlers import close, escalate, review
 from handoffd.api.handlers import list as list_
 from handoffd.api.handlers import open as open_
 from handoffd.api.method import InProject, Method
-from handoffd.api.resolve import directory_of
+from handoffd.api.resolve import PREFIX_MIN, ambiguous, directory_of
 from handoffd.api.text import Style
 from handoffd.archivist import ask_git, intending, left_of, told, worker
 from handoffd.config import Config
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings
+from handoffd.handoffs.contract import Contract
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
 from handoffd.paths import claude_dirs, make_state_dir
@@ -98,18 +100,22 @@ def _escalate(base: str, params: escalate.EscalateParams, _config: Config) -> di
 
 def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, Any]:
     """Leave a handoff from the transcript itself, which is read anew."""
-    place = _place(params)
-    state = _transcript_state(params.session, config) or close.blank(params)
+    state = _transcript_state(close.named_session(params), config) or close.blank(params)
+    # The session's own project, wherever it is closed from.
+    root = find_root(state.cwd).path if state.records and state.cwd else _place(params).root
     given, masked = close.words_of(params)
     close.require_something(state, given)
-    facts = ask_git(place.root)
+    facts = ask_git(root)
     around = Surroundings(clock.day(), facts.uncommitted, facts.unpushed)
-    mine = worker(state, place.root)
-    ours = told(state, mine, place.root, around)
+    mine = worker(state, root)
+
+    def tell(since: str) -> Contract:
+        return told(state, mine, root, replace(around, since=since))
+
     with _core() as core:
         left = core.contract(state.session_id)
-        project_id = core.project_id(place.root, clock.iso()) or ""
-        planned = leaving.plan_close(base, mine, ours, left, given)
+        project_id = core.project_id(root, clock.iso()) or ""
+        planned = leaving.plan_close(base, mine, tell, left, given)
         if state.session_id:
             core.set_contract(intending(project_id, state, planned, left))
         done = leaving.close(base, mine, planned, left)
@@ -118,13 +124,18 @@ def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, An
     return close.outcome(done, state, given, masked)
 
 
-def _transcript_state(session_id: str, config: Config) -> SessionState | None:
-    if not session_id or not session_id.replace("-", "").isalnum():
+def _transcript_state(name: str, config: Config) -> SessionState | None:
+    """Fold the transcript of a session that is named by its id, or by how that begins."""
+    if not name or not name.replace("-", "").isalnum():
         return None
+    pattern = f"*/{name}*.jsonl" if len(name) >= PREFIX_MIN else f"*/{name}.jsonl"
+    found: dict[str, Path] = {}
     for directory in claude_dirs(config.claude.config_dirs):
-        for path in Path(directory, "projects").glob(f"*/{session_id}.jsonl"):
-            return replay(path)[0]
-    return None
+        found |= {path.stem: path for path in Path(directory, "projects").glob(pattern)}
+    if len(found) > 1 and name not in found:
+        raise ambiguous(name, found)
+    path = found.get(name) or next(iter(found.values()), None)
+    return replay(path)[0] if path else None
 
 
 _COMMANDS: dict[str, tuple[Method, Callable[[str, Any, Config], dict[str, Any]]]] = {

@@ -309,7 +309,8 @@ def test_all_projects(tmp_path):
 def test_text(directory):
     """For a person: a line a point, and beneath it each file that breaks it."""
     put(directory / "a.md", GOOD, 100)
-    put(directory / "b\x1b.md", GOOD.replace("purpose: p", ""), 50)
+    put(directory / "b.md", GOOD.replace("purpose: p", ""), 50)
+    put(directory / "c\x1b.md", GOOD, 40)
 
     code, text = conformance.run(str(directory), as_json=False)
 
@@ -317,9 +318,10 @@ def test_text(directory):
     assert [
         f"{directory} (handoffs: 2)",
         "  ok   location",
-        "  ok   discovery: the newest is a.md",
+        "  BAD  discovery: the newest is a.md",
+        "         c\\u001b.md: a name that is no line",
         "  BAD  metadata",
-        "         b\\u001b.md: no `purpose:` in the first 5 lines",
+        "         b.md: no `purpose:` in the first 5 lines",
         "  ok   escalation",
         "  ok   format",
     ] == text.splitlines()

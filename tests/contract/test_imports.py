@@ -40,6 +40,7 @@ ALLOWED = {
         "session",
         "sources",
         "store",
+        "triggers",
     },
     "parts": {
         "archivist",

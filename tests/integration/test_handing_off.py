@@ -317,17 +317,32 @@ def test_settle_takes_the_call_out(world):
     assert "- a thing" in text(world, project)
 
 
-def test_close_from_elsewhere_belongs_to_the_session(live):
+def test_close_from_elsewhere_belongs_to_the_session(world):
     """A session closed from another project leaves its handoff at home, and is forgotten there."""
-    home, other = live.project("home"), live.project("other")
-    session = work(live, home, ago=5)
-    known(live, session)
-    live.handoff("close", "--session", session.id[:8], "--done", "mine", cwd=other)
-    live.handoff("forget", str(other), "--yes")
+    home, other = world.project("home"), world.project("other")
+    (other / "stranger.py").write_text("x")
+    session = work(world, home, ago=5)
+    known(world, session)
+    world.handoff("close", "--session", session.id[:8], "--done", "mine", cwd=other)
+    if world.process is None:
+        world.start()
+        wait_for(world.settled)
+    world.handoff("forget", str(other), "--yes")
 
-    assert "- mine" in text(live, home)
-    assert handoffs(live, other) == []
-    assert live.call("sessions")["sessions"]
+    assert "- mine" in text(world, home)
+    assert "stranger.py" not in text(world, home)
+    assert f"session_id: {session.id}" in text(world, home)
+    assert handoffs(world, other) == []
+    assert world.call("sessions")["sessions"]
+
+
+def test_metadata_of_ones_own_is_kept(world):
+    """Lines of a handoff on stdin that look like metadata are not lost."""
+    project = world.project()
+    words = "# Handoff — 2026-01-01\n\nwarning: never on friday\n\n## Done\n- x\n"
+    world.handoff("close", cwd=project, input=words)
+
+    assert "warning: never on friday" in text(world, project)
 
 
 def test_two_live_sessions_need_a_choice(live):

@@ -227,7 +227,7 @@ def test_close_completes_what_another_program_wrote(shop):
         stream.write(words)
     given = Theirs(sections={"Next": ["- mine"]})
     mine = shop.worker(1)
-    planned = leaving.plan_close(shop.base, mine, told("known")(""), None, given)
+    planned = leaving.plan_close(shop.base, mine, told("known"), None, given)
     leaving.close(shop.base, mine, planned, None)
 
     assert ["own.md"] == shop.files
@@ -268,7 +268,7 @@ def test_words_stand_while_only_talk_follows(shop):
     """After a person's words and some talk, work brings our lines up to date, old ones gone."""
     mine = shop.worker(1)
     given = Theirs(sections={"Next": ["- mine"]})
-    planned = leaving.plan_close(shop.base, mine, told("old")(""), None, given)
+    planned = leaving.plan_close(shop.base, mine, told("old"), None, given)
     done = leaving.close(shop.base, mine, planned, None)
     shop.left = replace(left_of("p", shop.state(1), done, ended=False), persons_time=HOURS[2])
     os.utime(done.handoff.path, (leaving.clock.parse(HOURS[2]),) * 2)
@@ -282,3 +282,61 @@ def test_words_stand_while_only_talk_follows(shop):
     assert "- new" in shop.text()
     assert "- old" not in shop.text()
     assert "- chatted" not in shop.text()
+
+
+def close(shop, hour, tell, given):
+    mine = shop.worker(hour)
+    planned = leaving.plan_close(shop.base, mine, tell, shop.left, given)
+    before = shop.left
+    shop.left = intending("p", shop.state(hour), planned, before)
+    done = leaving.close(shop.base, mine, planned, before)
+    shop.left = left_of("p", shop.state(hour), done, ended=False)
+    return done
+
+
+def test_close_keeps_a_call(shop):
+    """A call for a person that is there stays when somebody adds a word."""
+    shop.leave(1, told("one", escalations=("a person has yet to answer: why?",)))
+    close(shop, 1, told("one"), Theirs(sections={"Next": ["- mine"]}))
+
+    assert "HUMAN REVIEW NEEDED: a person has yet to answer: why?" in shop.text()
+
+
+def test_close_keeps_what_it_is_based_on(shop):
+    """A handoff that goes on from somebody else's still does when somebody adds a word."""
+    os.makedirs(shop.directory)
+    with open(f"{shop.directory}/ann.md", "w") as stream:
+        stream.write(f"# Handoff — 2026-03-01\n\nsession_id: {SESSION}\n\n## Next\n- rotate\n")
+    os.utime(f"{shop.directory}/ann.md", (leaving.clock.parse(HOURS[1]),) * 2)
+    shop.leave(2, told("two"))
+    close(shop, 2, told("two"), Theirs(sections={"Next": ["- mine"]}))
+
+    assert "based_on: ann.md" in shop.text()
+    assert "rotate (from ann.md)" in shop.text()
+
+
+def test_line_that_both_say_is_the_persons(shop):
+    """A line that a person says, too, stays when we no longer say it."""
+    shop.leave(1, told("same"))
+    done = close(shop, 1, told("same"), Theirs(sections={"Done": ["- same"]}))
+    os.utime(done.handoff.path, (leaving.clock.parse(HOURS[2]),) * 2)
+    stamp = shelf.read(done.handoff.path).stamp
+    shop.left = replace(shop.left, persons_time=HOURS[2], stamp=stamp)
+    shop.leave(3, told("other"))
+
+    assert "- same" in shop.text()
+    assert "- other" in shop.text()
+
+
+def test_unspeakable_names_are_passed_over(shop):
+    """A file whose name no line can hold is no handoff, and stops nothing."""
+    os.makedirs(shop.directory)
+    for name in (b"\xff.md", b"a\nb.md"):
+        with open(os.fsencode(shop.directory) + b"/" + name, "w") as stream:
+            stream.write(f"# Handoff — 2026-03-01\n\nsession_id: {SESSION}\n")
+    shop.leave(1, told("one"))
+
+    place = shelf.Place("/home/ann/shop", "/home/ann/shop")
+    assert [f"{SESSION[:8]}.md"] == [
+        os.path.basename(found.path) for found in shelf.handoffs(shop.base, place)
+    ]

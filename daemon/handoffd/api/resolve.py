@@ -2,9 +2,10 @@
 
 import json
 import os
+from collections.abc import Collection
 from typing import Any
 
-from handoff.errors import HandoffError
+from handoff.errors import ChoiceNeededError, HandoffError
 from handoff.paths import CHECKPOINT
 from handoffd.api.method import InProject
 from handoffd.parts import Parts
@@ -13,6 +14,13 @@ from handoffd.projects import Project
 # How much of a session's id names it, and how many are named where more than one begins so.
 PREFIX_MIN = 6
 SHOWN_MAX = 8
+
+
+def ambiguous(name: str, found: Collection[str]) -> ChoiceNeededError:
+    return ChoiceNeededError(
+        f"{name} is the beginning of {len(found)} sessions.",
+        "Give more of one: " + ", ".join(sorted(found)[:SHOWN_MAX]),
+    )
 
 
 def directory_of(params: InProject) -> str:

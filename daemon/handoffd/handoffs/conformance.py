@@ -198,6 +198,7 @@ def _discovery(directory: str, visible: list[str], regular: list[str], found: li
         Break(name, "visible, but no `.md` file") for name in regular if not name.endswith(".md")
     ]
     breaks += [Break(name, "no regular file") for name in visible if name not in regular]
+    breaks += [Break(name, "a name that is no line") for name in visible if not name.isprintable()]
     if not found:
         return Point("discovery", breaks, ["no handoff"])
     newest = max(found, key=lambda file: file.order)

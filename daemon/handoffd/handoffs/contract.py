@@ -208,7 +208,8 @@ class Theirs:
     others: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.purpose or self.escalations or self.removed or any(self.sections.values()))
+        said = self.purpose or self.escalations or self.removed or self.others
+        return bool(said or any(self.sections.values()))
 
 
 def _said(contract: Contract) -> set[str]:
@@ -289,9 +290,11 @@ def persons_words(text: str) -> tuple[list[str], int]:
 def part_of_ours(ours: Contract, found: Contract, given: Theirs) -> Contract:
     """Return what of our lines a file holds, and what a person does not want in it.
 
-    A line that was only left out for want of room may come back.
+    A line that was only left out for want of room may come back; one that a person says, too,
+    is theirs.
     """
-    said = _said(found) | given.removed
+    their_lines = {line for lines in given.sections.values() for line in lines}
+    said = (_said(found) | given.removed) - their_lines
     sections = {
         name: [line for line in lines if line in said] for name, lines in ours.sections.items()
     }

@@ -114,8 +114,7 @@ def _own_path(directory: str, worker: Worker, left: Left | None) -> str | None:
         return ""
     known = shelf.read(left.path)
     if known is not None:
-        ours = known.stamp == left.stamp or not _is_foreign(known, left)
-        return left.path if ours else ""
+        return "" if _is_foreign(known, left) else left.path
     # A person took it away, or we were killed before we wrote it.
     again = not left.stamp or _worked_since(worker, left.session_time)
     return left.path if again else None
@@ -149,6 +148,8 @@ def _ours(left: Left | None, path: str) -> tuple[Contract, Contract]:
 
 
 def _is_foreign(found: Handoff, left: Left | None) -> bool:
+    if left is not None and left.path == found.path and left.stamp == found.stamp:
+        return False
     return all(is_foreign(found.contract, ours) for ours in _ours(left, found.path))
 
 
@@ -262,14 +263,24 @@ def _as_items(lines: list[str]) -> list[str]:
     return lines
 
 
-def plan_close(base: str, worker: Worker, ours: Contract, left: Left | None, given: Theirs) -> Plan:
+def plan_close(base: str, worker: Worker, tell: Tell, left: Left | None, given: Theirs) -> Plan:
     """Decide on the file of a worker's handoff: the one that is there is completed."""
     directory = shelf.directory_of(base, worker.cwd)
+    path = _file_to_complete(directory, worker, left)
+    standing = _standing(directory, worker, path) if worker.session_id else None
+    after = standing and _worked_since(worker, clock.iso_milliseconds(standing.seconds))
+    ours = based_on(tell, standing) if standing and after else tell("")
     ours = replace(ours, purpose=ours.purpose or _gist(given))
+    return Plan(path or _new_path(directory, worker), ours, given)
+
+
+def _file_to_complete(directory: str, worker: Worker, left: Left | None) -> str:
+    """Return the session's handoff, whoever wrote it; nothing if there is none."""
     if left is not None and os.path.dirname(left.path) == directory and os.path.exists(left.path):
-        return Plan(left.path, ours, given)
-    known = _standing(directory, replace(worker, first_time=""), "") if worker.session_id else None
-    return Plan(known.path if known else _new_path(directory, worker), ours, given)
+        return left.path
+    named = replace(worker, first_time="")
+    known = _standing(directory, named, "") if worker.session_id else None
+    return known.path if known else ""
 
 
 def _gist(given: Theirs) -> str:
@@ -286,7 +297,10 @@ def close(base: str, worker: Worker, planned: Plan, left: Left | None) -> Leavin
         nonlocal given
         said = theirs(found.contract, *_ours(left, found.path)) if found else Theirs()
         given = _joined(said, planned.given or Theirs())
-        return render(complete(planned.ours, given))
+        # A call that is there stays: only who looks after it takes it out.
+        calling = (*planned.ours.escalations, *(found.contract.escalations if found else ()))
+        ours = replace(planned.ours, escalations=tuple(dict.fromkeys(calling)))
+        return render(complete(ours, given))
 
     directory, name = os.path.split(planned.path)
     done = shelf.put(directory, name, compute)
@@ -303,7 +317,8 @@ def _joined(said: Theirs, given: Theirs) -> Theirs:
         sections[name] = _with_lines(sections.get(name, []), lines)
     escalations = tuple(dict.fromkeys((*said.escalations, *given.escalations)))
     purpose = given.purpose or said.purpose
-    return Theirs(purpose, escalations, sections, said.removed, said.others)
+    others = {**said.others, **given.others}
+    return Theirs(purpose, escalations, sections, said.removed, others)
 
 
 def _with_lines(known: list[str], lines: list[str]) -> list[str]:

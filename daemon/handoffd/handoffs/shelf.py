@@ -24,7 +24,6 @@ NAME_CHARACTERS = 8
 NOT_HANDOFFS = frozenset({"index.md", "readme.md", "ledger.md"})
 # A person's handoff may be long; what lies beyond this nobody reads at the start of a session.
 READ_MAX_BYTES = 2 << 20
-LOOKED_AT_MAX = 500
 _TRIES = 20
 
 
@@ -82,7 +81,7 @@ def handoffs(base: str, place: Place) -> Iterator[Handoff]:
         entry for directory in _directories(base, place) for entry in in_directory(directory)
     ]
     entries.sort(key=lambda entry: entry[0], reverse=True)
-    for _, tied in groupby(entries[:LOOKED_AT_MAX], key=lambda entry: entry[0]):
+    for _, tied in groupby(entries, key=lambda entry: entry[0]):
         found = [handoff for _, path in tied if (handoff := read(path))]
         found.sort(key=lambda handoff: (handoff.contract.date, handoff.path), reverse=True)
         yield from (handoff for handoff in found if is_of(handoff, place))
@@ -132,8 +131,12 @@ def in_directory(directory: str) -> list[tuple[int, str]]:
 
 
 def is_handoff(name: str) -> bool:
-    """Tell a handoff by its name as far as that can be told: any visible `.md` file."""
-    return name.endswith(".md") and not name.startswith(".") and name.lower() not in NOT_HANDOFFS
+    """Tell a handoff by its name as far as that can be told: any visible `.md` file.
+
+    One whose name no line can hold is none.
+    """
+    visible = name.endswith(".md") and not name.startswith(".") and name.isprintable()
+    return visible and name.lower() not in NOT_HANDOFFS
 
 
 def read(path: str) -> Handoff | None:

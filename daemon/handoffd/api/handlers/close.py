@@ -1,6 +1,7 @@
 """close: a worker's handoff, in their own words and with what is known of the session."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
@@ -8,11 +9,11 @@ from pydantic import Field
 from handoff.errors import ChoiceNeededError, HandoffError
 from handoff.paths import home
 from handoffd.api.method import InProject, Method, Reply, Send
-from handoffd.api.resolve import PREFIX_MIN, SHOWN_MAX, directory_of, named_project
+from handoffd.api.resolve import PREFIX_MIN, ambiguous, directory_of, named_project
 from handoffd.api.text import Style, count, shorten_path
 from handoffd.handoffs import leaving
 from handoffd.handoffs.account import is_worth
-from handoffd.handoffs.contract import Theirs, parse
+from handoffd.handoffs.contract import Theirs, parse, persons_words
 from handoffd.handoffs.lanes import choose
 from handoffd.handoffs.leaving import Leaving
 from handoffd.parts import Parts
@@ -49,7 +50,7 @@ async def handle(parts: Parts, params: CloseParams, _send: Send) -> Reply:
 
 def _session(parts: Parts, project: Project, params: CloseParams) -> SessionState:
     """Return the session a caller closes: the one it names, or the one at work here."""
-    named = params.session or parse(params.text).session_id
+    named = named_session(params)
     if named:
         stored = parts.state.session(named) or _beginning_so(parts, named)
         return load(stored.fold) if stored else blank(params)
@@ -71,17 +72,18 @@ def _beginning_so(parts: Parts, name: str) -> StoredSession | None:
     """Return the one session whose id begins so."""
     found = parts.state.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
     if len(found) > 1:
-        raise ChoiceNeededError(
-            f"{name} is the beginning of {len(found)} sessions.",
-            "Give more of one: " + ", ".join(sorted(found)[:SHOWN_MAX]),
-        )
+        raise ambiguous(name, found)
     return parts.state.session(next(iter(found))) if found else None
+
+
+def named_session(params: CloseParams) -> str:
+    """Return the session that a caller names, itself or in what it wrote."""
+    return params.session or parse(params.text).session_id
 
 
 def blank(params: CloseParams) -> SessionState:
     """Return a session of which nothing is known."""
-    named = params.session or parse(params.text).session_id
-    return SessionState(named, cwd=os.path.realpath(directory_of(params)))
+    return SessionState(named_session(params), cwd=os.path.realpath(directory_of(params)))
 
 
 def words_of(params: CloseParams) -> tuple[Theirs, int]:
@@ -97,7 +99,13 @@ def words_of(params: CloseParams) -> tuple[Theirs, int]:
     for name, lines in written.sections.items():
         sections[name or "Done"] = [*sections.get(name or "Done", []), "\n".join(lines)]
     calls = [*params.escalate, *written.escalations]
-    return leaving.given_words(sections, params.purpose or written.purpose, calls)
+    given, masked = leaving.given_words(sections, params.purpose or written.purpose, calls)
+    others = {
+        key: " ".join(persons_words(value)[0])
+        for key, value in written.others.items()
+        if key != "source"
+    }
+    return replace(given, others=others), masked
 
 
 def require_something(state: SessionState, given: Theirs) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.errors import ChoiceNeededError, HandoffError
+from handoff.errors import HandoffError
 from handoff.paths import home
 from handoffd import oblivion
 from handoffd.api.method import InProject, Method, Params, Reply, Send
-from handoffd.api.resolve import PREFIX_MIN, SHOWN_MAX, named_project
+from handoffd.api.resolve import PREFIX_MIN, ambiguous, named_project
 from handoffd.api.text import Style, count, shorten_path
 from handoffd.oblivion import Account, Target
 from handoffd.parts import Parts
@@ -63,10 +63,7 @@ def _meant(parts: Parts, params: ForgetParams) -> tuple[Target, str]:
         note = f"{name} is also the beginning of a session's id; the directory is meant."
         return Target(_project(parts, params)), note if sessions else ""
     if len(sessions) > 1:
-        raise ChoiceNeededError(
-            f"{name} is the beginning of {len(sessions)} sessions.",
-            "Give more of one: " + ", ".join(sorted(sessions)[:SHOWN_MAX]),
-        )
+        raise ambiguous(name, sessions)
     return _session(parts, sessions.pop()), ""
 
 
