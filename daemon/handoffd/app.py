@@ -67,8 +67,8 @@ async def _main(
             _keep_house(server, parts.schedule),
         )
         tasks = [_guarded(loop, parts) for loop in loops]
-        service.notify("READY=1")
         log.get().info("started", version=__version__, socket=parts.socket_path)
+        service.notify("READY=1")
         await parts.stop.wait()
     finally:
         service.notify("STOPPING=1")
