@@ -289,7 +289,7 @@ PLAIN = (
     '["username", "password", "email"]', "token_type: bearer", "expires_in: <d4>", "secretName: app-secrets", "secretKeyRef:", "key: database-url", "kind: Secret",
     "password_hash = bcrypt(password)", "passwordLabel: 'Password:',", "hashed_password: Mapped[str]", "token?: string", "keyof typeof KEYS", "keyboard: us", "monkey=patched",
     "[redacted:github-token]", "TOKEN=[redacted:secret] make deploy", "AKIAIOSFODNN7EXAMPLE", "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "sk-...", "Bearer <jwt>", "xoxb-your-token-here",
-    '  "resolved": "https://packages.example/sonar-scanner/-/sonar-scanner-3.1.<d1>.tgz#<h40>",', "webpack://shop/./src/pages/login/index.tsx?<h4>", "chunk-<h8>.js  <d3> kB",
+    '  "resolved": "sonar-scanner-3.1.<d1>.tgz#<h40>",', "webpack://shop/./src/pages/login/index.tsx?<h4>", "chunk-<h8>.js  <d3> kB",
     "Compiling tokio-util v0.7.<d1>", "  12% |████      | <d3>/<d4> [00:<d2><00:<d2>, <d2>.1it/s]", "Already on 'main'", "nothing to commit, working tree clean",
 )  # fmt: skip
 

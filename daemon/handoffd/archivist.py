@@ -15,12 +15,11 @@ from handoffd import clock, log
 from handoffd.board import Board
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account, is_worth
-from handoffd.handoffs.contract import Contract, Theirs, written_path
-from handoffd.handoffs.lanes import Lane
-from handoffd.handoffs.leaving import Leaving, Plan, Worker
+from handoffd.handoffs.contract import Theirs, written_path
+from handoffd.handoffs.lanes import contested
+from handoffd.handoffs.leaving import Leaving, Plan, Tell, Worker
 from handoffd.links import git
 from handoffd.projects import Project
-from handoffd.session.insights import has_uncommitted_edit
 from handoffd.session.redact import known_kinds
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
@@ -190,10 +189,7 @@ class Archivist:
         around = await self._surroundings(project, state)
         around = replace(around, ended=ended, waiting_for=waiting_for)
         mine = worker(state, project.root.path)
-
-        def tell(since: str) -> Contract:
-            return told(state, mine, project.root.path, replace(around, since=since))
-
+        tell = telling(state, mine, project.root.path, around)
         planned = await asyncio.to_thread(leaving.plan, self.base, mine, tell, left)
         if planned is None:
             return None
@@ -226,10 +222,7 @@ class Archivist:
             around = await self._surroundings(project, state)
             mine = worker(state, project.root.path)
             left = self.board.core.contract(state.session_id) if state.session_id else None
-
-            def tell(since: str) -> Contract:
-                return told(state, mine, project.root.path, replace(around, since=since))
-
+            tell = telling(state, mine, project.root.path, around)
             planned = await asyncio.to_thread(
                 leaving.plan_close, self.base, mine, tell, left, given
             )
@@ -309,34 +302,16 @@ def committed_secrets(root: str, commit: str) -> list[str]:
     ]
 
 
-def contested(state: SessionState, lanes: list[Lane]) -> list[str]:
-    """Return the files that another live session has changed, too, and neither has committed.
-
-    Of two of which one fell silent before the other began, the later one goes on from it.
-    """
-    mine = [file.path for file in state.files if has_uncommitted_edit(state, file)]
-    return [
-        f"{os.path.relpath(path, state.root or '/')} (session {lane.state.session_id[:8]})"
-        for lane in lanes
-        if lane.live and lane.state.session_id != state.session_id
-        if lane.state.last_time > state.first_time and state.last_time > lane.state.first_time
-        for path in mine
-        if any(
-            file.path == path and has_uncommitted_edit(lane.state, file)
-            for file in lane.state.files
-        )
-    ]
-
-
 def worker(state: SessionState, root: str) -> Worker:
     # As `pwd -P` says it.
     cwd = os.path.realpath(state.cwd or root)
     return Worker(state.session_id, cwd, state.first_time, state.last_time, state.worked_time)
 
 
-def told(state: SessionState, mine: Worker, root: str, around: Surroundings) -> Contract:
-    """Say what is known of a session, of the directory by whose name it is found."""
-    return replace(account(state, root, around), cwd=written_path(mine.cwd))
+def telling(state: SessionState, mine: Worker, root: str, around: Surroundings) -> Tell:
+    """Return a way to say what is known of a session, under the directory it is found by."""
+    cwd = written_path(mine.cwd)
+    return lambda since: replace(account(state, root, replace(around, since=since)), cwd=cwd)
 
 
 def left_of(project_id: str, state: SessionState, done: Leaving, *, ended: bool) -> Left:

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,10 @@ from handoffd.api.handlers import open as open_
 from handoffd.api.method import InProject, Method
 from handoffd.api.resolve import PREFIX_MIN, ambiguous, directory_of
 from handoffd.api.text import Style
-from handoffd.archivist import ask_git, intending, left_of, told, worker
+from handoffd.archivist import ask_git, intending, left_of, telling, worker
 from handoffd.config import Config
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings
-from handoffd.handoffs.contract import Contract
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
 from handoffd.paths import claude_dirs, make_state_dir
@@ -108,10 +106,7 @@ def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, An
     facts = ask_git(root)
     around = Surroundings(clock.day(), facts.uncommitted, facts.unpushed)
     mine = worker(state, root)
-
-    def tell(since: str) -> Contract:
-        return told(state, mine, root, replace(around, since=since))
-
+    tell = telling(state, mine, root, around)
     with _core() as core:
         left = core.contract(state.session_id)
         project_id = core.project_id(root, clock.iso()) or ""

@@ -33,6 +33,15 @@ def repository(tmp_path):
     return root, run
 
 
+@pytest.fixture
+def evil(tmp_path):
+    """A program that leaves a trace where it is run, and the trace."""
+    program, witness = tmp_path / "evil", tmp_path / "ran"
+    program.write_text(f"#!/bin/sh\ntouch {witness}\n")
+    program.chmod(0o755)
+    return program, witness
+
+
 def test_unpushed_commits(repository, tmp_path):
     """Commits that no remote has are counted; without a remote nothing is said."""
     root, run = repository
@@ -59,13 +68,10 @@ def test_added_lines(repository):
     assert {"a.txt": "two\n", "b c.txt": "three\nfour\n"} == found
 
 
-def test_repositorys_programs_are_not_run(repository, tmp_path):
+def test_repositorys_programs_are_not_run(repository, evil):
     """Neither a diff program nor a textconv that a repository names is run."""
     root, run = repository
-    witness = tmp_path / "ran"
-    program = tmp_path / "evil"
-    program.write_text(f"#!/bin/sh\ntouch {witness}\n")
-    program.chmod(0o755)
+    program, witness = evil
     run("config", "diff.external", str(program))
     run("config", "diff.evil.textconv", str(program))
     (root / ".gitattributes").write_text("* diff=evil\n")
@@ -77,13 +83,10 @@ def test_repositorys_programs_are_not_run(repository, tmp_path):
     assert not witness.exists()
 
 
-def test_signature_program_is_not_run(repository, tmp_path):
+def test_signature_program_is_not_run(repository, evil, tmp_path):
     """A program that a repository names for checking signatures is not run."""
     root, run = repository
-    witness = tmp_path / "ran"
-    program = tmp_path / "evil"
-    program.write_text(f"#!/bin/sh\ntouch {witness}\n")
-    program.chmod(0o755)
+    program, witness = evil
     (root / "a.txt").write_text("two\n")
     run("add", ".")
     tree = run("write-tree")

@@ -80,6 +80,32 @@ def _at_work(persons: Sequence[Lane]) -> Lane:
     return persons[0]
 
 
+def contested(state: SessionState, lanes: Sequence[Lane]) -> list[str]:
+    """Return the files that another live session has changed, too, and neither has committed.
+
+    Of two of which one fell silent before the other began, the later one goes on from it.
+    """
+    rivals = [
+        lane.state
+        for lane in lanes
+        if lane.live
+        and lane.state.session_id != state.session_id
+        and lane.state.last_time > state.first_time
+        and state.last_time > lane.state.first_time
+    ]
+    mine = _uncommitted(state)
+    return [
+        f"{path.removeprefix(f'{state.root}/')} (session {rival.session_id[:8]})"
+        for rival in rivals
+        for path in _uncommitted(rival)
+        if path in mine
+    ]
+
+
+def _uncommitted(state: SessionState) -> list[str]:
+    return [file.path for file in state.files if insights.has_uncommitted_edit(state, file)]
+
+
 def compose(
     root: str,
     lanes: Sequence[Lane],

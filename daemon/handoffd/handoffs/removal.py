@@ -1,14 +1,13 @@
 """Removing handoffs: which of them are meant, and the way to erase them without a trace."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from handoff.errors import HandoffError
 from handoffd import files
 from handoffd.handoffs import shelf
-from handoffd.handoffs.encoding import encode, encode_v1
 from handoffd.handoffs.shelf import Handoff, Place
 
 
@@ -34,8 +33,11 @@ class Found:
 def find(base: str, wanted: Wanted) -> Found:
     """Look through every directory in which such handoffs may be."""
     found = Found()
-    own = {path for cwd in wanted.cwds for path in _shelves_of(base, cwd)} | wanted.directories
-    for directory in sorted(own | set(_below(base, wanted.place))):
+    own = {
+        path for cwd in wanted.cwds for path in shelf.directories_of(base, cwd)
+    } | wanted.directories
+    below = shelf.below(base, wanted.place.root) if wanted.place else ()
+    for directory in sorted(own.union(below)):
         for path in sorted(path for _, path in shelf.in_directory(directory)):
             handoff = None if os.path.islink(directory) else shelf.read(path)
             if handoff is None:
@@ -45,22 +47,6 @@ def find(base: str, wanted: Wanted) -> Found:
             elif wanted.place and not handoff.contract.cwd and directory in own:
                 found.unclear.append(path)
     return found
-
-
-def _shelves_of(base: str, cwd: str) -> tuple[str, str]:
-    return shelf.directory_of(base, cwd), f"{base}/{encode_v1(cwd)}"
-
-
-def _below(base: str, place: Place | None) -> Iterator[str]:
-    """Yield the directories of all that may lie below a root; a name cannot tell for sure."""
-    if place is None:
-        return
-    beginnings = (encode(f"{place.root}/"), encode_v1(f"{place.root}/"))
-    try:
-        names = os.listdir(base)
-    except OSError:
-        return
-    yield from (f"{base}/{name}" for name in names if name.startswith(beginnings))
 
 
 def _is_meant(handoff: Handoff, wanted: Wanted) -> bool:

@@ -16,7 +16,6 @@ from handoffd import files
 from handoffd.handoffs.contract import Contract, parse, written_path
 from handoffd.handoffs.encoding import encode, encode_v1
 
-DEFAULT = "~/.claude/handoffs"
 LOCK_NAME = ".handoffd.lock"
 WAIT_SECONDS = 2.0
 NAME_CHARACTERS = 8
@@ -34,6 +33,10 @@ class Place:
     cwd: str
     root: str
     others: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        return self.cwd, self.root, *self.others
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +92,24 @@ def handoffs(base: str, place: Place) -> Iterator[Handoff]:
 
 def _directories(base: str, place: Place) -> list[str]:
     """Return where handoffs of a project may lie; a v1 directory counts until it is migrated."""
-    found: list[str] = []
-    for cwd in dict.fromkeys((place.cwd, place.root, *place.others)):
-        for path in (directory_of(base, cwd), f"{base}/{encode_v1(cwd)}"):
-            if path not in found and not os.path.islink(path):
-                found.append(path)
-    below = [f"{base}/{name}" for name in _below(base, place.root)]
-    return [*found, *(path for path in below if path not in found)]
+    named = [path for cwd in place.known for path in directories_of(base, cwd)]
+    found = dict.fromkeys([*named, *below(base, place.root)])
+    return [path for path in found if not os.path.islink(path)]
 
 
-def _below(base: str, root: str) -> list[str]:
-    """Return the names that may be of directories below a root: they begin as its own does."""
-    start = f"{encode(root)}-"
+def directories_of(base: str, cwd: str) -> tuple[str, str]:
+    """Return the handoff directory of a working directory, by both versions of its name."""
+    return directory_of(base, cwd), f"{base}/{encode_v1(cwd)}"
+
+
+def below(base: str, root: str) -> list[str]:
+    """Return the directories of all that may lie below a root; a name cannot tell for sure."""
+    beginnings = (encode(f"{root}/"), encode_v1(f"{root}/"))
     try:
-        with os.scandir(base) as entries:
-            return [
-                entry.name
-                for entry in entries
-                if entry.name.startswith(start) and entry.is_dir(follow_symlinks=False)
-            ]
+        names = os.listdir(base)
     except OSError:
         return []
+    return [f"{base}/{name}" for name in names if name.startswith(beginnings)]
 
 
 def in_directory(directory: str) -> list[tuple[int, str]]:
@@ -156,13 +156,12 @@ def is_of(handoff: Handoff, place: Place) -> bool:
         return is_within(handoff.contract.cwd, place)
     # It is anybody's whose directory has this very name.
     name = os.path.basename(os.path.dirname(handoff.path))
-    known = (place.cwd, place.root, *place.others)
-    return any(name in (encode(path), encode_v1(path)) for path in known)
+    return any(name in (encode(path), encode_v1(path)) for path in place.known)
 
 
 def is_within(cwd: str, place: Place) -> bool:
     """Tell whether a `cwd:` line names a directory of a project."""
-    if cwd in map(written_path, (place.cwd, place.root, *place.others)):
+    if cwd in map(written_path, place.known):
         return True
     if not cwd.startswith(f"{written_path(place.root)}/"):
         return False
