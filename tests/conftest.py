@@ -15,6 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says something about the machine only.
+settings.register_profile("here", deadline=None)
+settings.load_profile("here")
 
 BIN = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ Client().call("show", cwd="/home/me/project")["data"]
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from handoff import __version__, fast, wire
@@ -36,6 +36,34 @@ class Client:
         except fast.Unreachable as reason:
             raise NotRunningError(str(reason)) from None
         return _result(reply)
+
+    def follow(
+        self, method: str, told: Callable[[dict[str, Any]], None], **params: Any
+    ) -> dict[str, Any]:
+        """Return the result of a method that tells of its steps; each has the time limit."""
+        params["protocol"] = wire.PROTOCOL
+        try:
+            connection = fast.connect(time.monotonic() + self.timeout_seconds)
+        except fast.Unreachable as reason:
+            raise NotRunningError(str(reason)) from None
+        with socket.socket(fileno=connection.detach()) as stream:
+            stream.settimeout(self.timeout_seconds)
+            try:
+                stream.sendall(wire.request(method, params))
+                with stream.makefile("rb") as lines:
+                    for line in lines:
+                        frame = json.loads(line)
+                        if "method" not in frame:
+                            return _result(frame)
+                        told(frame["params"])
+            except TimeoutError:
+                raise NotAnsweringError from None
+            except (OSError, ValueError):
+                pass  # it ended in the middle of a word
+        raise HandoffError(
+            "handoffd ended while it was at work.",
+            "What was begun is finished when it runs again: handoff up",
+        )
 
     def watch(self, **params: Any) -> Iterator[dict[str, Any]]:
         """Yield the daemon's answer, then every change, for as long as both live."""

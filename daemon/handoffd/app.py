@@ -15,6 +15,7 @@ from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
 from handoffd.board import Board
 from handoffd.gate import Gate
+from handoffd.herald import Herald
 from handoffd.intake import Intake
 from handoffd.lock import lock_instance
 from handoffd.lookout import Lookout
@@ -22,6 +23,8 @@ from handoffd.oblivion import forget_old
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
 from handoffd.projects import Projects
+from handoffd.recorder import LOOK_SECONDS as RECORD_SECONDS
+from handoffd.recorder import Recorder
 from handoffd.scribe import Scribe
 from handoffd.session.redact import use_patterns
 from handoffd.session.state import SessionState
@@ -58,6 +61,7 @@ async def _main(
         parts.lookout.start()
         _handle_signals(parts)
         parts.schedule.every("contracts", LOOK_SECONDS, parts.archivist.look)
+        parts.schedule.every("records", RECORD_SECONDS, parts.recorder.look)
         parts.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, parts))
         parts.schedule.start()
         loops = (
@@ -94,6 +98,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         if clock.wall() - last_seconds < clock.DAY_SECONDS:
             parts.board.touch(project_id)
             parts.archivist.heard(session, project_id, last_seconds)
+            parts.herald.heard(session, project_id)
 
     def published(change: dict[str, Any]) -> None:
         parts.lookout.want_watches()
@@ -103,10 +108,12 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     intake = Intake(state, gate, projects, changed)
     board = Board(core, state, gate, projects)
     lookout = Lookout(transcript_roots(settings, core), intake, board)
-    archivist = Archivist(board, lambda: [os.path.dirname(root) for root in lookout.roots])
+    herald = Herald(board)
+    archivist = Archivist(board, herald, lambda: [os.path.dirname(root) for root in lookout.roots])
+    recorder = Recorder(board, archivist, herald, directory)
     parts = Parts(
         config_path, settings, core, state, gate, projects, intake, board,
-        Scribe(board, published), archivist, lookout, Schedule(), log_file,
+        Scribe(board, published), herald, archivist, recorder, lookout, Schedule(), log_file,
         asyncio.Event(),
     )  # fmt: skip
     if rebuilt:
@@ -114,7 +121,8 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     intake.open()
     for stored in reversed(state.sessions(None, RECENT_SESSIONS)):
         if stored.project_id is not None:
-            changed(load(stored.fold), stored.project_id, stored.last_seconds)
+            session = load(stored.fold)
+            changed(session, stored.project_id, clock.parse(session.heard_time))
     return parts
 
 

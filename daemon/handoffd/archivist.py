@@ -15,9 +15,10 @@ from handoffd import clock, log
 from handoffd.board import Board
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account, is_worth
-from handoffd.handoffs.contract import Theirs, written_path
+from handoffd.handoffs.contract import Contract, Theirs, written_path
 from handoffd.handoffs.lanes import contested
 from handoffd.handoffs.leaving import Leaving, Plan, Tell, Worker
+from handoffd.herald import Herald
 from handoffd.links import git
 from handoffd.projects import Project
 from handoffd.session.redact import known_kinds
@@ -26,7 +27,8 @@ from handoffd.session.storage import load
 from handoffd.sources import processes
 from handoffd.sources.processes import Claim
 from handoffd.store.core import Left
-from handoffd.triggers import idle, manual
+from handoffd.store.ledger import Firing
+from handoffd.triggers import manual
 
 LOOK_SECONDS = 5.0
 # With a look every five seconds, a handoff is there within a minute of the last record.
@@ -44,6 +46,8 @@ class Watched:
     project_id: str
     heard_at: float
     first_at: float
+    # When it was heard, by a clock that nobody sets.
+    heard_boot: float = 0.0
     compactions: int = 0
     headless: bool = False
     # Something happened that the handoff does not say yet.
@@ -57,12 +61,17 @@ class Watched:
     idle: bool = False
     retry_at: float = 0.0
 
+    @property
+    def silent_seconds(self) -> float:
+        return clock.since_boot() - self.heard_boot
+
 
 @dataclass(slots=True)
 class Archivist:
     """Knows the sessions that are at work, and leaves a handoff for each."""
 
     board: Board
+    herald: Herald
     # The Claude config directories, where clients say which sessions they run.
     config_dirs: Callable[[], list[str]]
     watched: dict[str, Watched] = field(default_factory=dict)
@@ -81,10 +90,14 @@ class Archivist:
         known = self.watched.get(state.session_id)
         if known is None:
             first = clock.parse(state.first_time)
-            known = Watched(project_id, 0.0, first, state.compactions, state.headless)
+            known = Watched(
+                project_id, 0.0, first, compactions=state.compactions, headless=state.headless
+            )
             self.watched[state.session_id] = known
         known.project_id = project_id
         known.heard_at = max(known.heard_at, last_seconds)
+        spoke = clock.since_boot() - max(clock.wall() - last_seconds, 0.0)
+        known.heard_boot = max(known.heard_boot, spoke)
         known.compacted = known.compacted or state.compactions > known.compactions
         known.compactions = state.compactions
         known.due, known.over, known.idle = True, False, False
@@ -122,7 +135,7 @@ class Archivist:
 
     async def _look_at(self, session_id: str, known: Watched, claims: Claims | None) -> bool:
         """Write a session's handoff if it is due; tells whether it was."""
-        silent_seconds = clock.wall() - known.heard_at
+        silent_seconds = known.silent_seconds
         claim = claims.get(session_id) if claims else None
         ended = session_id in self.board.ended
         if claim is not None and not ended:
@@ -134,7 +147,7 @@ class Archivist:
             self.board.ended.add(session_id)
             self.board.touch(known.project_id, git_too=False)
         if not known.idle:
-            known.idle = self._fire_idle(session_id, known)
+            known.idle = self._is_idle(session_id, known, claim)
         quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
         over = known.idle or ended or (quiet and known.headless)
         news = known.due and (over or quiet or known.compacted)
@@ -163,16 +176,20 @@ class Archivist:
             for name, other in self.watched.items()
         )
 
-    def _fire_idle(self, session_id: str, known: Watched) -> bool:
-        """Enter the idle trigger, once for each silence; tells whether the session is idle."""
-        idle_seconds = self.board.gate.config.triggers.idle_minutes * 60
-        cause = idle.cause(session_id, known.heard_at, clock.wall(), idle_seconds)
-        if cause is None:
+    def _is_idle(self, session_id: str, known: Watched, claim: Claim | None) -> bool:
+        """Tell whether a session is idle; a tool at work in a living client is activity, too."""
+        if not self.herald.is_silent(known.project_id, known.silent_seconds):
             return False
-        at = clock.iso_milliseconds()
-        if self.board.core.record_trigger(cause, idle.NAME, known.project_id, session_id, at):
-            log.get().info("triggered", trigger=idle.NAME, session=session_id)
+        # One that waits for a person is at no work.
+        busy = claim is not None and claim.alive and not claim.waiting_for
+        if busy and self._is_at_work(session_id):
+            return False
+        self.herald.fire_idle(session_id, known.project_id, known.heard_at)
         return True
+
+    def _is_at_work(self, session_id: str) -> bool:
+        stored = self.board.state.session(session_id)
+        return stored is not None and bool(load(stored.fold).calls)
 
     async def leave(self, session_id: str, *, ended: bool, waiting_for: str = "") -> Leaving | None:
         """Write a session's handoff, if it has something to say that is not there yet."""
@@ -232,16 +249,25 @@ class Archivist:
             if state.session_id:
                 self._remember(left_of(project.id, state, done, ended=False))
                 at = clock.iso_milliseconds()
-                self.board.core.record_trigger(
-                    manual.cause(state.session_id, at),
-                    manual.NAME,
-                    project.id,
-                    state.session_id,
-                    at,
+                self.board.core.ledger.fire(
+                    Firing(
+                        manual.cause(state.session_id, at),
+                        manual.NAME,
+                        project.id,
+                        state.session_id,
+                        at,
+                        "handoff close",
+                        outcome={"contract": done.handoff.path},
+                    )
                 )
         return done
 
     # What is known around a session
+
+    async def told(self, project: Project, state: SessionState) -> Contract:
+        """Return what a session leaves behind, as it stands now."""
+        around = await self._surroundings(project, state)
+        return account(state, project.root.path, around)
 
     async def _surroundings(self, project: Project, state: SessionState) -> Surroundings:
         root = project.root

@@ -14,6 +14,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def since_boot() -> float:
+    """Return a time that nobody sets, and that goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def thread_cpu() -> float:
     return time.thread_time()
 

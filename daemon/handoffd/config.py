@@ -38,7 +38,28 @@ class Checkpoint(_Section):
 class Triggers(_Section):
     """When a session is handed off without being asked."""
 
-    idle_minutes: float = Field(default=30.0, gt=0, le=7 * 24 * 60)
+    idle_minutes: float = Field(default=30.0, ge=0, lt=24 * 60)
+    notify: bool = False
+
+
+class Tracks(_Section):
+    """Where records of tracks are written without being asked."""
+
+    write: Literal["all", "none"] = "all"
+    general: bool = False
+
+
+class Beads(_Section):
+    """The program that keeps the issues: a name or a path; empty: bd, or else br."""
+
+    command: Annotated[str, Field(max_length=4096)] = ""
+
+
+class Mail(_Section):
+    """An Agent Mail server, which gets every record; empty: none."""
+
+    url: Annotated[str, Field(max_length=4096, pattern=r"^(https?://[^\s@]+)?$")] = ""
+    token_file: Annotated[str, Field(max_length=4096)] = ""
 
 
 class Contract(_Section):
@@ -75,7 +96,10 @@ class Config(_Section):
     projects: Projects = Projects()
     checkpoint: Checkpoint = Checkpoint()
     contract: Contract = Contract()
+    tracks: Tracks = Tracks()
     triggers: Triggers = Triggers()
+    beads: Beads = Beads()
+    mail: Mail = Mail()
     redact: Redact = Redact()
     privacy: Privacy = Privacy()
     log: Log = Log()

@@ -21,18 +21,25 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # What link(2) says where hard links cannot be: exFAT, some network disks, a file of another user.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _CHUNK_BYTES = 1 << 16
+_PRIVATE_DIRECTORY = 0o700
+_PRIVATE = 0o600
+# What flock(2) says of a directory on a network disk, where only a file open for writing will do.
+_NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
 
 @contextmanager
-def directory(root: str, relative: str = "", *, create: bool = False) -> Iterator[int]:
+def directory(
+    root: str, relative: str = "", *, create: bool = False, mode: int = 0o700
+) -> Iterator[int]:
     """Open a directory below a root, component by component; yields its descriptor.
 
     The root itself is trusted and must exist: a project that was deleted is not made again.
+    `mode` is that of what is created, whatever the umask.
     """
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in filter(None, relative.split("/")):
-            below = _open_component(handle, part, f"{root}/{relative}", create=create)
+            below = _open_component(handle, part, f"{root}/{relative}", mode if create else None)
             os.close(handle)
             handle = below
         yield handle
@@ -40,11 +47,11 @@ def directory(root: str, relative: str = "", *, create: bool = False) -> Iterato
         os.close(handle)
 
 
-def _open_component(parent: int, name: str, shown: str, *, create: bool) -> int:
+def _open_component(parent: int, name: str, shown: str, mode: int | None) -> int:
     try:
         return os.open(name, _DIRECTORY, dir_fd=parent)
     except FileNotFoundError:
-        if not create:
+        if mode is None:
             raise
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
@@ -55,10 +62,14 @@ def _open_component(parent: int, name: str, shown: str, *, create: bool) -> int:
         raise
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
-        os.fsync(parent)
     except FileExistsError:
-        pass  # another writer was quicker
-    return _open_component(parent, name, shown, create=False)
+        # Another writer was quicker.
+        return _open_component(parent, name, shown, None)
+    os.fsync(parent)
+    handle = _open_component(parent, name, shown, None)
+    if mode != _PRIVATE_DIRECTORY:
+        os.fchmod(handle, mode)
+    return handle
 
 
 class BusyError(HandoffError):
@@ -82,11 +93,25 @@ def locked(directory_handle: int, name: str, wait_seconds: float) -> Iterator[No
         os.close(handle)
 
 
-def _acquire(handle: int, name: str, wait_seconds: float) -> None:
+def lock_directory(
+    directory_handle: int, name: str, wait_seconds: float, *, shared: bool = False
+) -> None:
+    """Lock an open directory itself, until it is closed; it gets no file for it.
+
+    Where directories cannot be locked it is not: writers must also compare (`expected`).
+    """
+    try:
+        _acquire(directory_handle, name, wait_seconds, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+    except OSError as problem:
+        if problem.errno not in _NO_LOCKS:
+            raise
+
+
+def _acquire(handle: int, name: str, wait_seconds: float, kind: int = fcntl.LOCK_EX) -> None:
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise BusyError(
@@ -133,22 +158,23 @@ def _unsafe(name: str) -> UnsafePathError:
     )
 
 
-def write(
+def write(  # noqa: PLR0913  all that can be said of one file
     directory_handle: int,
     name: str,
     data: bytes,
     *,
     expected: os.stat_result | Literal["anything"] | None = "anything",
     mtime_seconds: float | None = None,
+    mode: int = _PRIVATE,
 ) -> os.stat_result | None:
-    """Replace a file atomically and durably.
+    """Replace a file atomically and durably; `mode` holds whatever the umask.
 
     Nothing is written and None returned if the file on disk is no longer the one that was
     read (`expected`; None: there was no file).
     """
     temporary = f".{name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
-        written = _write_temporary(directory_handle, temporary, data, mtime_seconds)
+        written = _write_temporary(directory_handle, temporary, data, mtime_seconds, mode)
         current = _regular(directory_handle, name)
         if expected != "anything" and not same_file(current, expected):
             os.unlink(temporary, dir_fd=directory_handle)
@@ -162,16 +188,18 @@ def write(
 
 
 def _write_temporary(
-    directory_handle: int, name: str, data: bytes, mtime_seconds: float | None
+    directory_handle: int, name: str, data: bytes, mtime_seconds: float | None, mode: int
 ) -> os.stat_result:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(name, flags, 0o600, dir_fd=directory_handle)
+    handle = os.open(name, flags, _PRIVATE, dir_fd=directory_handle)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(handle, view) :]
         if mtime_seconds is not None:
             os.utime(handle, (mtime_seconds, mtime_seconds))
+        if mode != _PRIVATE:
+            os.fchmod(handle, mode)
         os.fsync(handle)
         return os.fstat(handle)
     finally:
@@ -214,6 +242,19 @@ def create_once(directory_handle: int, name: str, data: bytes) -> None:
     """Write a file unless something of that name is there."""
     if _status(directory_handle, name) is None:
         write(directory_handle, name, data)
+
+
+def touch(directory_handle: int, name: str, mode: int = _PRIVATE) -> None:
+    """Set a file's time to now; make an empty one where there is none."""
+    try:
+        with _opened(directory_handle, name) as handle:
+            os.utime(handle)
+    except FileNotFoundError:
+        write(directory_handle, name, b"", expected=None, mode=mode)
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.ENXIO):
+            raise _unsafe(name) from None
+        raise
 
 
 def link_once(directory_handle: int, name: str, target: str) -> bool:

@@ -15,10 +15,11 @@ from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
 from handoffd.errors import StoreError
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
-from handoffd.session.fold import fold, take_tasks
+from handoffd.session.fold import fold
 from handoffd.session.state import FOLD_VERSION, SessionState
 from handoffd.session.storage import dump, load
 from handoffd.session.text import count_masks
+from handoffd.session.todos import take_tasks
 from handoffd.sources import tasks
 from handoffd.sources.tailer import LINE_MAX_BYTES, Replaced, Slice, Tail
 from handoffd.sources.transcripts import Transcript
@@ -302,7 +303,7 @@ class Intake:
         self._commit_cursor(entry, stored)
         self.counters.last_record_at = clock.wall()
         if project:
-            self.changed(session, project.id, stored.last_seconds)
+            self.changed(session, project.id, clock.parse(session.heard_time))
 
     def _commit_cursor(self, entry: Entry, stored: StoredSession | None) -> None:
         entry.cursor.mtime_ns = entry.mtime_ns

@@ -31,6 +31,7 @@ BACKUPS = ("state.db.damaged-*",)
 # Where a transcript ends that is gone: should it come back, it stays silent for good.
 _NO_END = 1 << 62
 _EVERY = 1 << 31
+_RECORDS_NAMED = 50
 OLD_SESSIONS_MAX = 200
 OLD_PROJECTS_MAX = 50
 SETTLE_SECONDS = 1.0
@@ -91,8 +92,24 @@ async def draw_up(parts: Parts, target: Target) -> Account:
     account.backups = _backups()
     if target.project is not None:
         _draw_up_checkpoint(parts, target.project, account, whole=target.whole)
+    if target.before is None:
+        account.left |= _records(parts, target)
     account.rows = parts.core.count_rows(_forgotten(parts, target, account, {}))
     return account
+
+
+def _records(parts: Parts, target: Target) -> dict[str, str]:
+    """Return the track records that were made: they are the project's own documents."""
+    if target.project is None:
+        return {}
+    made = [
+        f"{target.project.root.path}/{firing.outcome['file']}"
+        for firing in parts.core.ledger.recent(target.project.id, _RECORDS_NAMED)
+        if firing.outcome and firing.outcome.get("file")
+        if target.whole or firing.session_id in target.sessions
+    ]
+    why = "a track record is the project's own; its index and metadata.json name it"
+    return {path: why for path in made if os.path.lexists(path)}
 
 
 def _wanted(parts: Parts, target: Target) -> Wanted:
@@ -234,6 +251,7 @@ def _drop(parts: Parts, target: Target, account: Account) -> None:
         parts.archivist.forget(session_id)
     if target.project is not None:
         parts.board.forget(target.project)
+        parts.herald.forget(target.project.id)
 
 
 def _forgotten(parts: Parts, target: Target, account: Account, ends: dict[str, int]) -> Forgotten:
@@ -248,7 +266,11 @@ def _forgotten(parts: Parts, target: Target, account: Account, ends: dict[str, i
         # Until it is written anew, what we wrote last must not be taken for a person's.
         checkpoint=not account.renewed,
         ends=ends,
-        paths={*account.handoffs, *(() if kept else (found.path for found in contracts))},
+        paths={
+            *account.handoffs,
+            *(() if kept else (found.path for found in contracts)),
+            *_records(parts, target),
+        },
     )
 
 

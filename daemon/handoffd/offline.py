@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = (
     "find_project_root",
     "get_handoff_path",
     "inject_text",
+    "link_findings",
     "load_handoff",
     "migrate",
     "save",
@@ -33,6 +35,7 @@ __all__ = (
     "save_state",
     "save_text",
     "show_text",
+    "tracks_text",
     "update_handoff",
 )
 
@@ -179,11 +182,47 @@ def contract_findings() -> list[dict[str, str]]:
     return migration.findings(_handoffs_directory())
 
 
+def link_findings(start: str) -> list[dict[str, str]]:
+    """Return what `handoff doctor` says about the programs that records are sent to."""
+    from handoffd import config
+    from handoffd.links.beads import Beads, BeadsError
+    from handoffd.links.mail_keys import read_token
+    from handoffd.links.post import PostError
+
+    settings = config.load(config_file())
+    found = []
+    beads = Beads(str(find_project_root(start)), settings.beads.command)
+    if beads.exists():
+        try:
+            found.append({"level": "ok", "text": f"Beads: {beads.program()}", "remedy": ""})
+        except BeadsError as problem:
+            remedy = "Install bd, or name it: [beads] command" if problem.missing else ""
+            found.append({"level": "note", "text": f"Beads: {problem}", "remedy": remedy})
+    if settings.mail.url and settings.mail.token_file:
+        try:
+            read_token(settings.mail.token_file)
+        except PostError as problem:
+            found.append({"level": "bad", "text": f"mail: {problem}", "remedy": ""})
+    return found
+
+
 def contract_text(command: str, params: dict[str, Any], style: dict[str, Any]) -> str:
     """Run a command about handoffs, and return what to print."""
     from handoffd import config, offline_contract
 
     return offline_contract.run(command, params, style, config.load(config_file()))
+
+
+def tracks_text(
+    command: str,
+    params: dict[str, Any],
+    style: dict[str, Any],
+    tell: Callable[[dict[str, Any]], None],
+) -> tuple[dict[str, Any], str]:
+    """Run a command about track records; returns the data and what to print."""
+    from handoffd import config, offline_tracks
+
+    return offline_tracks.run(command, params, style, config.load(config_file()), tell)
 
 
 def _handoffs_directory() -> str:

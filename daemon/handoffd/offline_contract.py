@@ -20,7 +20,7 @@ from handoffd.api.text import Style
 from handoffd.archivist import ask_git, intending, left_of, telling, worker
 from handoffd.config import Config
 from handoffd.handoffs import leaving, shelf
-from handoffd.handoffs.account import Surroundings
+from handoffd.handoffs.account import Surroundings, is_worth
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
 from handoffd.paths import claude_dirs, make_state_dir
@@ -34,11 +34,18 @@ def run(command: str, params: dict[str, Any], style: dict[str, Any], config: Con
     """Do what the daemon would, and show it as it would."""
     method, act = _COMMANDS[command]
     base = shelf.shelves(config.contract.directory)
+    return shown(method, act(base, read_params(method, params), config), style)
+
+
+def read_params(method: Method, params: dict[str, Any]) -> Any:
     try:
-        given = method.params.model_validate(params)
+        return method.params.model_validate(params)
     except ValueError as problem:
-        raise HandoffError(f"{command}: {problem}") from None
-    data = act(base, given, config)
+        raise HandoffError(f"{method.name}: {problem}") from None
+
+
+def shown(method: Method, data: dict[str, Any], style: dict[str, Any]) -> str:
+    """Show a result as the daemon would."""
     if style["json"]:
         text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     else:
@@ -55,7 +62,7 @@ def _place(params: InProject) -> Place:
 
 
 @contextmanager
-def _core() -> Iterator[CoreStore]:
+def open_core() -> Iterator[CoreStore]:
     """Open what the daemon keeps, for as long as it does not run."""
     core = CoreStore(f"{make_state_dir()}/core.db")
     try:
@@ -67,7 +74,7 @@ def _core() -> Iterator[CoreStore]:
 def _found(base: str, params: InProject, most: int) -> tuple[list[Handoff], list[dict[str, Any]]]:
     """Return handoffs and their descriptions, the newest first."""
     found = list(islice(shelf.handoffs(base, _place(params)), most))
-    with _core() as core:
+    with open_core() as core:
         marks = core.read_marks([handoff.path for handoff in found])
     return found, listed(found, marks, clock.wall())
 
@@ -75,7 +82,7 @@ def _found(base: str, params: InProject, most: int) -> tuple[list[Handoff], list
 def _open(base: str, params: open_.OpenParams, _config: Config) -> dict[str, Any]:
     found, items = _found(base, params, LISTED_MAX)
     data = open_.outcome(_place(params).root, found, items, framed=params.framed)
-    with _core() as core:
+    with open_core() as core:
         core.mark_read(open_.stamps(data, found), clock.iso())
     return data
 
@@ -98,7 +105,7 @@ def _escalate(base: str, params: escalate.EscalateParams, _config: Config) -> di
 
 def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, Any]:
     """Leave a handoff from the transcript itself, which is read anew."""
-    state = _transcript_state(close.named_session(params), config) or close.blank(params)
+    state = transcript_state(close.named_session(params), config) or close.blank(params)
     # The session's own project, wherever it is closed from.
     root = find_root(state.cwd).path if state.records and state.cwd else _place(params).root
     given, masked = close.words_of(params)
@@ -107,7 +114,7 @@ def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, An
     around = Surroundings(clock.day(), facts.uncommitted, facts.unpushed)
     mine = worker(state, root)
     tell = telling(state, mine, root, around)
-    with _core() as core:
+    with open_core() as core:
         left = core.contract(state.session_id)
         project_id = core.project_id(root, clock.iso()) or ""
         planned = leaving.plan_close(base, mine, tell, left, given)
@@ -119,7 +126,28 @@ def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, An
     return close.outcome(done, state, given, masked)
 
 
-def _transcript_state(name: str, config: Config) -> SessionState | None:
+def leave(core: CoreStore, project_id: str, root: str, state: SessionState, config: Config) -> str:
+    """Leave a session's handoff as the daemon would; returns where it is, or nothing."""
+    if config.contract.write == "none" or not is_worth(state):
+        return ""
+    base = shelf.shelves(config.contract.directory)
+    facts = ask_git(root)
+    mine = worker(state, root)
+    tell = telling(state, mine, root, Surroundings(clock.day(), facts.uncommitted, facts.unpushed))
+    left = core.contract(state.session_id)
+    planned = leaving.plan(base, mine, tell, left)
+    if planned is None:
+        return left.path if left else ""
+    core.set_contract(intending(project_id, state, planned, left))
+    done = leaving.leave(base, mine, planned, left)
+    if done is not None:
+        core.set_contract(left_of(project_id, state, done, ended=False))
+    elif left is not None:
+        core.set_contract(left)
+    return done.handoff.path if done else ""
+
+
+def transcript_state(name: str, config: Config) -> SessionState | None:
     """Fold the transcript of a session that is named by its id, or by how that begins."""
     if not name or not name.replace("-", "").isalnum():
         return None

@@ -10,9 +10,11 @@ from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
 from handoffd.gate import Gate
+from handoffd.herald import Herald
 from handoffd.intake import Intake
 from handoffd.lookout import Lookout
 from handoffd.projects import Projects
+from handoffd.recorder import Recorder
 from handoffd.scribe import Scribe
 from handoffd.store.core import CoreStore
 from handoffd.store.state import StateStore
@@ -40,7 +42,9 @@ class Parts:
     intake: Intake
     board: Board
     scribe: Scribe
+    herald: Herald
     archivist: Archivist
+    recorder: Recorder
     lookout: Lookout
     schedule: Schedule
     log_path: str | None
@@ -69,6 +73,22 @@ class Parts:
             found.append(Warning_("quarantined", text, "quarantined"))
         if self.archivist.problem:
             found.append(Warning_("contract_failed", self.archivist.problem, "contract-failed"))
+        found += [
+            Warning_("record_failed", f"{root}: {text}", "record-failed", root)
+            for root, text in self.recorder.problems.items()
+        ]
+        if dead := len(self.core.outbox.dead()):
+            what = "1 note or mail" if dead == 1 else f"{dead} notes or mails"
+            text = f"{what} could not be sent; see: handoff triggers --all"
+            found.append(Warning_("letters_dead", text, "letters-dead"))
+        found += [
+            Warning_("workflow_invalid", text, "workflow-invalid", root)
+            for root, text in self.herald.problems().items()
+        ]
+        found += [
+            Warning_("beads_silent", f"{root}: {text}", "beads-silent", root)
+            for root, text in self.herald.silences().items()
+        ]
         for card in self.board.cards.values():
             found += self._project_warnings(card)
         return found

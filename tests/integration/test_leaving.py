@@ -167,7 +167,7 @@ def test_idle_trigger_fires_once(house):
     house.transcripts.mkdir(parents=True)
     house.start()
     project = house.project()
-    work(house, project, ago=90)
+    work(house, project, ago=50)
     wait_for(lambda: "triggered" in house.log.read_text(), 30)
     house.restart()
     time.sleep(6)

@@ -169,3 +169,66 @@ def test_order_of_system_calls(tmp_path):
     assert ["openat", "write", "fsync"] == calls[:3]
     assert calls[3].startswith("rename")
     assert "fsync" == calls[4]
+
+
+def test_modes_hold_whatever_the_umask(tmp_path):
+    """A mode that is asked for is given to what is made, and to that only."""
+    (tmp_path / "there").mkdir(mode=0o711)
+    before = os.umask(0o077)
+    try:
+        with files.directory(str(tmp_path), "there/new", create=True, mode=0o755) as handle:
+            files.write(handle, "a", b"one", mode=0o644)
+    finally:
+        os.umask(before)
+
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "there/new/a").parents][:2]
+    assert [0o755, 0o711] == modes
+    assert 0o644 == (tmp_path / "there/new/a").stat().st_mode & 0o777
+
+
+def test_touch(tmp_path):
+    """A file gets the time of now and keeps its content; one that is not there is made."""
+    (tmp_path / "a").write_text("kept")
+    os.utime(tmp_path / "a", (1000, 1000))
+    with files.directory(str(tmp_path)) as handle:
+        files.touch(handle, "a")
+        files.touch(handle, "b", 0o644)
+
+    assert "kept" == (tmp_path / "a").read_text()
+    assert 1000 < (tmp_path / "a").stat().st_mtime
+    assert (0, 0o644) == ((tmp_path / "b").stat().st_size, (tmp_path / "b").stat().st_mode & 0o777)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("elsewhere", path)])
+def test_touch_refuses_what_is_no_file(tmp_path, make):
+    """A link, a FIFO or a directory is not touched, and nothing is made in its place."""
+    make(tmp_path / "a")
+    with files.directory(str(tmp_path)) as handle, pytest.raises(UnsafePathError):
+        files.touch(handle, "a")
+
+    assert ["a"] == os.listdir(tmp_path)
+
+
+def test_directory_is_its_own_lock(tmp_path):
+    """A locked directory keeps others away until it is closed; those who share it do not."""
+    root = str(tmp_path)
+    with files.directory(root) as first, files.directory(root) as second:
+        files.lock_directory(first, "it", 0, shared=True)
+        files.lock_directory(second, "it", 0, shared=True)
+        with files.directory(root) as third, pytest.raises(files.BusyError):
+            files.lock_directory(third, "it", 0.01)
+    with files.directory(root) as fourth:
+        files.lock_directory(fourth, "it", 0)
+
+    assert [] == os.listdir(tmp_path)
+
+
+def test_directory_that_cannot_be_locked(tmp_path, monkeypatch):
+    """On a disk that locks no directories a writer goes on without."""
+
+    def refuse(*_):
+        raise OSError(9, "Bad file descriptor")
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    with files.directory(str(tmp_path)) as handle:
+        files.lock_directory(handle, "it", 0)

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from handoffd.links import git
+from handoffd.links import git, program
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_output_is_bounded(repository, monkeypatch):
 
     found = git.added_lines(str(root), run("rev-parse", "HEAD"))
     assert len(found["big.txt"]) < 10_000
-    assert not git._running
+    assert not program._running
 
 
 def test_no_repository(tmp_path):

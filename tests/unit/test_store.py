@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -72,19 +74,6 @@ def test_newer_database_is_refused(tmp_path):
 
     with pytest.raises(StoreError, match="newer handoffd"):
         CoreStore(path)
-
-
-def test_a_trigger_fires_once_for_a_cause(tmp_path):
-    """The ledger takes a cause once, also after it was opened again."""
-    path = str(tmp_path / "core.db")
-    first = CoreStore(path)
-    fired = [first.record_trigger("idle:s:1", "idle", "p", "s", "t") for _ in range(2)]
-    first.close()
-    again = CoreStore(path)
-
-    assert [True, False] == fired
-    assert not again.record_trigger("idle:s:1", "manual", "p", None, "u")
-    assert again.record_trigger("idle:s:2", "idle", "p", "s", "t")
 
 
 def test_project_ids_are_stable(tmp_path):
@@ -192,3 +181,26 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
     while intake._backlog:
         intake._turn()
     assert 1 == intake.quarantined
+
+
+def test_a_second_connection_keeps_strangers_out(tmp_path):
+    """Opening a store again, and closing it, drops no lock: a stranger leaves the log alone."""
+    path = str(tmp_path / "core.db")
+    first = CoreStore(path)
+    first.project_id("/p", "t")
+    CoreStore(path).close()
+    read = "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute('SELECT 1').fetchone())"
+    subprocess.run([sys.executable, "-c", read, path], check=True, capture_output=True)
+
+    assert (tmp_path / "core.db-wal").exists()
+    assert first.project_id("/p", None)
+    assert first.project_id("/q", "t")
+
+
+def test_a_store_is_a_file(tmp_path):
+    """A link in the place of the store is not followed."""
+    (tmp_path / "elsewhere").write_text("")
+    (tmp_path / "core.db").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match="symbolic"):
+        CoreStore(str(tmp_path / "core.db"))

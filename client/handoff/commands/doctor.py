@@ -4,7 +4,7 @@ import os
 import shutil
 from typing import Any
 
-from handoff import __version__, local, paths, service
+from handoff import __version__, fast, local, paths, service
 from handoff.cli import add_json
 from handoff.client import Client
 from handoff.errors import EXIT_FAILED, EXIT_NOT_FRESH, EXIT_NOT_RUNNING, HandoffError
@@ -90,9 +90,10 @@ def _check_surroundings(findings: list[dict[str, str]]) -> None:
 
 
 def _check_handoffs(findings: list[dict[str, str]]) -> None:
-    """Say which handoff directories still have the names of the contract's first version."""
+    """Say what is wrong with handoff directories, and with the programs that are told."""
     try:
         findings += local.daemon_code().contract_findings()
+        findings += local.daemon_code().link_findings(fast.working_directory() or "/")
     except HandoffError as problem:
         _add(findings, "note", problem.title, problem.hint)
 

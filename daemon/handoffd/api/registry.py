@@ -1,43 +1,37 @@
-"""Every method of the socket, by name."""
+"""Every method of the socket, by name; each is loaded when it is first called."""
 
-from handoffd.api.handlers import (
-    close,
-    down,
-    escalate,
-    forget,
-    inject,
-    pause,
-    review,
-    save,
-    sessions,
-    show,
-    status,
-    unpause,
-    watch,
-    why,
-)
-from handoffd.api.handlers import list as list_
-from handoffd.api.handlers import open as open_
+from functools import cache
+from importlib import import_module
+
 from handoffd.api.method import Method
 
-METHODS: dict[str, Method] = {
-    module.METHOD.name: module.METHOD
-    for module in (
-        status,
-        show,
-        why,
-        save,
-        inject,
-        sessions,
-        watch,
-        open_,
-        list_,
-        close,
-        escalate,
-        review,
-        pause,
-        unpause,
-        forget,
-        down,
-    )
-}
+NAMES = (
+    "status",
+    "show",
+    "why",
+    "save",
+    "inject",
+    "sessions",
+    "watch",
+    "open",
+    "list",
+    "close",
+    "escalate",
+    "review",
+    "create",
+    "resume",
+    "auto",
+    "triggers",
+    "trigger",
+    "pause",
+    "unpause",
+    "forget",
+    "down",
+)
+
+
+@cache
+def method(name: str) -> Method:
+    """Return a method that there is."""
+    found: Method = import_module(f"handoffd.api.handlers.{name}").METHOD
+    return found

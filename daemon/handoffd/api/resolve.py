@@ -8,8 +8,12 @@ from typing import Any
 from handoff.errors import ChoiceNeededError, HandoffError
 from handoff.paths import CHECKPOINT
 from handoffd.api.method import InProject
+from handoffd.handoffs.lanes import choose
 from handoffd.parts import Parts
 from handoffd.projects import Project
+from handoffd.session.state import SessionState
+from handoffd.session.storage import load
+from handoffd.store.state import StoredSession
 
 # How much of a session's id names it, and how many are named where more than one begins so.
 PREFIX_MIN = 6
@@ -42,6 +46,48 @@ def _project(parts: Parts, directory: str, *, create: bool) -> Project:
     if not project.id and os.path.lexists(f"{project.root.path}/{CHECKPOINT}"):
         return parts.projects.at(directory)
     return project
+
+
+def session_at(parts: Parts, project: Project, name: str) -> SessionState | None:
+    """Return the session a caller means: the one it names, or the one at work in the project."""
+    if name:
+        stored = parts.state.session(name) or _beginning_so(parts, name)
+        return load(stored.fold) if stored else None
+    lanes = parts.board.lanes(project.id)
+    live = [lane for lane in lanes if lane.live and lane.state.prompts and not lane.state.headless]
+    if len(live) > 1:
+        names = ", ".join(lane.state.session_id for lane in live)
+        raise ChoiceNeededError(
+            f"{len(live)} sessions are live here.", f"Name one: --session {names}"
+        )
+    main = choose(lanes)
+    return main.state if main and main.live else None
+
+
+def meant_session(
+    parts: Parts, project: Project, name: str, track: str = ""
+) -> SessionState | None:
+    """Return the session a caller means, also one of which nothing is known yet.
+
+    Of several that are live, the one that works on the track; else the one that spoke last.
+    """
+    try:
+        return session_at(parts, project, name) or (SessionState(name) if name else None)
+    except ChoiceNeededError:
+        if name:
+            raise
+    live = [lane.state for lane in parts.board.lanes(project.id) if lane.live]
+    track_of = parts.core.ledger.track_of
+    bound = [state for state in live if track and track_of(state.session_id) == track]
+    return next(iter(bound or live), None)
+
+
+def _beginning_so(parts: Parts, name: str) -> StoredSession | None:
+    """Return the one session whose id begins so."""
+    found = parts.state.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
+    if len(found) > 1:
+        raise ambiguous(name, found)
+    return parts.state.session(next(iter(found))) if found else None
 
 
 def hook_fields(text: str) -> dict[str, str]:

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from handoff import __version__, paths, wire
 from handoff.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
 from handoffd import log
+from handoffd.api import registry
 from handoffd.api.method import Reply, Send
 from handoffd.api.peer import is_allowed
-from handoffd.api.registry import METHODS
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 from handoffd.paths import make_private
@@ -205,10 +205,11 @@ async def answer(parts: Parts, line: bytes, send: Send) -> Answer | None:
 
 async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
     request_id = request.get("id")
-    method = METHODS.get(request["method"])
-    if method is None:
-        text = f"There is no method {request['method'][:80]!r}; methods: {', '.join(METHODS)}"
+    if request["method"] not in registry.NAMES:
+        known = ", ".join(registry.NAMES)
+        text = f"There is no method {request['method'][:80]!r}; methods: {known}"
         return error_frame(request_id, wire.METHOD_NOT_FOUND, text), None
+    method = registry.method(request["method"])
     given = request.get("params", {})
     if not isinstance(given, dict):
         return error_frame(request_id, wire.INVALID_PARAMS, "params must be an object"), None

@@ -4,13 +4,11 @@ A repository is not trusted: nothing its own configuration names (fsmonitor, hoo
 is run, and nothing is locked or written.
 """
 
-import contextlib
 import os
-import select
 import shutil
-import signal
-import subprocess
 import time
+
+from handoffd.links import program
 
 TIMEOUT_SECONDS = 2.0
 # Another repository's variables, and what a service manager said to us alone.
@@ -18,7 +16,6 @@ _NOT_FOR_GIT = ("GIT_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 FILES_MAX = 200
 OUTPUT_MAX_BYTES = 8 << 20
 SCANNED_MAX_BYTES = 1 << 20
-_ENDING_SECONDS = 0.2
 _SAFE = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -28,56 +25,76 @@ _SAFE = (
     ("core.untrackedCache", "false"),
     ("submodule.recurse", "false"),
 )
-_running: set[int] = set()
+# Every program of ours ends with this one, git among them.
+end_all = program.end_all
 
 
 class GitError(Exception):
     """git gave no answer; the message says why."""
 
 
+# What we write ourselves is nobody's work.
+_OURS = (".flow-guardian/", "conductor/handoffs/", "conductor/.last_activity")
+# How many fields stand before the path, by the first letter of an entry.
+_FIELDS = {"1": 8, "u": 10, "?": 1}
+
+
 def uncommitted_files(root: str, seconds: float = TIMEOUT_SECONDS) -> list[str]:
     """Return the paths, relative to the project's root, that differ from the last commit."""
+    return status(root, seconds)[1]
+
+
+def status(root: str, seconds: float, *more: str) -> tuple[dict[str, str], list[str]]:
+    """Return what git says of a work tree: its headers, and what differs from the last commit."""
     deadline = time.monotonic() + seconds
-    output = _run(
+    output = ask(
         root,
         deadline,
         "status",
-        "--porcelain=v1",
+        "--porcelain=v2",
         "-z",
+        *more,
         "--untracked-files=normal",
         "--ignore-submodules=all",
         "--no-renames",
         "--",
         ".",
-        settings=_neutral_filters(root, deadline),
+        settings=neutral_filters(root, deadline),
     )
     # Paths are given from the repository's top, also for a project in a subdirectory of it.
-    prefix = _run(root, deadline, "rev-parse", "--show-prefix").decode("utf-8", "replace")
+    prefix = ask(root, deadline, "rev-parse", "--show-prefix").decode("utf-8", "replace")
     entries = output.decode("utf-8", "replace").split("\0")
-    found = [entry[3:].removeprefix(prefix.strip("\n")) for entry in entries if entry]  # "XY path"
-    return [path for path in found if not path.startswith(".flow-guardian/")][:FILES_MAX]
+    headers = dict(entry[2:].partition(" ")[::2] for entry in entries if entry.startswith("# "))
+    found = [_path(entry).removeprefix(prefix.strip("\n")) for entry in entries]
+    kept = [path for path in found if path and not path.startswith(_OURS)]
+    return headers, kept[:FILES_MAX]
+
+
+def _path(entry: str) -> str:
+    fields = _FIELDS.get(entry[:1], 0)
+    return entry.split(" ", fields)[-1] if fields else ""
 
 
 def is_tracked(root: str, path: str) -> bool:
     """Tell whether a file is in git's index; where there is no git, nothing is tracked."""
     if shutil.which("git") is None:
         return False
-    return bool(_run(root, time.monotonic() + TIMEOUT_SECONDS, "ls-files", "-z", "--", path))
+    return bool(ask(root, time.monotonic() + TIMEOUT_SECONDS, "ls-files", "-z", "--", path))
 
 
 def unpushed_commits(root: str) -> int | None:
     """Return how many commits of HEAD no remote has; None where there is no remote."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    if not _run(root, deadline, "for-each-ref", "--count=1", "refs/remotes").strip():
+    if not ask(root, deadline, "for-each-ref", "--count=1", "refs/remotes").strip():
         return None
-    counted = _run(root, deadline, "rev-list", "--count", "HEAD", "--not", "--remotes")
+    counted = ask(root, deadline, "rev-list", "--count", "HEAD", "--not", "--remotes")
     return int(counted)
 
 
 def added_lines(root: str, commit: str) -> dict[str, str]:
     """Return the lines that a commit added, by file; a repository's own diff programs stay out."""
     words = ("-p", "-r", "--root", "--no-commit-id", "--unified=0", "--no-color", "--no-renames")
-    output = _run(
+    output = ask(
         root,
         time.monotonic() + TIMEOUT_SECONDS,
         "diff-tree",
@@ -98,16 +115,9 @@ def added_lines(root: str, commit: str) -> dict[str, str]:
     return {path: "".join(lines) for path, lines in added.items()}
 
 
-def end_all() -> None:
-    """End every git that is still running: the daemon is ending."""
-    for pid in list(_running):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
-
-
-def _neutral_filters(root: str, deadline: float) -> list[tuple[str, str]]:
+def neutral_filters(root: str, deadline: float) -> list[tuple[str, str]]:
     """Switch off the clean filters that the repository itself brings along."""
-    listed = _run(
+    listed = ask(
         root, deadline, "config", "--list", "-z", "--name-only", "--show-scope", "--includes"
     )
     words = listed.decode("utf-8", "replace").split("\0")
@@ -138,60 +148,18 @@ def _environment(settings: list[tuple[str, str]]) -> dict[str, str]:
     }
 
 
-def _run(
+def ask(
     root: str, deadline: float, *arguments: str, settings: list[tuple[str, str]] | None = None
 ) -> bytes:
+    environment = _environment(settings or [])
     try:
-        process = subprocess.Popen(  # noqa: S603  a fixed program with fixed arguments
-            ["git", "-C", root, *arguments],  # noqa: S607
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_environment(settings or []),
-            start_new_session=True,
+        said = program.run(
+            ["git", "-C", root, *arguments], deadline, environment, most_bytes=OUTPUT_MAX_BYTES
         )
-    except OSError as problem:
-        raise GitError(f"git cannot be run: {problem.strerror}") from None
-    _running.add(process.pid)
-    try:
-        output = _read(process, deadline)
-    finally:
-        _end(process)
-        _running.discard(process.pid)
-    if output is None:
-        raise GitError(f"git took longer than {TIMEOUT_SECONDS:g} s in {root}")
-    if process.returncode and len(output) < OUTPUT_MAX_BYTES:
+    except program.ProgramError as problem:
+        if problem.late:
+            raise GitError(f"git took longer than {TIMEOUT_SECONDS:g} s in {root}") from None
+        raise GitError(f"git cannot be run: {problem}") from None
+    if said.code and said.whole:
         raise GitError(f"git {arguments[0]} failed in {root}")
-    return output
-
-
-def _read(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
-    """Read what a program says, up to a limit; None if it is not done in time."""
-    stream = process.stdout
-    if stream is None:
-        return b""
-    parts: list[bytes] = []
-    left = OUTPUT_MAX_BYTES
-    ready = select.poll()
-    ready.register(stream, select.POLLIN | select.POLLHUP)
-    while left > 0:
-        rest = deadline - time.monotonic()
-        if rest < 0 or not ready.poll(max(rest, 0.01) * 1000):
-            return None
-        part = os.read(stream.fileno(), min(left, 1 << 16))
-        if not part:
-            break
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """See that a program ends: it has closed its output, or it is ended with its children."""
-    try:
-        process.wait(_ENDING_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    return said.output

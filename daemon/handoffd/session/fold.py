@@ -5,6 +5,7 @@ from typing import Any
 
 from handoffd.session import work
 from handoffd.session.attention import age_files, looked, mention
+from handoffd.session.commands import in_words, is_for_client, note_command
 from handoffd.session.commits import git_done, note_pull_request
 from handoffd.session.course import follow, is_substantial, name
 from handoffd.session.dead_ends import note_refusal
@@ -14,22 +15,20 @@ from handoffd.session.state import (
     DECISIONS_MAX,
     QUESTIONS_MAX,
     RECENT_UUIDS_MAX,
-    TODOS_MAX,
     UUID_KEPT,
     Receipt,
     SessionState,
-    Todo,
     Value,
 )
 from handoffd.session.statements import hear, statements
 from handoffd.session.summary import read_summary
 from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, heading, keep, plan_steps, request
+from handoffd.session.todos import listed, planned
 from handoffd.transcript import events as e
 from handoffd.transcript import tools as t
 from handoffd.transcript.records import Record
 
 UNKNOWN_KINDS_MAX = 20
-STATUSES = ("pending", "in_progress", "completed", "deleted")
 NAME_MAX = 40
 PLAN_MAX = 64 << 10
 # Records are not written strictly in the order of their times.
@@ -45,6 +44,7 @@ def fold(state: SessionState, record: Record, transcript: str) -> bool:
         return False
     if record.is_sidechain:
         state.agent_records += 1
+        state.agent_time = max(state.agent_time, record.timestamp[:NAME_MAX])
     else:
         state.records += 1
         _envelope(state, record, transcript)
@@ -165,28 +165,14 @@ def _request(state: SessionState, value: Value) -> None:
 
 def _commanded(state: SessionState, event: e.Commanded, source: Receipt) -> None:
     """Take a slash command for what it is: a request, if it is not for the client itself."""
-    if event.name in _CLIENT_COMMANDS:
+    if is_for_client(event.name):
         return
+    note_command(state, event, source)
     state.prompts += 1
-    called = event.name.rsplit(":", 1)[-1].replace("-", " ").replace("_", " ")
-    words = f"{called}: {event.arguments}" if event.arguments else called
-    value = quote(words, source, GOAL_MAX)
+    value = quote(in_words(event), source, GOAL_MAX)
     if event.arguments:
         follow(state, value)
     _request(state, value)
-
-
-# They tell the client something, not the assistant.
-_CLIENT_COMMANDS = frozenset(
-    {
-        "add-dir", "agents", "bashes", "branch", "bug", "cd", "clear", "color", "compact", "config",
-        "context", "continue", "cost", "doctor", "effort", "exit", "export", "fast", "feedback",
-        "fork", "help", "hooks", "ide", "login", "logout", "mcp", "memory", "model", "output-style",
-        "permissions", "plugin", "plugins", "quit", "release-notes", "reload-plugins", "rename",
-        "resume", "rewind", "status", "statusline", "tag", "tasks", "terminal-setup", "theme",
-        "todos", "upgrade", "usage", "vim",
-    }
-)  # fmt: skip
 
 
 def _stopped(state: SessionState, event: e.Stopped, source: Receipt) -> None:
@@ -322,52 +308,6 @@ def _moved(state: SessionState, event: e.Moved, _source: Receipt) -> None:
     state.cwd, state.root = event.cwd, ""
 
 
-# Things to do
-
-
-def take_tasks(state: SessionState, items: list[dict[str, Any]], time: str) -> None:
-    """Take the client's own task files for the whole list of things to do."""
-    source = Receipt(f"{state.session_id}/tasks", "", 0, time, "observed")
-    _listed(state, t.listed(items, "subject"), source)
-
-
-def _listed(state: SessionState, event: t.Listed, source: Receipt) -> None:
-    before = {(todo.key, todo.value.text): todo for todo in state.todos}
-    state.todos = []
-    for todo in event.todos[:TODOS_MAX]:
-        _enter(state, todo, source)
-    # What stays as it was keeps its first receipt.
-    state.todos = [
-        Todo(todo.key, todo.status, known.value)
-        if (known := before.get((todo.key, todo.value.text)))
-        else todo
-        for todo in state.todos
-    ]
-
-
-def _planned(state: SessionState, event: t.Planned, source: Receipt) -> None:
-    _enter(state, event.todo, source)
-
-
-def _enter(state: SessionState, todo: t.Todo, source: Receipt) -> None:
-    """Enter a thing to do, or what became of it; what was deleted is taken out."""
-    state.todos_age = 0
-    said = quote(todo.text, source)
-    key = keep(todo.key, NAME_MAX)
-    known = next((item for item in state.todos if item.key == key), None)
-    kept = [item for item in state.todos if item.key != key]
-    status = todo.status if todo.status in STATUSES else known.status if known else "pending"
-    value = known.value if known and not said.text else said
-    if value.text and status != "deleted":
-        kept.append(Todo(key, status, value))
-    state.todos = sorted(kept, key=_todo_order)[-TODOS_MAX:]
-
-
-def _todo_order(item: Todo) -> tuple[int, str]:
-    digits = item.key.isascii() and item.key.isdigit()
-    return (int(item.key), "") if digits else (1 << 30, item.key)
-
-
 _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
     e.Prompt: _prompt,
     e.Commanded: _commanded,
@@ -394,6 +334,7 @@ _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
     t.Approved: _approved,
     t.Decided: _decided,
     t.GitDone: git_done,
-    t.Listed: _listed,
-    t.Planned: _planned,
+    t.Invoked: note_command,
+    t.Listed: listed,
+    t.Planned: planned,
 }

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 # Raise it when the meaning of a stored fold changes: older ones are folded anew.
-FOLD_VERSION = 6
+FOLD_VERSION = 7
 FILES_MAX = 120
 TODOS_MAX = 40
 QUESTIONS_MAX = 5
@@ -20,6 +20,7 @@ CHECKS_MAX = 8
 FAILURES_MAX = 12
 EDITS_MAX = 48
 COMMITS_MAX = 10
+COMMANDS_MAX = 8
 DEAD_ENDS_MAX = 8
 INJECTED_MAX = 24
 RECENT_UUIDS_MAX = 128
@@ -54,6 +55,14 @@ class Todo(NamedTuple):
     key: str
     status: str
     value: Value
+
+
+class Command(NamedTuple):
+    """A slash command and what was typed behind it."""
+
+    name: str
+    arguments: str
+    receipt: Receipt
 
 
 class Statement(NamedTuple):
@@ -130,6 +139,8 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     context_tokens: int = 0
     records: int = 0
     agent_records: int = 0
+    # Of its sub-agents' records the latest: as long as they work, so does it.
+    agent_time: str = ""
     prompts: int = 0
     compactions: int = 0
     branch: Value | None = None
@@ -174,6 +185,7 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     commits: list[Value] = []
     pull_requests: list[Value] = []
     dead_ends: list[Value] = []
+    commands: list[Command] = []
     edited_at: int = 0
     committed_at: int = 0
     # When something was last edited or committed.
@@ -187,6 +199,11 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     def headless(self) -> bool:
         """Tell a program's run (`claude -p`, an SDK) from a person's session."""
         return self.entrypoint.startswith("sdk")
+
+    @property
+    def heard_time(self) -> str:
+        """Return when it, or a sub-agent of it, was last heard."""
+        return max(self.last_time, self.agent_time)
 
 
 _encoder = msgspec.json.Encoder()

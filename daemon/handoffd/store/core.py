@@ -10,6 +10,8 @@ from handoffd.errors import StoreError
 from handoffd.store import erasure
 from handoffd.store.database import open_database, run_script, scrub, transaction
 from handoffd.store.erasure import Forgotten
+from handoffd.store.ledger import RECORDS, TRIGGERS, Ledger
+from handoffd.store.outbox import OUTBOX, Outbox
 
 EVERYTHING = "*"
 
@@ -53,15 +55,6 @@ _PROJECTS = run_script(
     )""",
     "CREATE TABLE transcript_roots (path TEXT PRIMARY KEY)",
 )
-_TRIGGERS = run_script(
-    """CREATE TABLE triggers (
-        cause TEXT PRIMARY KEY,
-        trigger TEXT NOT NULL,
-        project_id TEXT NOT NULL,
-        session_id TEXT,
-        fired_at TEXT NOT NULL
-    )""",
-)
 _PAUSES = run_script(
     """CREATE TABLE pauses (
         scope TEXT NOT NULL,
@@ -96,7 +89,7 @@ _CONTRACTS = run_script(
     # The version of each handoff that was read.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
 )
-MIGRATIONS = (_THREADS, _PROJECTS, _TRIGGERS, _PAUSES, _CONTRACTS)
+MIGRATIONS = (_THREADS, _PROJECTS, TRIGGERS, _PAUSES, _CONTRACTS, RECORDS, OUTBOX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +150,8 @@ class CoreStore:
                 f"{path} cannot be used: {problem}. It is left as it is.",
                 "Free some space, or move it aside to start without what you set yourself.",
             ) from None
+        self.ledger = Ledger(self._db)
+        self.outbox = Outbox(self._db)
 
     def close(self) -> None:
         self._db.close()
@@ -224,17 +219,6 @@ class CoreStore:
 
     def learn_transcript_root(self, path: str) -> None:
         self._db.execute("INSERT OR IGNORE INTO transcript_roots VALUES (?)", (path,))
-
-    def record_trigger(
-        self, cause: str, trigger: str, project_id: str, session_id: str | None, fired_at: str
-    ) -> bool:
-        """Enter a trigger once; False if this cause has fired before."""
-        with transaction(self._db):
-            done = self._db.execute(
-                "INSERT OR IGNORE INTO triggers VALUES (?, ?, ?, ?, ?)",
-                (cause, trigger, project_id, session_id, fired_at),
-            )
-        return done.rowcount == 1
 
     def contract(self, session_id: str) -> Left | None:
         row = self._db.execute(

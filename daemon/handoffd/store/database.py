@@ -1,7 +1,9 @@
 """Opening a database and bringing it up to date by numbered migrations."""
 
+import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ def open_database(
     path: str, *, durable: bool, migrations: Sequence[Migration]
 ) -> sqlite3.Connection:
     """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    _make(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -31,9 +33,23 @@ def open_database(
     return connection
 
 
+def _make(path: str) -> None:
+    """Create the file for nobody but us; what is there must be a file.
+
+    It is not opened: to close a file drops every lock that this process has on it, those of
+    another connection, too, and a stranger would take the database for unused.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        os.close(os.open(path, flags, 0o600))
+    except FileExistsError:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+
+
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
     """Apply what is missing, each migration in a transaction of its own."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = _version(connection)
     if version > len(migrations):
         raise StoreError(
             f"{path} was written by a newer handoffd (schema {version}, this one knows "
@@ -42,8 +58,14 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migr
         )
     for number in range(version + 1, len(migrations) + 1):
         with transaction(connection):
-            migrations[number - 1](connection)
-            connection.execute(f"PRAGMA user_version = {number}")
+            # Another process that opened it at the same time may have been quicker.
+            if _version(connection) < number:
+                migrations[number - 1](connection)
+                connection.execute(f"PRAGMA user_version = {number}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 @contextmanager

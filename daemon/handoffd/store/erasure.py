@@ -4,6 +4,8 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+_OF_A_PROJECT = ("settings", "contracts", "triggers", "seen", "session_tracks", "outbox")
+
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
@@ -37,14 +39,16 @@ def rows(db: sqlite3.Connection, what: Forgotten) -> dict[str, set[int]]:
 
 def _keys(what: Forgotten) -> Iterator[tuple[str, str, str]]:
     """Yield table, column and value of the rows that go with what is forgotten."""
-    tables = ("settings", "contracts", "triggers") if what.whole else ()
+    tables = _OF_A_PROJECT if what.whole else ()
     for table in (*tables, *(("checkpoints",) if what.checkpoint else ())):
         yield table, "project_id", what.project_id
     for session_id in what.sessions:
         yield "contracts", "session_id", session_id
         yield "triggers", "session_id", session_id
+        yield "session_tracks", "session_id", session_id
     for path in what.paths:
         yield "read_marks", "path", path
+        yield "outbox", "key", path
 
 
 def erase(db: sqlite3.Connection, what: Forgotten, at: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ from handoffd.transcript.records import Block, Raw, Record, Shape, read, value_o
 
 _EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _AGENTS = frozenset({"Agent", "Task"})
+_INVOKING = frozenset({"Skill", "SlashCommand"})
 _SHELLS = frozenset({"Bash", "PowerShell"})
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b\n?")
 _PLAN_FILE = re.compile(r"/\.claude[^/]*/plans/[^/]+\.md\Z")
@@ -108,6 +109,13 @@ class Todo(NamedTuple):
     status: str
 
 
+class Invoked(NamedTuple):
+    """The assistant itself gave a slash command."""
+
+    name: str
+    arguments: str
+
+
 class Listed(NamedTuple):
     """The whole list of things to do, as it is now."""
 
@@ -132,6 +140,7 @@ ToolEvent = (
     | Approved
     | Decided
     | GitDone
+    | Invoked
     | Listed
     | Planned
 )
@@ -151,6 +160,8 @@ class _Input(Shape):
     plan: str = ""
     questions: Raw = Raw(b"")
     todos: Raw = Raw(b"")
+    skill: str = ""
+    args: str = ""
 
 
 def use(record: Record, block: Block) -> Iterable[ToolEvent]:
@@ -169,7 +180,14 @@ def use(record: Record, block: Block) -> Iterable[ToolEvent]:
         return (Looked(path),) if path else ()
     if name in _AGENTS:
         return (Ran(block.id, "", read(_Input, block.input).description),)
-    return _plan(block) if name in _PLANNING else ()
+    return _rarer(block) if name in _RARER else ()
+
+
+def _invocation(given: _Input) -> Iterable[ToolEvent]:
+    """Read a command that is called by name, or as a person would type it."""
+    typed, _, behind = given.command.strip().partition(" ")
+    name = (given.skill or typed).lstrip("/")
+    return (Invoked(name, given.args or behind.strip()),) if name else ()
 
 
 def _edit(record: Record, block: Block) -> Iterator[ToolEvent]:
@@ -192,12 +210,14 @@ def _pairs(edits: Any) -> list[tuple[str, str]]:
 
 
 _LOOKING = frozenset({"Read", "Grep"})
-_PLANNING = frozenset({"AskUserQuestion", "ExitPlanMode", "TodoWrite", "TaskUpdate"})
+_RARER = frozenset({"AskUserQuestion", "ExitPlanMode", "TodoWrite", "TaskUpdate"}) | _INVOKING
 
 
-def _plan(block: Block) -> Iterator[ToolEvent]:
+def _rarer(block: Block) -> Iterator[ToolEvent]:
     given = read(_Input, block.input)
-    if block.name == "AskUserQuestion":
+    if block.name in _INVOKING:
+        yield from _invocation(given)
+    elif block.name == "AskUserQuestion":
         yield Asked(block.id, _questions(value_of(given.questions)))
     elif block.name == "ExitPlanMode":
         yield Proposed(block.id, given.plan)

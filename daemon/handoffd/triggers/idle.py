@@ -3,6 +3,11 @@
 NAME = "idle"
 
 
-def cause(session_id: str, heard_at: float, now: float, idle_seconds: float) -> str | None:
-    """Return what fires the trigger, the same for the same silence; None if nothing does."""
-    return f"{NAME}:{session_id}:{heard_at:.3f}" if now - heard_at >= idle_seconds else None
+def is_idle(silent_seconds: float, idle_seconds: float) -> bool:
+    """Tell whether a silence is long enough; no time at all means never."""
+    return 0 < idle_seconds <= silent_seconds
+
+
+def cause(project_id: str, heard_at: float) -> str:
+    """The same for the same silence: a copy of the history was last heard at the same moment."""
+    return f"{NAME}:{project_id}:{heard_at:.3f}"

@@ -42,6 +42,8 @@ class Schedule:
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
         )
         self._offset = clock.wall() - clock.monotonic()
+        # All intervals begin here, so that one waking serves several jobs.
+        self._start = datetime.fromtimestamp(clock.wall(), UTC)
 
     def start(self) -> None:
         self._scheduler.start()
@@ -59,7 +61,8 @@ class Schedule:
             except Exception as problem:  # noqa: BLE001  the next time it may work
                 log.get().error("scheduled_failed", job=name, error=log.where(problem))
 
-        trigger = IntervalTrigger(seconds=seconds, timezone=UTC)
+        first = self._start + timedelta(seconds=seconds)
+        trigger = IntervalTrigger(seconds=seconds, start_date=first, timezone=UTC)
         self._scheduler.add_job(guarded, trigger, id=name, replace_existing=True)
 
     def check_clock(self) -> bool:

@@ -6,21 +6,17 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.errors import ChoiceNeededError, HandoffError
+from handoff.errors import HandoffError
 from handoff.paths import home
 from handoffd.api.method import InProject, Method, Reply, Send
-from handoffd.api.resolve import PREFIX_MIN, ambiguous, directory_of, named_project
+from handoffd.api.resolve import directory_of, named_project, session_at
 from handoffd.api.text import Style, count, shorten_path
 from handoffd.handoffs import leaving
 from handoffd.handoffs.account import is_worth
 from handoffd.handoffs.contract import Theirs, parse, persons_words
-from handoffd.handoffs.lanes import choose
 from handoffd.handoffs.leaving import Leaving
 from handoffd.parts import Parts
-from handoffd.projects import Project
 from handoffd.session.state import SessionState
-from handoffd.session.storage import load
-from handoffd.store.state import StoredSession
 
 
 class CloseParams(InProject):
@@ -38,7 +34,7 @@ class CloseParams(InProject):
 async def handle(parts: Parts, params: CloseParams, _send: Send) -> Reply:
     project = named_project(parts, params, create=True)
     given, masked = words_of(params)
-    state = _session(parts, project, params)
+    state = session_at(parts, project, named_session(params)) or blank(params)
     # The session's own project, wherever it is closed from.
     stored = parts.state.session(state.session_id) if state.session_id else None
     known = parts.projects.by_id(stored.project_id) if stored and stored.project_id else None
@@ -46,34 +42,6 @@ async def handle(parts: Parts, params: CloseParams, _send: Send) -> Reply:
     done = await parts.archivist.close(known or project, state, given)
     data = outcome(done, state, given, masked)
     return Reply(data, project=(known or project).root.path)
-
-
-def _session(parts: Parts, project: Project, params: CloseParams) -> SessionState:
-    """Return the session a caller closes: the one it names, or the one at work here."""
-    named = named_session(params)
-    if named:
-        stored = parts.state.session(named) or _beginning_so(parts, named)
-        return load(stored.fold) if stored else blank(params)
-    live = [
-        lane
-        for lane in parts.board.lanes(project.id)
-        if lane.live and lane.state.prompts and not lane.state.headless
-    ]
-    if len(live) > 1:
-        names = ", ".join(lane.state.session_id for lane in live)
-        raise ChoiceNeededError(
-            f"{len(live)} sessions are live here.", f"Name one: --session {names}"
-        )
-    main = choose(parts.board.lanes(project.id))
-    return main.state if main and main.live else blank(params)
-
-
-def _beginning_so(parts: Parts, name: str) -> StoredSession | None:
-    """Return the one session whose id begins so."""
-    found = parts.state.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
-    if len(found) > 1:
-        raise ambiguous(name, found)
-    return parts.state.session(next(iter(found))) if found else None
 
 
 def named_session(params: CloseParams) -> str:

@@ -25,6 +25,9 @@ _ROWS = {
     "contracts": "note on a handoff",
     "read_marks": "read mark",
     "triggers": "trigger",
+    "seen": "note on a track or an epic",
+    "session_tracks": "note on a session's track",
+    "outbox": "note or mail to be sent",
 }
 _FILES = {
     "checkpoint": "checkpoint",

@@ -44,6 +44,9 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
         "replaced": counters.replaced,
         "writes": parts.scribe.writes,
         "handoffs": parts.archivist.writes,
+        "track_records": parts.recorder.records,
+        "letters": _letters(parts),
+        "idle": _idle(parts, now),
         "watched": lookout.observer.watched,
         "rescans": lookout.rescans,
         "rescan_seconds": round(lookout.rescan_seconds, 1),
@@ -89,6 +92,36 @@ def _active(parts: Parts, now: float) -> list[dict[str, Any]]:
     ]
 
 
+def _letters(parts: Parts) -> dict[str, Any]:
+    """Return how many notes and mails wait, and which were given up."""
+    dead = parts.core.outbox.dead()
+    return {
+        "waiting": parts.core.outbox.waiting(),
+        "given_up": [
+            {"kind": letter.kind, "to": letter.target, "problem": letter.problem}
+            for letter in dead[:_LISTED]
+        ],
+    }
+
+
+def _idle(parts: Parts, now: float) -> list[dict[str, Any]]:
+    """Return when each session that is not idle yet will be."""
+    found = []
+    for session_id, known in parts.archivist.watched.items():
+        limit = parts.herald.idle_seconds(known.project_id)
+        if limit and not known.idle and session_id not in parts.board.ended:
+            left = max(limit - known.silent_seconds, 0.0)
+            found.append(
+                {
+                    "session_id": session_id,
+                    "project": parts.core.project_root(known.project_id) or "",
+                    "idle_at": clock.iso(now + left),
+                    "in_seconds": round(left),
+                }
+            )
+    return sorted(found, key=lambda item: str(item["idle_at"]))[:_LISTED]
+
+
 def render(data: dict[str, Any], style: Style) -> str:
     home = paths.home()
     waiting = data["waiting_transcripts"]
@@ -106,6 +139,12 @@ def render(data: dict[str, Any], style: Style) -> str:
         ("skipped", _skipped(data)),
         ("redacted", count(data["redacted"], "secret")),
     ]  # fmt: skip
+    if data["letters"]["waiting"]:
+        rows.append(("to be sent", count(data["letters"]["waiting"], "letter")))
+    rows += [
+        ("given up", f"{letter['kind']} to {letter['to']}: {letter['problem']}")
+        for letter in data["letters"]["given_up"]
+    ]
     if data["paused"]:
         rows.append(("PAUSED", ", ".join("everything" if p == "*" else p for p in data["paused"])))
     lines = table(rows, style.columns)
@@ -121,6 +160,7 @@ def render(data: dict[str, Any], style: Style) -> str:
         lines += table(
             [_project_row(item, home) for item in data["active_projects"]], style.columns
         )
+        lines += table([_idle_row(item) for item in data["idle"]], style.columns)
         lines += ["", style.dim("See one with: handoff show [PROJECT]")]
     return "\n".join(lines) + "\n"
 
@@ -131,7 +171,8 @@ def _daemon(data: dict[str, Any]) -> str:
 
 
 def _written(data: dict[str, Any]) -> str:
-    return f"{count(data['writes'], 'checkpoint')}, {count(data['handoffs'], 'handoff')}"
+    kinds = (("writes", "checkpoint"), ("handoffs", "handoff"), ("track_records", "track record"))
+    return ", ".join(count(data[key], word) for key, word in kinds)
 
 
 def _skipped(data: dict[str, Any]) -> str:
@@ -148,6 +189,10 @@ def _project_row(item: dict[str, Any], home: str) -> tuple[str, str, str]:
         shorten_path(item["project"], home),
         note,
     )
+
+
+def _idle_row(item: dict[str, Any]) -> tuple[str, str]:
+    return f"  session {item['session_id'][:8]}", f"idle in {age(item['in_seconds'])}"
 
 
 METHOD = Method("status", Params, handle, render)

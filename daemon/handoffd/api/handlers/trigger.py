@@ -1,0 +1,41 @@
+"""trigger: make the record of a trigger as if it had fired, or show what it would be."""
+
+from typing import Any
+
+from pydantic import Field
+
+from handoffd.api.method import Method, Reply, Send
+from handoffd.api.resolve import meant_session, named_project
+from handoffd.api.text import Style
+from handoffd.api.tracks import RecordParams, progress, render_created, render_steps, request_from
+from handoffd.parts import Parts
+
+
+class TriggerParams(RecordParams):
+    dry_run: bool = Field(default=False, description="show it and write nothing")
+
+
+async def handle(parts: Parts, params: TriggerParams, send: Send) -> Reply:
+    project = named_project(parts, params, create=not params.dry_run)
+    project.root.require()
+    state = meant_session(parts, project, params.session, params.track)
+    request = request_from(params, "include")
+    if params.dry_run:
+        data = await parts.recorder.preview(project, state, request)
+    else:
+        data = await parts.recorder.create(project, state, request, progress(send))
+    return Reply(data, exit=data["exit"], project=project.root.path)
+
+
+def render(data: dict[str, Any], style: Style) -> str:
+    if "record" not in data:
+        return render_created(data, style)
+    lines = ["Nothing was written. This would be:", *render_steps(data, lambda _step: True)]
+    if data["record"]:
+        lines += ["", f"--- {data['file']}", data["record"].rstrip("\n")]
+    if data["note"]:
+        lines += ["", "--- the note for Beads", data["note"]]
+    return "\n".join(lines) + "\n"
+
+
+METHOD = Method("trigger", TriggerParams, handle, render)

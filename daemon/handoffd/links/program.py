@@ -1,0 +1,139 @@
+"""The one way to run another program: bounded in time and in output, its process group ended."""
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from handoffd import clock
+
+OUTPUT_MAX_BYTES = 8 << 20
+COMPLAINT_MAX_BYTES = 16 << 10
+_ENDING_SECONDS = 0.2
+# A child may keep the output open after the program itself has ended: we look that often.
+_LOOK_SECONDS = 0.1
+_NO_PROGRAM = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP)
+_running: set[int] = set()
+
+
+class ProgramError(Exception):
+    """A program gave no answer: it is missing, it was late, or it could not be started now."""
+
+    def __init__(self, message: str, *, missing: bool = False, late: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+        self.late = late
+
+
+class Said(NamedTuple):
+    """What a program left behind; `whole` is False where it said more than we would read."""
+
+    code: int
+    output: bytes
+    complaint: bytes
+    whole: bool
+
+
+def run(
+    words: Sequence[str],
+    deadline: float,
+    environment: Mapping[str, str],
+    *,
+    most_bytes: int = OUTPUT_MAX_BYTES,
+    cwd: str | None = None,
+) -> Said:
+    """Run a program without input until it ends, or until the deadline on the monotonic clock."""
+    try:
+        process = subprocess.Popen(  # noqa: S603  words of ours, never a shell
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else str(problem)
+        missing = getattr(problem, "errno", None) in _NO_PROGRAM
+        raise ProgramError(str(reason), missing=missing) from None
+    _running.add(process.pid)
+    try:
+        read = _read(process, deadline, most_bytes)
+    finally:
+        _end(process)
+    if read is None:
+        raise ProgramError("it was not done in time", late=True)
+    output, complaint = read
+    return Said(process.returncode, output[:most_bytes], complaint, len(output) <= most_bytes)
+
+
+def end_all() -> None:
+    """End every program that is still running: the daemon is ending."""
+    for pid in list(_running):
+        _kill(pid)
+
+
+def _read(
+    process: subprocess.Popen[bytes], deadline: float, most_bytes: int
+) -> tuple[bytes, bytes] | None:
+    """Read what a program says on both streams; None if it is not done in time."""
+    ready = select.poll()
+    kept: dict[int, bytearray] = {}
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            ready.register(stream, select.POLLIN)
+            kept[stream.fileno()] = bytearray()
+    output, complaint = kept.values()
+    open_streams = set(kept)
+    while open_streams and len(output) <= most_bytes:
+        rest = deadline - clock.monotonic()
+        if rest < 0:
+            return None
+        heard = ready.poll(min(rest, _LOOK_SECONDS) * 1000)
+        if not heard and _has_ended(process):
+            break
+        for number, _ in heard:
+            part = os.read(number, 1 << 16)
+            kept[number] += part
+            if not part:
+                ready.unregister(number)
+                open_streams.discard(number)
+        del complaint[COMPLAINT_MAX_BYTES:]
+    return bytes(output), bytes(complaint)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a program has ended, without reaping it where that can be avoided.
+
+    As long as it is not reaped no other process can have its number, so that ending its group
+    never hits a stranger.
+    """
+    if hasattr(os, "waitid"):  # macOS has it since Python 3.13
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, process.pid, options) is not None
+    return process.poll() is not None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """See that a program and all its children are gone: it may have left some behind."""
+    patience = clock.monotonic() + _ENDING_SECONDS
+    while not _has_ended(process) and clock.monotonic() < patience:
+        time.sleep(0.001)
+    _kill(process.pid)
+    _running.discard(process.pid)
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _kill(pid: int) -> None:
+    # macOS refuses the signal for a group in which nobody lives any more.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,35 @@
+"""Slash commands: what a person, or the assistant itself, set going. Pure."""
+
+from handoffd.session.state import COMMANDS_MAX, Command, Receipt, SessionState
+from handoffd.session.text import keep
+from handoffd.transcript.events import Commanded
+from handoffd.transcript.tools import Invoked
+
+_NAME_MAX, _ARGUMENTS_MAX = 80, 200
+# They tell the client something, not the assistant.
+_CLIENT_COMMANDS = frozenset(
+    {
+        "add-dir", "agents", "bashes", "branch", "bug", "cd", "clear", "color", "compact", "config",
+        "context", "continue", "cost", "doctor", "effort", "exit", "export", "fast", "feedback",
+        "fork", "help", "hooks", "ide", "login", "logout", "mcp", "memory", "model", "output-style",
+        "permissions", "plugin", "plugins", "quit", "release-notes", "reload-plugins", "rename",
+        "resume", "rewind", "status", "statusline", "tag", "tasks", "terminal-setup", "theme",
+        "todos", "upgrade", "usage", "vim",
+    }
+)  # fmt: skip
+
+
+def is_for_client(name: str) -> bool:
+    return name in _CLIENT_COMMANDS
+
+
+def in_words(event: Commanded) -> str:
+    """Return a command as the request it is."""
+    called = event.name.rsplit(":", 1)[-1].replace("-", " ").replace("_", " ")
+    return f"{called}: {event.arguments}" if event.arguments else called
+
+
+def note_command(state: SessionState, event: Commanded | Invoked, source: Receipt) -> None:
+    """Remember the last commands, by the record that gave each."""
+    name, arguments = keep(event.name, _NAME_MAX), keep(event.arguments, _ARGUMENTS_MAX)
+    state.commands = [*state.commands, Command(name, arguments, source)][-COMMANDS_MAX:]

@@ -1,0 +1,85 @@
+"""A track record in the making: what was asked for, and what is known so far."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from handoff.errors import HandoffError
+from handoffd.handoffs.tracks.place import Track
+from handoffd.handoffs.tracks.plan import Progress
+from handoffd.handoffs.tracks.record import GENERAL, Record
+from handoffd.handoffs.tracks.telling import Facts
+from handoffd.handoffs.tracks.workers import Worker
+from handoffd.links.repository import Head
+from handoffd.workflow.masking import Patterns
+from handoffd.workflow.ports import Ports, Standing
+from handoffd.workflow.steps import Run
+
+# Kind and form of a secret.
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for; kept in the ledger until it is done."""
+
+    trigger: str = "manual"
+    track: str = ""
+    # What was said when it fired, in which a track may be named.
+    words: str = ""
+    bead: str = ""
+    phase: str = ""
+    general: bool = False
+    # What to do about parallel workers: include, cancel, or ask.
+    if_parallel: str = ""
+    strict: bool = False
+    # The session that asks works on this track from now on; a trigger moves nobody.
+    binds: bool = False
+    author: str = "agent"
+    # When the record is made, and its file; fixed at the first attempt.
+    at: str = ""
+    name: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def request_of(found: Mapping[str, Any]) -> Request:
+    """Read a request from the ledger; what another version wrote there is left out."""
+    return Request(**{key: found[key] for key in found if key in Request.__dataclass_fields__})
+
+
+@dataclass(slots=True)
+class Creation(Run):
+    """A record in the making."""
+
+    ports: Ports = field(kw_only=True)
+    request: Request = field(kw_only=True)
+    # Under which the ledger knows it; empty for a dry run.
+    cause: str = ""
+    track_id: str = GENERAL
+    track: Track | None = None
+    workers: list[Worker] = field(default_factory=list)
+    # Whether the session works on this very track, as far as is known.
+    own: bool = True
+    choice: dict[str, Any] | None = None
+    cancelled: bool = False
+    head: Head | None = None
+    standing: Standing = field(default_factory=lambda: Standing(None, Progress()))
+    facts: Facts | None = None
+    record: Record | None = None
+    path: str = ""
+    section: int = 0
+    # The project's own, and what was found by them.
+    patterns: Patterns = ()
+    secrets: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Return what no other record's letters have."""
+        return f"{self.ports.root}/{self.path}"
+
+    @property
+    def made(self) -> Record:
+        if self.record is None:
+            raise HandoffError("There is no record yet.")
+        return self.record

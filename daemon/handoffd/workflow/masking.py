@@ -1,0 +1,44 @@
+"""What a project itself wants masked, besides the secrets that are known by their form."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from handoffd.session.redact import compile_patterns, redact
+from handoffd.session.text import MASK
+
+Patterns = Sequence[tuple[str, re.Pattern[str]]]
+
+
+def compiled(patterns: Mapping[str, str]) -> Patterns:
+    return compile_patterns(patterns)
+
+
+def masked(line: str, patterns: Patterns) -> str:
+    """Mask what is secret by its form, and by the project's own patterns."""
+    line = redact(line)[0]
+    spots = sorted(
+        (*match.span(), kind)
+        for kind, pattern in patterns
+        for match in pattern.finditer(line)
+        if match.end() > match.start()
+    )
+    parts: list[str] = []
+    done = 0
+    for start, end, kind in spots:
+        # What touches the last one is part of it: a mask for each letter would be no help.
+        if start > done or not parts:
+            parts += line[done:start], f"{MASK}{kind}]"
+        done = max(done, end)
+    return "".join([*parts, line[done:]])
+
+
+def masked_values(value: Any, patterns: Patterns) -> Any:
+    """Mask every text of a document, whatever its shape."""
+    if isinstance(value, str):
+        return masked(value, patterns)
+    if isinstance(value, Mapping):
+        return {key: masked_values(item, patterns) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked_values(item, patterns) for item in value]
+    return value

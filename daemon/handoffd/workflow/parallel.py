@@ -1,0 +1,72 @@
+"""Step 1a: who else is at work on a track."""
+
+import os
+
+from handoffd import clock
+from handoffd.handoffs.tracks.place import Track
+from handoffd.handoffs.tracks.workers import STALE_SECONDS, Worker
+from handoffd.links.git import GitError
+from handoffd.links.repository import Worktree, worktrees
+from handoffd.workflow.ports import Ports
+
+
+def at_work(ports: Ports, track: Track | None) -> list[Worker]:
+    """Return the workers of a track: by its parallel state, and by the work trees made for it."""
+    if track is None:
+        return []
+    found = ports.conductor.workers(track.id, clock.wall())
+    known = {os.path.realpath(worker.worktree) for worker in found if worker.worktree}
+    trees = (tree for tree in _worktrees(ports.root, track) if tree.path not in known)
+    return [*found, *(_worker(tree) for tree in trees)]
+
+
+def _worktrees(root: str, track: Track) -> list[Worktree]:
+    """Return the other work trees that are made for a track: named by it, or after it."""
+    try:
+        trees = worktrees(root)
+    except GitError:
+        return []
+    data = track.metadata.data if track.metadata else {}
+    named = str(data.get("worktree_path") or "")
+    here = os.path.realpath(root)
+    others = [tree for tree in trees if os.path.realpath(tree.path) != here]
+    return [
+        tree
+        for tree in others
+        if tree.path == named
+        or track.id in tree.branch.split("/")
+        or track.id in (os.path.basename(tree.path), tree.branch)
+    ]
+
+
+def _worker(tree: Worktree) -> Worker:
+    """Take a work tree for a worker: at work if git changed something in it lately."""
+    changed = _last_change(tree.path)
+    stale = clock.wall() - changed > STALE_SECONDS
+    name = f"worktree {os.path.basename(tree.path)}"
+    since = clock.iso(changed) if changed else ""
+    status = "unknown" if not changed else "stale" if stale else "running"
+    return Worker(name, status, worktree=tree.path, since=since, active=not stale, stale=stale)
+
+
+def _last_change(path: str) -> float:
+    """Return when git last wrote its index or HEAD for a work tree; 0 if that is not known."""
+    # What is no file is not waited for.
+    try:
+        handle = os.open(f"{path}/.git", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return 0.0
+    try:
+        said = os.read(handle, 4096).decode("utf-8", "replace")
+    except OSError:
+        return 0.0
+    finally:
+        os.close(handle)
+    directory = os.path.join(path, said.removeprefix("gitdir:").strip())
+    times = [0.0]
+    for name in ("index", "HEAD"):
+        try:
+            times.append(os.stat(os.path.join(directory, name)).st_mtime)
+        except OSError:
+            continue
+    return max(times)

@@ -1,0 +1,306 @@
+"""conductor/ as people and their agents keep it, and what was made of it."""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+
+import beads_world
+from conftest import BIN, wait_for
+
+TRACK = "auth_20260301"
+PLAN = """# Plan
+
+## Phase 1: Tokens
+- [x] Choose the algorithm
+- [x] Rotate the keys
+- [~] Write the signer
+
+## Phase 2: Login
+- [ ] Build the form
+- [ ] Test the form
+"""
+STEPS = ["1", "1a", "2", "3", "4", "5", "6", "7", "8", "9"]
+
+
+def track(project, track_id=TRACK, *, plan=PLAN, **metadata):
+    """Make a track that is worked on; returns its directory."""
+    directory = project / "conductor/tracks" / track_id
+    directory.mkdir(parents=True)
+    said = {"track_id": track_id, "type": "feature", "status": "in_progress", **metadata}
+    (directory / "metadata.json").write_text(json.dumps(said, indent=2) + "\n")
+    (directory / "spec.md").write_text("# Spec\n")
+    (directory / "plan.md").write_text(plan)
+    return directory
+
+
+def commit(house, project, message="a commit"):
+    house.git(project, "add", "-A")
+    house.git(project, "commit", "-q", "--allow-empty", "-m", message)
+    return house.git(project, "rev-parse", "--short=7", "HEAD").strip()
+
+
+def settings(project, text):
+    """Write a project's own settings."""
+    (project / "conductor").mkdir(exist_ok=True)
+    (project / "conductor/workflow.md").write_text(f"# Workflow\n\n```yaml\nhandoff:\n{text}```\n")
+
+
+# What was made
+
+
+def records(project, track_id=TRACK):
+    """Return the record files of a track, the oldest first."""
+    found = sorted((project / "conductor/handoffs" / track_id).glob("*.md"))
+    return [path for path in found if path.name != "index.md"]
+
+
+def handoff(project, track_id=TRACK):
+    """Return the handoff section of a track's metadata.json."""
+    path = project / "conductor/tracks" / track_id / "metadata.json"
+    return json.loads(path.read_text()).get("handoff", {})
+
+
+def history(project, track_id=TRACK):
+    return handoff(project, track_id).get("history", [])
+
+
+def triggers(project, track_id=TRACK):
+    """Return the triggers of a track's history, in order."""
+    return [entry["trigger"] for entry in history(project, track_id)]
+
+
+def rows(project, track_id=TRACK):
+    """Return the files that the index of a track has a row for, in order."""
+    path = project / "conductor/handoffs" / track_id / "index.md"
+    return re.findall(r"\]\(\./(.+?)\) \|", path.read_text()) if path.exists() else []
+
+
+def front(path):
+    return yaml.load(path.read_text().split("---\n")[1], Loader=yaml.BaseLoader)
+
+
+def assert_whole(project, track_id=TRACK):
+    """Check that files, history and index tell of the same records, each once; returns them."""
+    names = [path.name for path in records(project, track_id)]
+    assert names == sorted(entry["file"] for entry in history(project, track_id))
+    assert names == sorted(rows(project, track_id))
+    sections = [entry["section"] for entry in history(project, track_id)]
+    assert list(range(1, len(names) + 1)) == sections
+    assert [] == temporary(project)
+    return names
+
+
+def temporary(project):
+    """Return what a writer of ours left behind."""
+    return list(project.rglob("*handoffd-tmp"))
+
+
+def tree(directory):
+    """Return every file below a directory with its bytes, and every directory."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+# Asking for it
+
+
+def asked(house, *words, cwd, code=0, **run):
+    """Run a command with --json; returns what it says."""
+    done = house.handoff(*words, "--json", cwd=cwd, **run)
+    assert code == done.returncode, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def outcomes(data):
+    return {step["number"]: step["outcome"] for step in data["steps"]}
+
+
+def said(data, number):
+    return next(step["text"] for step in data["steps"] if step["number"] == number)
+
+
+def at_terminal(house, *words, cwd, answers):
+    """Run a command at a terminal; `answers` has what is typed, or done, at each question."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(BIN / "handoff"), *words], env=house.environment, cwd=cwd,
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    screen, deadline = "", time.monotonic() + 30
+    waiting = list(answers)
+    try:
+        while True:
+            assert time.monotonic() < deadline, screen
+            if not select.select([ours], [], [], 0.1)[0]:
+                continue
+            try:
+                data = os.read(ours, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not data:
+                break
+            screen += data.decode()
+            while waiting and waiting[0][0] in screen:
+                answer = waiting.pop(0)[1]
+                if callable(answer):
+                    answer()
+                else:
+                    os.write(ours, answer.encode() + b"\n")
+        return process.wait(10), screen.replace("\r\n", "\n")
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait()
+
+
+def at_rest(house):
+    """Tell whether nothing is pending, and nothing waits to be sent."""
+    found = house.call("triggers", cwd="/", all=True)
+    return not found["letters"] and not any(item["pending"] for item in found["triggers"])
+
+
+# A house for it
+
+
+def configure(house, text):
+    path = house.home / ".config/handoffd/config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def with_beads(house, line, factory, config="", how="real"):
+    """Make a project with a Beads of a line, and say in the configuration where it is."""
+    (house.home / "code").mkdir()
+    found = beads_world.fresh(f"{how} {line}", house.home / "code", factory)
+    configure(house, f'{config}[beads]\ncommand = "{found.program}"\n')
+    house.transcripts.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(found.root / ".git", ignore_errors=True)  # one line makes a repository of its own
+    house.git(found.root, "init", "-q", "-b", "main")
+    return found
+
+
+def beads_left(world):
+    """Return the processes that work on the Beads of a project."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"BEADS_DIR={world.directory}\0".encode() in (place / "environ").read_bytes():
+                found.append((place / "cmdline").read_bytes())
+    return found
+
+
+def claim(house, session, process):
+    """Say that a process runs a session, as the client does."""
+    path = house.home / ".claude/sessions" / f"{process.pid}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        json.dumps({"pid": process.pid, "sessionId": session.id, "kind": "interactive"})
+    )
+    return path
+
+
+def command(session, name, arguments="", **fields):
+    """Give a slash command, as a person does."""
+    session.prompt(
+        f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
+        f"<command-args>{arguments}</command-args>",
+        **fields,
+    )
+
+
+def call_tool(session, call="t1", **fields):
+    """Begin a call of a tool that goes on."""
+    block = {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": "make all"}}
+    message = {"role": "assistant", "id": "msg_2", "content": [block], "stop_reason": "tool_use"}
+    session.raw(session.line("assistant", message=message, **fields))
+
+
+def end_tool(session, call="t1", **fields):
+    block = {"type": "tool_result", "tool_use_id": call, "content": "ok"}
+    session.raw(session.line("user", message={"role": "user", "content": [block]}, **fields))
+
+
+def fired(house, project=None):
+    """Return the triggers that fired, the oldest first."""
+    found = house.call("triggers", cwd=str(project or "/"), all=project is None, limit=1000)
+    return list(reversed(found["triggers"]))
+
+
+def names_fired(house, project=None):
+    return [item["trigger"] for item in fired(house, project)]
+
+
+class Witness:
+    """A project of its own, in which something fires: by then every other one was looked at."""
+
+    def __init__(self, house):
+        self.house, self.looks = house, 0
+        self.project = house.project("witness")
+        (self.project / "conductor/tracks").mkdir(parents=True)
+        settings(self.project, "  quiet: true\n")
+        self.session = house.session(self.project)
+        self.session.prompt("Look at the tracks of this project, please")
+
+    def look(self, times=1):
+        """Wait until the daemon has looked at everything that was there before."""
+        wait_for(lambda: is_seen(self.house, self.project), 30, "the witness is known")
+        for _ in range(times):
+            self.looks += 1
+            name = f"look-{self.looks}"
+            # As one that is made elsewhere and moved here: all of it at once.
+            made = track(self.project.parent / "aside", name)
+            made.rename(self.project / "conductor/tracks" / name)
+            wait_for(lambda n=name: records(self.project, n), 30, "the daemon looked")
+
+
+def is_seen(house, project):
+    """Tell whether the tracks of a project have been looked at."""
+    query = "SELECT 1 FROM seen JOIN projects ON id = project_id WHERE root = ? AND kind = 'track'"
+    return bool(stored(house, query, str(project)))
+
+
+def stored(house, query, *values):
+    """Ask core.db, as the daemon left it."""
+    with contextlib.closing(sqlite3.connect(house.state / "core.db")) as db:
+        found = db.execute(query, values).fetchall()
+        db.commit()
+    return found
+
+
+# A daemon whose looks come more often.
+QUICK = """
+import handoffd.app, handoffd.herald, handoffd.recorder
+handoffd.recorder.RETRY_SECONDS = 1.0
+handoffd.app.LOOK_SECONDS = handoffd.app.RECORD_SECONDS = 0.5
+handoffd.herald.BARE_SECONDS = 2.0
+"""
+
+
+def run_after(house, prelude):
+    """Let the daemon of a house run with something changed in it; an empty text: as it is."""
+    code = f"{prelude}\nimport sys\nsys.argv = ['handoffd', 'run']\nfrom handoffd.__main__ import main\nmain()\n"
+
+    def spawn(**popen):
+        with house.log.open("ab") as stream:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-c", code],
+                env=house.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+                cwd="/", **popen,
+            )  # fmt: skip
+
+    house.spawn = spawn
+    return house

@@ -1,0 +1,605 @@
+"""The six triggers: what fires, how often, and what comes of it; by a real daemon."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import uuid
+
+import pytest
+
+import beads_world
+from conducted import (
+    QUICK,
+    TRACK,
+    Witness,
+    asked,
+    assert_whole,
+    at_rest,
+    beads_left,
+    call_tool,
+    claim,
+    command,
+    commit,
+    configure,
+    end_tool,
+    fired,
+    front,
+    handoff,
+    history,
+    is_seen,
+    names_fired,
+    records,
+    run_after,
+    settings,
+    stored,
+    track,
+    triggers,
+    with_beads,
+)
+from conftest import BIN, timestamp, wait_for
+from left import handoffs, text, work
+from mail_server import MailServer
+
+
+@pytest.fixture
+def house(house):
+    """A HOME whose daemon looks more often, so that these tests need not wait."""
+    return run_after(house, QUICK)
+
+
+@pytest.fixture
+def client():
+    """A process that stands for a client."""
+    process = subprocess.Popen(["sleep", "300"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def start(house, config=""):
+    house.transcripts.mkdir(parents=True, exist_ok=True)
+    if config:
+        configure(house, config)
+    return house.start()
+
+
+def kill_and_start(house):
+    house.kill()
+    house.start()
+    wait_for(house.settled)
+
+
+# design-end
+
+
+def test_design_end_when_the_command_is_over(live, client):
+    """A track is handed off when /conductor-newtrack has ended, once; the session goes on active."""
+    witness = Witness(live)
+    project = live.project()
+    (project / "conductor").mkdir()
+    session = work(live, project, ago=2)
+    claim(live, session, client)
+    command(session, "conductor-newtrack", "login")
+    call_tool(session)
+    wait_for(lambda: is_seen(live, project), 30)
+    track(project)
+    witness.look()
+    assert [] == records(project), "what is being designed is not designed yet"
+
+    end_tool(session)
+    session.say("The track is designed: spec and plan are written.")
+    wait_for(lambda: triggers(project) == ["design-end"], 30)
+    wait_for(lambda: at_rest(live))
+    (fire,) = fired(live, project)
+    assert (session.id, TRACK) == (fire["session_id"], fire["outcome"]["track"])
+    assert f"conductor/tracks/{TRACK} is designed" == fire["receipt"]
+    assert "active" == handoff(project)["status"]
+    assert str(handoffs(live, project)[0]) == fire["outcome"]["contract"]
+    kill_and_start(live)
+    session.prompt("Thank you. Now add a task to the plan, please.")
+    (project / "conductor/tracks" / TRACK / "plan.md").write_text("# Plan\n- [ ] more\n")
+    witness.look(2)
+    assert ["design-end"] == triggers(project)
+    assert 1 == len(assert_whole(project))
+
+
+def test_design_end_by_the_disk(live):
+    """Without a command the track's own state tells: not INIT, and once when it is beyond."""
+    witness = Witness(live)
+    project = live.project()
+    settings(project, "  quiet: true\n")
+    live.session(project).prompt("Let us see what there is")
+    wait_for(lambda: is_seen(live, project), 30)
+    path = track(project, workflow={"state": "INIT"}) / "metadata.json"
+    witness.look()
+    assert [] == fired(live, project)
+    path.write_text(path.read_text().replace("INIT", "TRACKED"))
+    wait_for(lambda: triggers(project) == ["design-end"], 30)
+    path.write_text(path.read_text().replace("TRACKED", "IMPLEMENTING"))
+    witness.look()
+    assert ["design-end"] == triggers(project)
+
+
+def test_design_end_while_nobody_watched(house):
+    """A design that began and ended while the daemon was down fires when it is up again."""
+    project = house.project()
+    (project / "conductor").mkdir()
+    start(house)
+    house.stop()
+    session = house.session(project)
+    command(session, "conductor:newtrack", "login")
+    track(project)
+    session.say("The track is designed.")
+    house.start()
+    wait_for(lambda: triggers(project) == ["design-end"], 30)
+    house.restart()
+    Witness(house).look()
+    assert ["design-end"] == triggers(project)
+
+
+def test_first_start_fires_nothing(house):
+    """Nothing that was before the first start is news: no command, no silence, no track, no epic."""
+    project = house.project()
+    track(project)
+    for ago in (6 * 3600, 120, 20):
+        session = work(house, project, ago=ago)
+        command(session, "conductor-newtrack", timestamp=timestamp(ago - 3))
+        command(session, "conductor-finish", timestamp=timestamp(ago - 4))
+        session.say("All done.", timestamp=timestamp(ago - 5))
+    start(house, "[triggers]\nidle_minutes = 0.1\n")
+    wait_for(house.settled)
+    witness = Witness(house)
+    witness.look(2)
+    house.restart()
+    witness.look(2)
+    assert [] == fired(house, project)
+    assert not (project / "conductor/handoffs").exists()
+
+
+# pre-finish
+
+
+def test_pre_finish_once(live):
+    """/conductor-finish fires once: also by the Skill tool, in a copied history, after kill -9."""
+    witness = Witness(live)
+    project = live.project()
+    track(project)
+    session = work(live, project, ago=30)
+    command(session, "conductor-finish", TRACK)
+    wait_for(lambda: triggers(project) == ["pre-finish"], 30)
+    wait_for(lambda: at_rest(live))
+    (fire,) = fired(live, project)
+    assert fire["receipt"].startswith("/conductor-finish at ")
+    assert "active" == handoff(project)["status"]
+    assert str(handoffs(live, project)[0]) == fire["outcome"]["contract"]
+
+    kill_and_start(live)
+    copy = live.session(project)
+    copy.raw(session.path.read_bytes().replace(session.id.encode(), copy.id.encode()))
+    session.say("I will finish the track now.")
+    witness.look()
+    assert ["pre-finish"] == triggers(project)
+
+    block = {"type": "tool_use", "id": "s", "name": "Skill", "input": {"skill": "conductor-finish"}}
+    message = {"role": "assistant", "id": "m", "content": [block]}
+    session.raw(session.line("assistant", message=message))
+    wait_for(lambda: triggers(project) == ["pre-finish", "pre-finish"], 30)
+
+
+# idle
+
+
+def test_idle(house, client):
+    """A silence fires once; what counts as activity, and what a project's own settings say, holds."""
+    configure(house, "[triggers]\nidle_minutes = 0.1\n")
+    house.transcripts.mkdir(parents=True)
+    names = ("plain", "touched", "never", "later", "off", "tool", "agent", "bare")
+    projects = {name: house.project(name) for name in names}
+    for name in names[:-1]:
+        track(projects[name])
+    settings(projects["never"], "  idle_threshold_minutes: 0\n")
+    settings(projects["later"], "  idle_threshold_minutes: 60\n")
+    settings(projects["off"], "  idle_prompt_enabled: false\n")
+    house.start()
+    sessions = {name: work(house, projects[name], ago=1) for name in names}
+    call_tool(sessions["tool"])
+    claim(house, sessions["tool"], client)
+    agent = house.session(projects["agent"], sessions["agent"].id, isSidechain=True, agentId="a1")
+    agent.path = agent.path.with_suffix("") / "subagents/agent-a1.jsonl"
+    agent.path.parent.mkdir(parents=True)
+    stop = threading.Event()
+
+    def go_on():
+        while not stop.wait(0.5):
+            agent.say("Still reading the sources.")
+            os.utime(sessions["touched"].path)
+
+    going = threading.Thread(target=go_on)
+    going.start()
+    try:
+        for name in ("plain", "touched"):
+            wait_for(lambda n=name: triggers(projects[n]) == ["idle"], 40, name)
+        assert "handed_off" == handoff(projects["plain"])["status"]
+        wait_for(lambda: names_fired(house, projects["bare"]) == ["idle"], 20)
+        witness = Witness(house)
+        witness.look()
+        quiet = {
+            name: names_fired(house, projects[name])
+            for name in ("never", "later", "off", "tool", "agent")
+        }
+        assert {key: [] for key in quiet} == quiet
+        wait_for(lambda: at_rest(house), 20)
+        assert not (projects["bare"] / "conductor").exists()
+        assert (
+            "There is no conductor/ here" in fired(house, projects["bare"])[0]["outcome"]["skipped"]
+        )
+        assert "src/tax.py" in text(house, projects["bare"])
+        house.restart()
+        kill_and_start(house)
+        witness.look(2)
+        again = {name: names_fired(house, projects[name]) for name in names}
+        assert {
+            **{key: [] for key in names},
+            **{key: ["idle"] for key in ("plain", "touched", "bare")},
+        } == again
+    finally:
+        stop.set()
+        going.join()
+    # The tool and the sub-agent have ended, and whoever speaks again falls silent again.
+    for call in ("t", "t1"):
+        end_tool(sessions["tool"], call)
+    sessions["plain"].prompt("One more thing: round shipping as well, please")
+    for name, expected in (("tool", ["idle"]), ("agent", ["idle"]), ("plain", ["idle", "idle"])):
+        wait_for(lambda n=name, e=expected: triggers(projects[n]) == e, 40, name)
+    assert 2 == len(assert_whole(projects["plain"]))
+
+
+def test_idle_of_a_copy(house):
+    """A copy of a history under another session's name is no new silence."""
+    start(house, "[triggers]\nidle_minutes = 0.1\n")
+    witness = Witness(house)
+    project = house.project()
+    track(project)
+    session = work(house, project, ago=1)
+    wait_for(lambda: triggers(project) == ["idle"], 30)
+    copy = house.session(project)
+    copy.raw(session.path.read_bytes().replace(session.id.encode(), copy.id.encode()))
+    witness.look(2)
+    assert ["idle"] == triggers(project)
+
+
+def test_idle_switched_off(house):
+    """With idle_minutes = 0 nobody is ever idle."""
+    start(house, "[triggers]\nidle_minutes = 0\n")
+    project = house.project()
+    track(project)
+    work(house, project, ago=3 * 3600)
+    Witness(house).look(2)
+    assert [] == fired(house, project)
+    assert [] == house.call("status")["idle"]
+
+
+# Epics
+
+
+@pytest.fixture(params=list(beads_world.REAL))
+def beads(house, request, tmp_path_factory):
+    """A project with a real Beads."""
+    return with_beads(house, request.param, tmp_path_factory)
+
+
+def note_sections(notes):
+    return re.findall(r"^HANDOFF: Section (\d+) saved at (.+)$", notes, re.MULTILINE)
+
+
+def test_epics(house, beads, client):
+    """An epic taken up or closed in another terminal is a record within 30 s, and a note of it."""
+    project = beads.root
+    first = beads.epic("Tokens")
+    beads.bd("update", first, "--notes", "Ann: mind the clock")
+    task = beads.child(first, "Write the signer")
+    track(project, beads={"epicId": first})
+    commit(house, project)
+    run_after(house, "")  # at its own pace
+    start(house)
+    session = work(house, project, ago=2)
+    claim(house, session, client)
+    wait_for(lambda: stored(house, "SELECT 1 FROM seen WHERE name = ?", first), 30)
+    assert [] == fired(house, project), "what is open at first sight is no news"
+
+    beads.bd("update", first, "--status", "in_progress")
+    wait_for(lambda: triggers(project) == ["epic-start"], 30)
+    assert "active" == handoff(project)["status"]
+    wait_for(lambda: at_rest(house), 30)
+    kill_and_start(house)
+    beads.bd("close", task)
+    beads.bd("close", first)
+    wait_for(lambda: triggers(project) == ["epic-start", "epic-end"], 30)
+    wait_for(lambda: at_rest(house), 30)
+    assert [first, first] == [entry["bead_id"] for entry in history(project)]
+    assert 100 == handoff(project)["progress_percent"]
+    assert records(project)[1].name.endswith(f"_auth_{first}_epic-end.md")
+    assert first == front(records(project)[1])["bead_id"]
+    assert "active" == handoff(project)["status"], "the session goes on"
+    notes = beads.notes(first)
+    assert notes.startswith("Ann: mind the clock\n")
+    files = [f"conductor/handoffs/{TRACK}/{name}" for name in assert_whole(project)]
+    assert [("1", files[0]), ("2", files[1])] == note_sections(notes)
+    keys = ["COMPLETED", "KEY DECISIONS", "IN PROGRESS", "NEXT", "BLOCKER", "HANDOFF"]
+    assert keys * 2 == [line.split(":")[0] for line in notes.splitlines()[1:]]
+    wait_for(lambda: beads_left(beads) == [], 10)
+
+
+def test_epic_trigger_switched_off(house, beads, client):
+    """A trigger that the project switches off fires no more; the end of its session is told."""
+    project = beads.root
+    epic = beads.epic("Login")
+    track(project, beads={"epicId": epic})
+    settings(project, "  auto_triggers: {epic-start: false}\n")
+    start(house)
+    session = work(house, project, ago=2)
+    path = claim(house, session, client)
+    seen = "SELECT 1 FROM seen WHERE name = ? AND status = ?"
+    wait_for(lambda: stored(house, seen, epic, "open"), 30)
+    beads.bd("update", epic, "--status", "in_progress")
+    wait_for(lambda: stored(house, seen, epic, "in_progress"), 30)
+    beads.bd("close", epic)
+    wait_for(lambda: triggers(project) == ["epic-end"], 30)
+    assert "active" == handoff(project)["status"]
+    path.unlink()
+    wait_for(lambda: handoff(project)["status"] == "handed_off", 30, "the session ended")
+    wait_for(lambda: at_rest(house), 30)
+    assert ["epic-end"] == names_fired(house, project)
+    assert 1 == len(assert_whole(project))
+    assert 1 == len(note_sections(beads.notes(epic)))
+    wait_for(lambda: beads_left(beads) == [], 10)
+
+
+def test_status_with_two_sessions(live, client):
+    """A track stays active when one of two sessions that work on it ends."""
+    witness = Witness(live)
+    project = live.project()
+    track(project)
+    one, two = (work(live, project, ago=2, file=name) for name in ("a.py", "b.py"))
+    first = claim(live, one, client)
+    other = subprocess.Popen(["sleep", "300"])
+    try:
+        second = claim(live, two, other)
+        wait_for(lambda: len(live.call("sessions")["sessions"]) == 3)
+        for session in (one, two):
+            asked(
+                live, "trigger", "epic-end", "--track", TRACK, "--session", session.id, cwd=project
+            )
+        witness.look()
+        assert "active" == handoff(project)["status"]
+        first.unlink()
+        wait_for(lambda: any(one.id in path.read_text() for path in handoffs(live, project)), 20)
+        witness.look(2)
+        assert "active" == handoff(project)["status"]
+        second.unlink()
+        wait_for(lambda: handoff(project)["status"] == "handed_off", 30)
+    finally:
+        other.kill()
+        other.wait()
+
+
+# Several at once
+
+
+def enter(house, project, trigger, session, **request):
+    """Enter a trigger, as a daemon does that is killed right after."""
+    (row,) = stored(house, "SELECT id FROM projects WHERE root = ?", str(project))
+    stored(
+        house, "INSERT INTO triggers VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        f"{trigger}:{uuid.uuid4()}", trigger, row[0], session.id, timestamp(), "by a test",
+        request.get("bead", ""), json.dumps(request),
+    )  # fmt: skip
+
+
+def test_the_most_important_one_counts(live):
+    """Of several pending at once one record is made; the others say which one covers them."""
+    project = live.project()
+    track(project)
+    session = work(live, project, ago=2)
+    wait_for(lambda: is_seen(live, project), 30)
+    live.stop()
+    for name in ("idle", "pre-finish", "design-end"):
+        enter(live, project, name, session)
+    live.start()
+    wait_for(lambda: len(fired(live, project)) == 3 and at_rest(live), 30)
+
+    found = {item["trigger"]: item["outcome"].get("covered_by") for item in fired(live, project)}
+    assert {"pre-finish": None, "idle": "pre-finish", "design-end": "pre-finish"} == found
+    assert ["pre-finish"] == triggers(project)
+    assert 1 == len(assert_whole(project))
+    assert 1 == len(handoffs(live, project))
+
+
+def test_each_track_has_its_own(live):
+    """What another track's session left is not covered: each of the two has its record."""
+    project = live.project()
+    track(project)
+    track(project, "billing_20260302")
+    sessions = [work(live, project, ago=2, file=name) for name in ("a.py", "b.py")]
+    wait_for(lambda: is_seen(live, project), 30)
+    for session, name in zip(sessions, (TRACK, "billing_20260302"), strict=True):
+        wait_for(
+            lambda s=session: any(
+                i["session_id"] == s.id for i in live.call("sessions")["sessions"]
+            )
+        )
+        asked(live, "resume", name, "--session", session.id, cwd=project, code=1)
+        asked(live, "create", "--track", name, "--session", session.id, cwd=project)
+    live.stop()
+    for session in sessions:
+        enter(live, project, "idle", session)
+    live.start()
+    wait_for(lambda: len(fired(live, project)) == 4 and at_rest(live), 30)
+    assert ["manual", "idle"] == triggers(project)
+    assert ["manual", "idle"] == triggers(project, "billing_20260302")
+
+
+# What is to be sent
+
+
+def hasten(house):
+    """Let what waits be due at once; call it while the daemon is down."""
+    stored(house, "UPDATE outbox SET not_before = 0")
+
+
+def test_note_waits_for_a_program(house, tmp_path_factory):
+    """Without bd the note waits, and says so; once there is one it is appended, once."""
+    beads = with_beads(house, "current", tmp_path_factory)
+    program = house.home / "bin/bd"
+    configure(house, f'[beads]\ncommand = "{program}"\n')
+    project = beads.root
+    epic = beads.epic()
+    track(project, beads={"epicId": epic})
+    start(house)
+    data = asked(house, "create", cwd=project)
+    assert {"outcome": "waiting"}.items() <= next(
+        s for s in data["steps"] if s["number"] == "5"
+    ).items()
+    assert 0 == data["exit"]
+    done = house.handoff("triggers", cwd=project)
+    assert f"beads to {epic} waits: " in done.stdout
+    assert "to be sent" in house.handoff("status").stdout
+    (letter,) = house.call("triggers", cwd=str(project))["letters"]
+    assert ("beads", epic, 1, False) == tuple(
+        letter[key] for key in ("kind", "target", "attempts", "given_up")
+    )
+    house.stop()
+    program.parent.mkdir()
+    shutil.copy(beads.program, program)
+    hasten(house)
+    house.start()
+    wait_for(lambda: at_rest(house), 30)
+    house.restart()
+    Witness(house).look()
+    assert 1 == len(note_sections(beads.notes(epic)))
+    assert "to be sent" not in house.handoff("status").stdout
+
+
+SLOW_BD = """#!/bin/sh
+case "$*" in
+    *--help*) exec "{program}" "$@" ;;
+    *update*) {what} ;;
+esac
+exec "{program}" "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "what"), [("current", "before"), ("current", "after"), ("classic", "after")]
+)
+def test_killed_while_the_note_is_sent(house, tmp_path_factory, line, what):
+    """kill -9 before or after bd wrote, with no answer heard: the note is there exactly once."""
+    beads = with_beads(house, line, tmp_path_factory)
+    program, mark = house.home / "bin/bd", house.home / "begun"
+    program.parent.mkdir()
+    acts = {
+        "before": f'touch "{mark}"; exec sleep 60',
+        "after": f'"{beads.program}" "$@"; touch "{mark}"; exec sleep 60',
+    }
+    program.write_text(SLOW_BD.format(program=beads.program, what=acts[what]))
+    program.chmod(0o755)
+    configure(house, f'[beads]\ncommand = "{program}"\n')
+    project = beads.root
+    epic = beads.epic()
+    track(project, beads={"epicId": epic})
+    start(house)
+    asking = subprocess.Popen(
+        [str(BIN / "handoff"), "create"], env=house.environment, cwd=project,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_for(mark.exists, 20)
+    house.kill()
+    asking.wait(20)
+    for process in _processes(program):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, 9)
+    program.write_text(f'#!/bin/sh\nexec "{beads.program}" "$@"\n')
+    hasten(house)
+    house.start()
+    wait_for(lambda: at_rest(house), 30)
+    assert 1 == len(assert_whole(project))
+    assert [("1", f"conductor/handoffs/{TRACK}/{records(project)[0].name}")] == note_sections(
+        beads.notes(epic)
+    )
+
+
+def _processes(program):
+    """Return the processes of a script that a killed daemon left."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as stream:
+            if str(program).encode() in stream.read():
+                found.append(int(name))
+    return found
+
+
+def test_mail(house):
+    """A record is mailed once, an automatic one too; resume takes a newer mail before the file."""
+    with MailServer() as server:
+        start(house, f'[mail]\nurl = "{server.url}"\n')
+        project = house.project()
+        track(project)
+        session = work(house, project, ago=2)
+        command(session, "conductor-finish")
+        wait_for(lambda: triggers(project) == ["pre-finish"] and at_rest(house), 30)
+        (mail,) = server.messages
+        assert (f"handoff-{TRACK}", "high") == (mail["thread_id"], mail["importance"])
+        assert (
+            f"[HANDOFF:pre-finish] {TRACK} - Round tax per line in the invoice module"
+            == mail["subject"]
+        )
+        assert (
+            mail["body_md"]
+            .rstrip()
+            .endswith(f"**File:** conductor/handoffs/{TRACK}/{records(project)[0].name}")
+        )
+        server.mode = "fault"
+        data = asked(house, "create", cwd=project)
+        assert "waiting" == next(s["outcome"] for s in data["steps"] if s["number"] == "4")
+        assert [("mail", f"handoff-{TRACK}")] == [
+            (x["kind"], x["target"]) for x in house.call("triggers", cwd=str(project))["letters"]
+        ]
+        house.stop()
+        server.mode = ""
+        hasten(house)
+        house.start()
+        wait_for(lambda: at_rest(house), 30)
+        house.restart()
+        assert 2 == len(server.messages)
+
+        body = server.messages[0]["body_md"].replace("Round tax", "Sign tokens")
+        other = f"[HANDOFF:epic-end] {TRACK} - Sign tokens"
+        me = server.messages[0]["to"]
+        server.deliver("BlueLake", f"handoff-{TRACK}", other, body, created=timestamp(-2), to=me)
+        data = asked(house, "resume", cwd=project)
+        assert "mail" == data["source"]
+        assert "Sign tokens" in data["analysis"]
+        server.mode = "fault"
+        data = asked(house, "resume", cwd=project)
+        assert f"conductor/handoffs/{TRACK}/{records(project)[1].name}" == data["source"]
+        assert "Agent Mail unavailable - files are used" in next(
+            s["text"] for s in data["steps"] if s["number"] == "2"
+        )
+
+
+def test_failed_step_is_made_up_for(live):
+    """A step that failed stays pending, and is done without being asked for when it can be."""
+    project = live.project()
+    path = track(project) / "metadata.json"
+    path.rename(path.with_name("aside"))
+    path.mkdir()
+    asked(live, "create", "--track", TRACK, cwd=project, code=1)
+    assert [True] == [item["pending"] for item in fired(live, project)]
+    path.rmdir()
+    path.with_name("aside").rename(path)
+    wait_for(lambda: at_rest(live), 30)
+    assert 1 == len(assert_whole(project))

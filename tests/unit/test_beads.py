@@ -1,0 +1,710 @@
+"""Beads: the real programs of both lines, stand-ins that fail, and repositories that mean harm."""
+
+import json
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import scripted_bd
+from beads_world import KINDS, World, copied, fresh, make_world, real_program
+from handoffd.links import beads_issues, beads_program, program
+from handoffd.links.beads import Beads, BeadsError
+
+NOTE = "COMPLETED: Form\nKEY DECISIONS: -x --y 'quoted' \"too\" $HOME\nHANDOFF: Section 1 saved at a.md"
+LINES = [
+    {"id": "e", "title": "Epic", "issue_type": "epic", "status": "open", "priority": 1},
+    {"id": "e.1", "title": "By id", "issue_type": "task", "status": "closed"},
+    {"id": "x", "title": "By edge", "issue_type": "task", "status": "open", "priority": 3,
+     "dependencies": [{"issue_id": "x", "depends_on_id": "e", "type": "parent-child"}]},
+    {"id": "y", "title": "By another word", "issue_type": "task", "status": "open", "priority": 0,
+     "dependencies": [{"issue_id": "y", "depends_on_id": "e", "type": "parent"},
+                      {"issue_id": "y", "depends_on_id": "x", "type": "blocks"}]},
+    {"id": "e.2", "title": "Adopted", "issue_type": "task", "status": "open",
+     "dependencies": [{"issue_id": "e.2", "depends_on_id": "z", "type": "parent-child"}]},
+    {"id": "z", "title": "Closed epic", "issue_type": "epic", "status": "closed"},
+]  # fmt: skip
+
+
+@pytest.fixture(params=KINDS)
+def world(request, tmp_path, tmp_path_factory):
+    """A project with Beads, of every kind there is."""
+    return fresh(request.param, tmp_path, tmp_path_factory)
+
+
+def write_lines(directory: Path, *records) -> None:
+    directory.mkdir(exist_ok=True)
+    texts = [record if isinstance(record, str) else json.dumps(record) for record in records]
+    (directory / "issues.jsonl").write_text("\n".join(texts))
+
+
+def scripted(tmp_path: Path, shape="current", mode="well") -> World:
+    """A project with one epic, made by a healthy stand-in, and one that fails in its place."""
+    world = make_world(f"scripted {shape}", tmp_path)
+    world.epic()
+    scripted_bd.install(world.program.parent, shape, mode)
+    (world.program.parent / "calls").unlink()
+    return world
+
+
+def words_of(world) -> list[str]:
+    """Return the commands that were asked of a stand-in."""
+    names = ("list", "show", "ready", "update")
+    words = [call["words"] for call in scripted_bd.calls(world.program)]
+    return [each[0] for each in words if each[0] in names and "--help" not in each]
+
+
+def ids(issues) -> list[str]:
+    return [issue.id for issue in issues]
+
+
+# What every kind of program does
+
+
+def test_epics(world):
+    """All epics are told, also closed ones, and nothing else."""
+    first, second = world.epic("Login"), world.epic("Search")
+    world.child(first)
+    world.bd("close", second)
+
+    found = {issue.id: issue for issue in world.beads.epics()}
+    assert {first: ("Login", "open", "epic"), second: ("Search", "closed", "epic")} == {
+        key: (issue.title, issue.status, issue.type) for key, issue in found.items()
+    }
+    assert found[second].closed_at
+    assert not found[first].closed_at
+
+
+def test_children_beyond_fifty(world):
+    """Closed children count, and more than the fifty that bd shows by itself."""
+    epic = world.epic()
+    children = [
+        {"id": f"{epic}.{number}", "title": f"T{number}", "issue_type": "task", "priority": 2,
+         "status": "closed" if number % 2 else "open",
+         **({"closed_at": "2026-01-02T00:00:00Z"} if number % 2 else {}),
+         "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-02T00:00:00Z",
+         "dependencies": [{"issue_id": f"{epic}.{number}", "depends_on_id": epic,
+                           "type": "parent-child", "created_at": "2026-01-01T00:00:00Z"}]}
+        for number in range(1, 61)
+    ]  # fmt: skip
+    path = world.home / "children.jsonl"
+    path.write_text("".join(json.dumps(child) + "\n" for child in children))
+    world.take(path)
+
+    found = world.beads.children(epic)
+    assert (60, 30) == (len(found), sum(issue.status == "closed" for issue in found))
+    assert {epic} == {issue.parent for issue in found}
+    assert 30 == len(world.beads.ready(epic))
+
+
+def test_ready(world):
+    """What can be begun is told; what is closed is not."""
+    epic = world.epic()
+    first, second = world.child(epic), world.child(epic)
+    world.bd("close", first)
+
+    assert [second] == ids(world.beads.ready(epic))
+
+
+def test_show(world):
+    """An issue is shown by its id; a missing one, or a part of an id, is a final error."""
+    epic = world.epic()
+    child = world.child(epic, "Ümläut")
+    shown = world.beads.show(child)
+    assert (child, "Ümläut", "open", "task", epic) == shown[:5]
+    for bad in ("shop-nope", epic.partition("-")[2]):
+        with pytest.raises(BeadsError) as caught:
+            world.beads.show(bad)
+        assert caught.value.final
+        assert not caught.value.missing
+
+
+def test_notes_of_a_person_survive(world):
+    """Notes are added in whole, below what a person wrote, each once."""
+    epic = world.epic()
+    world.bd("update", epic, "--notes", "Mind the gap.\n\n  - by a person")
+    world.beads.append_notes(epic, NOTE)
+    world.beads.append_notes(epic, "A second one")
+
+    assert f"Mind the gap.\n\n  - by a person\n{NOTE}\nA second one" == world.notes(epic)
+    assert world.notes(epic) == world.beads.notes(epic)
+
+
+def test_a_first_note(world):
+    """Where there are no notes yet, ours are the notes."""
+    epic = world.epic()
+    world.beads.append_notes(epic, NOTE)
+
+    assert NOTE == world.notes(epic)
+
+
+def test_no_note_for_a_missing_issue(world):
+    """Neither an unknown id nor a part of one gets a note, nor does any other issue."""
+    epic = world.epic()
+    for bad in ("shop-nope", epic.partition("-")[2]):
+        with pytest.raises(BeadsError) as caught:
+            world.beads.append_notes(bad, NOTE)
+        assert caught.value.final
+
+    assert "" == world.notes(epic)
+
+
+def test_stamp(world):
+    """It changes with what others write, and neither by itself nor by our own reading."""
+    epic = world.epic()
+    child = world.child(epic)
+    beads = world.beads
+    for write in (
+        lambda: world.bd("update", epic, "--notes", "x"),
+        lambda: world.bd("create", "another"),
+        lambda: world.bd("close", child),
+        lambda: world.bd("close", epic),
+    ):
+        before = beads.stamp()
+        beads.epics()
+        beads.children(epic)
+        beads.show(epic)
+        beads.ready(epic)
+        assert before == beads.stamp() == beads.stamp()
+        write()
+        assert before != beads.stamp()
+
+
+def test_an_epic_closed_elsewhere_is_seen(world):
+    """Whoever takes the stamp and reads when it changed sees a closed epic, and comes to rest."""
+    epic = world.epic()
+    known, read, seen = "", 0, []
+    for number in range(6):
+        if number == 2:
+            world.bd("close", epic)
+        if (stamp := world.beads.stamp()) != known:
+            known, read = stamp, read + 1
+            seen.append(world.beads.epics()[0].status)
+
+    assert (2, ["open", "closed"]) == (read, seen)
+    assert [] == world.processes()
+    assert not program._running
+
+
+def test_reading_leaves_the_issues_file_alone(world):
+    """Our calls neither make nor change issues.jsonl; that a note is in it is bd's own doing."""
+    epic = world.epic()
+    path = world.directory / "issues.jsonl"
+    before = path.stat() if path.exists() else None
+    world.beads.epics()
+    world.beads.show(epic)
+
+    assert before == (path.stat() if path.exists() else None)
+
+
+def test_another_bd_at_the_same_time(world):
+    """Our reading does not make a person's command fail, nor theirs ours."""
+    epic = world.epic()
+    stop = threading.Event()
+    problems = []
+
+    def read():
+        while not stop.is_set():
+            try:
+                world.beads.epics()
+            except BeadsError as problem:
+                problems.append(problem)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(4):
+            world.bd("update", epic, "--notes", f"n{number}")
+    finally:
+        stop.set()
+        reader.join()
+
+    assert ([], "n3") == (problems, world.notes(epic))
+
+
+def test_issues_that_came_by_git(tmp_path):
+    """A newer issues.jsonl is read as it is; a note waits until somebody has imported it."""
+    world = make_world("real classic", tmp_path)
+    epic = world.epic("Login")
+    record = {
+        "id": "shop-new", "title": "Pulled", "issue_type": "epic", "status": "open", "priority": 1,
+        "notes": "by a colleague", "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    before = world.beads.stamp()
+    time.sleep(1.1)  # bd looks at the file's time, in seconds
+    with (world.directory / "issues.jsonl").open("a") as stream:
+        stream.write(json.dumps(record) + "\n")
+
+    assert before != world.beads.stamp()
+    assert {epic, "shop-new"} == set(ids(world.beads.epics()))
+    with pytest.raises(BeadsError, match="out of sync") as caught:
+        world.beads.append_notes("shop-new", NOTE)
+    assert not caught.value.final
+    world.bd("create", "what writes imports first")
+    world.beads.append_notes("shop-new", NOTE)
+    assert f"by a colleague\n{NOTE}" == world.notes("shop-new")
+
+
+@pytest.mark.parametrize("line", ["classic", "current"])
+def test_no_database_is_made(line, tmp_path):
+    """In a fresh clone, where there is only issues.jsonl, that is read and nothing is created."""
+    path = real_program(line)
+    write_lines(tmp_path / ".beads", *LINES)
+    before = sorted(os.listdir(tmp_path / ".beads"))
+    beads = Beads(str(tmp_path), str(path))
+
+    assert ["e", "z"] == ids(beads.epics())
+    assert ["e.1", "x", "y"] == ids(beads.children("e"))
+    with pytest.raises(BeadsError, match="no database"):
+        beads.append_notes("e", NOTE)
+    assert before == sorted(os.listdir(tmp_path / ".beads"))
+
+
+def test_the_envelope_of_the_real_one(tmp_path):
+    """The real program's answers in an envelope are understood as those without."""
+    path = real_program("current")
+    wrapper = tmp_path / "bd"
+    wrapper.write_text(f'#!/bin/sh\nBD_JSON_ENVELOPE=1 exec {path} "$@"\n')
+    wrapper.chmod(0o755)
+    world = make_world("real current", tmp_path / "w")
+    epic = world.epic()
+    beads = Beads(str(world.root), str(wrapper))
+    beads.append_notes(epic, NOTE)
+
+    assert [(epic, NOTE)] == [(issue.id, issue.notes) for issue in beads.epics()]
+    with pytest.raises(BeadsError) as caught:
+        beads.show("shop-nope")
+    assert caught.value.final
+
+
+@pytest.mark.parametrize(("line", "appends"), [("classic", False), ("current", True)])
+def test_features_of_the_real_ones(line, appends):
+    """The classic line has no --append-notes, the current one has."""
+    found = beads_program.features(str(real_program(line)), "/nowhere")
+
+    assert (line == "classic", appends) == (found.is_classic, found.appends)
+
+
+# Programs that fail
+
+
+@pytest.mark.parametrize("mode", ["hang", "exit 1", "garbage", "huge"])
+@pytest.mark.parametrize("shape", ["classic", "current"])
+def test_reading_falls_back(shape, mode, tmp_path, monkeypatch):
+    """Where the program gives no answer, issues.jsonl does; a note is not written at all."""
+    monkeypatch.setattr(beads_program, "TIMEOUT_SECONDS", 1.0)
+    world = scripted(tmp_path, shape, mode)
+    write_lines(world.directory, *LINES)
+    before = (world.directory / "issues.jsonl").read_bytes()
+    started = time.monotonic()
+
+    assert ["e", "z"] == ids(world.beads.epics())
+    assert ["e.1", "x", "y"] == ids(world.beads.children("e"))
+    with pytest.raises(BeadsError) as caught:
+        world.beads.append_notes("e", NOTE)
+    assert not caught.value.missing
+    assert not caught.value.final
+    assert time.monotonic() - started < 8
+    assert before == (world.directory / "issues.jsonl").read_bytes()
+    assert [] == world.processes()
+
+
+@pytest.mark.parametrize("mode", ["hang", "exit 1", "garbage", "huge"])
+def test_without_a_file_the_reason_is_told(mode, tmp_path, monkeypatch):
+    """Where there is nothing to fall back to, the program's failure is the error."""
+    monkeypatch.setattr(beads_program, "TIMEOUT_SECONDS", 1.0)
+    world = scripted(tmp_path, "current", mode)
+    words = {"hang": "within 1 s", "exit 1": "failed to open database: locked",
+             "garbage": "bd list", "huge": "more than 16 MiB"}  # fmt: skip
+
+    with pytest.raises(BeadsError, match=words[mode]):
+        world.beads.epics()
+
+
+def test_slow_ones_are_waited_for_one_at_a_time(tmp_path):
+    """Calls from several threads follow each other."""
+    world = scripted(tmp_path, "current", "slow")
+    answers: list = []
+    threads = [threading.Thread(target=lambda: answers.append(world.beads.epics())) for _ in "ab"]
+    started = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert time.monotonic() - started > 2
+    assert [1, 1] == [len(answer) for answer in answers]
+
+
+def test_a_program_that_leaves_a_child(tmp_path):
+    """It is answered, and the child is gone."""
+    world = scripted(tmp_path, "current", "child")
+    started = time.monotonic()
+
+    assert 1 == len(world.beads.epics())
+    assert time.monotonic() - started < 4
+
+
+def test_no_program(tmp_path, monkeypatch):
+    """Without a program issues.jsonl is read, and the error of a note says what is missing."""
+    monkeypatch.setattr(beads_program, "_PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    write_lines(tmp_path / ".beads", *LINES)
+    assert "Epic" == Beads(str(tmp_path)).show("e").title
+    with pytest.raises(BeadsError, match="no bd or br") as caught:
+        Beads(str(tmp_path)).append_notes("e", NOTE)
+
+    assert caught.value.missing
+
+
+# Which program, and in which surroundings
+
+
+def test_the_program_on_path(tmp_path, monkeypatch):
+    """bd is taken where there is one, else br; another name by configuration, also with ~."""
+    monkeypatch.setattr(beads_program, "_PLACES", ("~/.local/bin",))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    br = scripted_bd.install(tmp_path / "bin", "br", name="br")
+    assert str(br) == beads_program.find("", "/p")
+    bd = scripted_bd.install(tmp_path / ".local/bin", "current")
+    assert str(bd) == beads_program.find("", "/p")
+    assert str(br) == beads_program.find("br", "/p")
+
+    assert str(br) == beads_program.find("~/bin/br", "/p")
+    for bad in ("~/bin/nothing", "bin/br", "./br"):
+        with pytest.raises(BeadsError) as caught:
+            beads_program.find(bad, "/p")
+        assert caught.value.missing
+
+
+def test_no_program_of_the_project_is_run(tmp_path, monkeypatch):
+    """Neither from a relative place on PATH, nor from a place or by a link into the project."""
+    monkeypatch.setattr(beads_program, "_PLACES", ())
+    monkeypatch.chdir(tmp_path)
+    project = tmp_path / "shop"
+    scripted_bd.install(project / "bin")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/bd").symlink_to(project / "bin/bd")
+    monkeypatch.setenv("PATH", f"shop/bin::.:{project}/bin:{tmp_path}/links")
+
+    with pytest.raises(BeadsError):
+        beads_program.find("", str(project))
+
+
+def test_surroundings(tmp_path, monkeypatch):
+    """Of our environment it gets next to nothing, and it is not run in the project."""
+    for name in ("BEADS_DB", "BD_DB", "LISTEN_FDS", "NOTIFY_SOCKET", "WATCHDOG_USEC", "GIT_DIR",
+                 "SECRET_TOKEN", "LD_PRELOAD", "BD_JSON_ENVELOPE"):  # fmt: skip
+        monkeypatch.setenv(name, "x")
+    world = scripted(tmp_path)
+    world.beads.append_notes("shop-0", NOTE)
+    calls = scripted_bd.calls(world.program)
+
+    assert {"/"} == {call["cwd"] for call in calls}
+    for call in calls:
+        given = call["environment"]
+        assert not {name for name, value in given.items() if value == "x"}
+        assert "1" == given["BEADS_NO_DAEMON"] == given["DOLT_METRICS_DISABLED"]
+    world.beads.epics()
+    reading = scripted_bd.calls(world.program)[-1]["environment"]
+    assert "true" == reading["BD_READONLY"]
+    assert "BD_READONLY" not in calls[-1]["environment"]
+
+
+def test_features_are_asked_once(tmp_path):
+    """A program says once what it can do, and again when another one is in its place."""
+    world = scripted(tmp_path, "classic")
+    for _ in range(3):
+        world.beads.epics()
+    asked = [call["words"] for call in scripted_bd.calls(world.program)]
+    assert 1 == asked.count(["version", "--json"])
+    scripted_bd.install(world.program.parent, "classic", "slow")
+    world.beads.epics()
+
+    asked = [call["words"] for call in scripted_bd.calls(world.program)]
+    assert 2 == asked.count(["version", "--json"])
+
+
+@pytest.mark.parametrize("bad", ["", "null", "-x", "--all", "a\nb", "a b", "x" * 201, "\x1b[0m"])
+def test_what_is_no_id_is_never_passed_on(bad, tmp_path):
+    """An empty id, a `null` and the like are refused before anything is run."""
+    world = scripted(tmp_path)
+    for ask in (world.beads.show, world.beads.children, world.beads.ready, world.beads.notes):
+        with pytest.raises(BeadsError) as caught:
+            ask(bad)
+        assert caught.value.final
+    with pytest.raises(BeadsError):
+        world.beads.append_notes(bad, NOTE)
+
+    assert [] == scripted_bd.calls(world.program)
+
+
+def test_a_note_has_a_size(tmp_path):
+    """An empty note and one of more than 32 KiB are refused; 32 KiB arrive in whole."""
+    world = scripted(tmp_path)
+    for bad in ("", "\n", "x" * 32769):
+        with pytest.raises(BeadsError):
+            world.beads.append_notes("shop-0", bad)
+    assert [] == words_of(world)
+    world.beads.append_notes("shop-0", "ü" * 16384)
+
+    assert "ü" * 16384 == world.beads.notes("shop-0")
+
+
+def test_the_classic_line_has_room_for_so_much(tmp_path):
+    """Notes that would not fit into one word of a command line are left as they are."""
+    world = scripted(tmp_path, "classic")
+    world.bd("update", "shop-0", "--notes", "x" * 100_000)
+    with pytest.raises(BeadsError, match="too long") as caught:
+        world.beads.append_notes("shop-0", "y" * 30_000)
+
+    assert caught.value.final
+    assert "x" * 100_000 == world.notes("shop-0")
+
+
+# issues.jsonl
+
+
+def read(tmp_path, *records):
+    write_lines(tmp_path, *records)
+    return beads_issues.read_lines(str(tmp_path / "issues.jsonl"))
+
+
+def test_lines(tmp_path):
+    """Damaged lines, other types and the dead are left out; the last line of an id wins."""
+    found = read(
+        tmp_path,
+        {"id": "a", "title": "old"},
+        "{damaged",
+        '[["deep"]]',
+        "null",
+        {"title": "without an id"},
+        {"id": 7},
+        {"_type": "memory", "id": "m"},
+        {"_type": "issue", "id": "b", "title": ["no", "text"], "priority": "high"},
+        {"id": "dead", "title": "x"},
+        {"id": "dead", "status": "tombstone"},
+        "[" * 100_000,
+        {"id": "a", "title": "new"},
+    )
+
+    assert {"a": "new", "b": ""} == {key: line.issue.title for key, line in found.items()}
+    assert 2 == found["b"].issue.priority
+
+
+def test_children_in_lines(tmp_path):
+    """By edge, by the nonstandard edge, or by id where an issue has no edge of its own."""
+    found = read(tmp_path, *LINES)
+
+    assert ["e.1", "x", "y"] == ids(beads_issues.children(found, "e"))
+    assert ["e.2"] == ids(beads_issues.children(found, "z"))
+
+
+def test_ready_in_lines(tmp_path):
+    """What is open and waits for nothing, at any depth, the most urgent first."""
+    found = read(tmp_path, *LINES, {"id": "x.1", "status": "open", "priority": 0})
+    assert ["x.1", "x"] == ids(beads_issues.ready(found, "e"))
+    closed = {**LINES[2], "status": "closed"}
+
+    assert ["x.1", "y"] == ids(
+        beads_issues.ready(
+            read(tmp_path, *LINES, closed, {"id": "x.1", "status": "open", "priority": 0}), "e"
+        )
+    )
+
+
+def test_a_circle_has_an_end(tmp_path):
+    """Issues that are each other's children do not keep us for ever."""
+    found = read(tmp_path, {"id": "a", "parent": "b"}, {"id": "b", "parent": "a"})
+
+    assert [] == beads_issues.ready(found, "a")
+
+
+def test_a_link_is_not_followed(tmp_path):
+    """An issues.jsonl that is a link, a pipe or too large is not read."""
+    (tmp_path / "secret").write_text(json.dumps(LINES[0]))
+    beads = Beads(str(tmp_path / "p"))
+    (tmp_path / "p/.beads").mkdir(parents=True)
+    path = tmp_path / "p/.beads/issues.jsonl"
+    path.symlink_to(tmp_path / "secret")
+    with pytest.raises(BeadsError):
+        beads.show("e")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(BeadsError):
+        beads.show("e")
+    path.unlink()
+    with path.open("wb") as stream:
+        stream.truncate(beads_issues.FILE_MAX_BYTES + 1)
+    with pytest.raises(BeadsError):
+        beads.show("e")
+
+
+# Where it is, and what in it means harm
+
+
+def test_exists(tmp_path, monkeypatch):
+    """A .beads counts here and above, up to the top of the repository, and never in HOME."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    deep = tmp_path / "code/shop/api"
+    deep.mkdir(parents=True)
+    (tmp_path / ".beads").mkdir()
+    assert not Beads(str(deep)).exists()
+    (tmp_path / "code/.beads").mkdir()
+    assert Beads(str(deep)).exists()
+    (tmp_path / "code/shop/.git").mkdir()
+    assert not Beads(str(deep)).exists()
+    (tmp_path / "code/shop/.beads").mkdir()
+
+    assert Beads(str(deep)).exists()
+
+
+def test_a_worktree_has_the_issues_of_its_repository(tmp_path):
+    """A worktree without a database of its own takes that of the main repository."""
+    world = scripted(tmp_path)
+    environment = {**world.environment, **_IDENTITY}
+    for words in ("init -q", "commit -q --allow-empty -m x", "worktree add -q ../tree"):
+        subprocess.run(["git", *words.split()], cwd=world.root, env=environment, check=True)
+    write_lines(tmp_path / "tree/.beads", *LINES)
+    tree = Beads(str(tmp_path / "tree"), str(world.program))
+
+    assert ["shop-0"] == ids(tree.epics())
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/.git").write_text((tmp_path / "tree/.git").read_text())
+    assert not Beads(str(tmp_path / "elsewhere")).exists()
+
+
+_IDENTITY = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid",
+             "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid"}  # fmt: skip
+
+
+def test_nothing_leads_out_of_a_repository(tmp_path):
+    """A redirect or a link to another project is not followed; one inside the repository is."""
+    other = scripted(tmp_path / "other")
+    project = tmp_path / "shop"
+    (project / ".git").mkdir(parents=True)
+    (project / ".beads").symlink_to(other.directory)
+    assert not Beads(str(project)).exists()
+    (project / ".beads").unlink()
+    (project / ".beads").mkdir()
+    (project / ".beads/redirect").write_text(f"# there\n{other.directory}\n")
+    assert not Beads(str(project)).exists()
+    (project / "inner").mkdir()
+    other.directory.rename(project / "inner/.beads")
+    (project / ".beads/redirect").write_text("inner/.beads\n")
+
+    assert ["shop-0"] == ids(Beads(str(project), str(other.program)).epics())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        (".env", "LD_PRELOAD=/tmp/evil.so\n", "variables"),
+        ("redirect", "", "another place"),
+        ("metadata.json", '{"dolt_mode": "server", "dolt_server_host": "203.0.113.7"}', "another machine"),
+        ("metadata.json", '{"DOLT_ſERVER_Host": "evil.invalid", "dolt_server_host": ""}', "another machine"),
+        ("metadata.json", '{"dolt_mode": "proxied-server"}', "starts a server"),
+        ("metadata.json", '{"dolt_mode": ', "cannot be read"),
+        ("metadata.json", "7", "cannot be read"),
+    ],
+)  # fmt: skip
+def test_where_it_is_not_run(name, text, reason, tmp_path):
+    """What a repository brings along to have its way with bd keeps us from running it."""
+    world = scripted(tmp_path)
+    (world.directory / name).write_text(text)
+    with pytest.raises(BeadsError, match=reason):
+        world.beads.epics()
+    with pytest.raises(BeadsError, match=reason):
+        world.beads.append_notes("shop-0", NOTE)
+
+    assert [] == words_of(world)
+
+
+def test_a_databases_link_is_not_followed(tmp_path):
+    """A database that is a link into another project is none."""
+    other, world = scripted(tmp_path / "other", "classic"), scripted(tmp_path / "here", "classic")
+    (world.directory / "beads.db").unlink()
+    (world.directory / "beads.db").symlink_to(other.directory / "beads.db")
+    with pytest.raises(BeadsError, match="no database"):
+        world.beads.append_notes("shop-0", NOTE)
+
+
+def test_routes_keep_us_from_writing(tmp_path):
+    """Where routes may lead to another project we read, and write nothing."""
+    world = scripted(tmp_path)
+    (world.directory / "routes.jsonl").write_text("{}\n")
+    assert 1 == len(world.beads.epics())
+    with pytest.raises(BeadsError, match="another project"):
+        world.beads.append_notes("shop-0", NOTE)
+
+
+def plant(world) -> Path:
+    """Put a hook into a project, and return what it leaves behind where it is run."""
+    hook, witness = world.directory / "hooks/on_update", world.home / "ran"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {witness}\n")
+    hook.chmod(0o755)
+    return witness
+
+
+def test_hooks_of_the_repository_are_not_run(world):
+    """Where bd can leave them out it is told so; where it cannot, no note is written."""
+    epic = world.epic()
+    witness = plant(world)
+    if world.beads.epics() and beads_program.features(str(world.program), "/").version >= (1, 0, 5):
+        world.beads.append_notes(epic, NOTE)
+        assert NOTE == world.notes(epic)
+    else:
+        with pytest.raises(BeadsError, match="hooks/on_update") as caught:
+            world.beads.append_notes(epic, NOTE)
+        assert caught.value.final
+    time.sleep(0.3)
+
+    assert not witness.exists()
+
+
+@pytest.mark.parametrize("line", ["classic", "current"])
+def test_the_real_one_would_run_the_hook(line, tmp_path):
+    """Asked by a person the real programs do run it: the precaution is needed."""
+    world = make_world(f"real {line}", tmp_path)
+    epic = world.epic()
+    witness = plant(world)
+    for number in range(20):
+        world.bd("update", epic, "--notes", f"n{number}")
+        time.sleep(0.1)
+        if witness.exists():
+            break
+
+    assert witness.exists()
+
+
+@pytest.mark.parametrize("line", ["classic", "current"])
+def test_settings_lead_nowhere_else(line, tmp_path):
+    """A project's own settings cannot lead the real programs to another project's issues."""
+    other = make_world(f"real {line}", tmp_path / "other")
+    theirs = other.epic("Theirs")
+    world = make_world(f"real {line}", tmp_path / "here")
+    ours = world.epic("Ours")
+    database = other.directory / ("beads.db" if line == "classic" else "embeddeddolt")
+    with (world.directory / "config.yaml").open("a") as stream:
+        stream.write(f'\ndb: "{database}"\nno-db: false\n')
+
+    assert ["Ours"] == [issue.title for issue in world.beads.epics()]
+    world.beads.append_notes(ours, NOTE)
+    assert "" == other.notes(theirs)
+
+
+def test_copies_are_apart(tmp_path):
+    """The worlds of two tests share nothing (a test of the tests)."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first = make_world("scripted classic", tmp_path / "a")
+    second = copied(first, tmp_path / "b")
+    second.epic()
+
+    assert [] == first.beads.epics()

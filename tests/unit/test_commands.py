@@ -1,0 +1,53 @@
+"""Slash commands in a session's state."""
+
+from told import Told
+
+
+def slash(told, name, arguments=""):
+    return told.prompt(
+        f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
+        f"<command-args>{arguments}</command-args>"
+    )
+
+
+def names(told):
+    return [(command.name, command.arguments) for command in told.folded().commands]
+
+
+def test_a_persons_command_is_kept():
+    """A command is kept with what was typed behind it, and with its receipt."""
+    told = slash(Told(), "conductor-newtrack", "login")
+
+    assert [("conductor-newtrack", "login")] == names(told)
+    assert "2026-03-01T09:00:01.000Z" == told.folded().commands[0].receipt.time
+
+
+def test_the_assistants_own_commands_are_kept():
+    """A command that the assistant gives itself is one, in both shapes of the tool."""
+    told = Told()
+    told.use("Skill", skill="conductor-finish", args="auth")
+    told.use("SlashCommand", command="/conductor-newtrack big login")
+
+    assert [("conductor-finish", "auth"), ("conductor-newtrack", "big login")] == names(told)
+    assert 0 == told.folded().prompts
+
+
+def test_the_clients_commands_are_not():
+    """What is said to the client itself is no work."""
+    assert [] == names(slash(slash(Told(), "clear"), "model", "opus"))
+
+
+def test_only_the_last_ones_are_kept():
+    """The state does not grow with the number of commands."""
+    told = Told()
+    for number in range(30):
+        slash(told, f"do-{number}")
+
+    assert [f"do-{number}" for number in range(22, 30)] == [name for name, _ in names(told)]
+
+
+def test_a_secret_behind_a_command_is_masked():
+    """What was typed behind a command passes the same gate as all else."""
+    told = slash(Told(), "deploy", "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+
+    assert [("deploy", "[redacted:github-token]")] == names(told)

@@ -1,0 +1,262 @@
+"""The courier: in order, again after a failure, dead in the end, and never a note twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import scripted_bd
+from beads_world import KINDS, fresh
+from conftest import REPOSITORY, wait_for
+from handoffd import clock, courier
+from handoffd.courier import DeliveryError, deliver, deliver_note
+from handoffd.links import beads_program
+from handoffd.store.database import open_database
+from handoffd.store.outbox import OUTBOX, Letter, Outbox
+
+NOW = 1_000_000.0
+NOTE = "COMPLETED: Login\nHANDOFF: Section 1 saved at conductor/handoffs/x/1.md"
+
+
+@pytest.fixture
+def outbox(tmp_path):
+    """An empty outbox."""
+    connection = open_database(str(tmp_path / "core.db"), durable=True, migrations=[OUTBOX])
+    yield Outbox(connection)
+    connection.close()
+
+
+@pytest.fixture(params=KINDS)
+def world(request, tmp_path, tmp_path_factory):
+    """A project with Beads, of every kind there is."""
+    return fresh(request.param, tmp_path, tmp_path_factory)
+
+
+def put(outbox, key, *, kind="beads", root="/p", target="e-1"):
+    outbox.queue(kind, "p", root, key, target, NOTE, clock.iso(NOW))
+    outbox.release(key)
+
+
+class Post:
+    """A deliverer that notes what it gets, and fails as it is told."""
+
+    def __init__(self, *problems):
+        self.problems = list(problems)
+        self.got = []
+
+    def __call__(self, letter):
+        self.got.append((letter.key, letter.attempts))
+        problem = self.problems.pop(0) if self.problems else None
+        if problem:
+            raise problem
+
+
+def test_letters_are_sent_once_and_in_order(outbox):
+    """The oldest first; a second round has nothing to do."""
+    for key in ("a", "b", "c"):
+        put(outbox, key)
+    post = Post()
+    done = deliver(outbox, {"beads": post}, NOW)
+
+    assert ["a", "b", "c"] == [delivery.letter.key for delivery in done if delivery.sent]
+    assert [("a", 1), ("b", 1), ("c", 1)] == post.got
+    assert [] == deliver(outbox, {"beads": post}, NOW)
+
+
+def test_a_failure_holds_up_its_target_alone(outbox):
+    """A letter that failed is tried later, those after it to the same target wait with it."""
+    put(outbox, "a")
+    put(outbox, "b")
+    put(outbox, "c", target="e-2")
+    post = Post(DeliveryError("locked"))
+    done = deliver(outbox, {"beads": post}, NOW)
+    assert [("a", False, "locked"), ("c", True, "")] == [
+        (delivery.letter.key, delivery.sent, delivery.problem) for delivery in done
+    ]
+    assert [] == deliver(outbox, {"beads": post}, NOW + 29)
+    deliver(outbox, {"beads": post}, NOW + 31)
+
+    assert [("a", 1), ("c", 1), ("a", 2), ("b", 1)] == post.got
+
+
+def test_pauses_grow_until_it_is_given_up(outbox):
+    """After 30 s, 2 min, 10 min, 1 h and then every 6 h; the eighth failure is the last."""
+    put(outbox, "a")
+    moment, pauses = NOW, []
+    while not outbox.dead():
+        deliver(outbox, {"beads": Post(DeliveryError("locked"))}, moment)
+        pauses.append(round(outbox.unsent()[0].not_before - moment))
+        moment = outbox.unsent()[0].not_before
+
+    assert [30, 120, 600, 3600, 21600, 21600, 21600] == pauses[:7]
+    assert 8 == len(pauses) == outbox.dead()[0].attempts
+    assert "locked" == outbox.dead()[0].problem
+
+
+def test_what_can_never_arrive_is_given_up_at_once(outbox):
+    """A final problem, as an issue that is not there, is not tried again."""
+    put(outbox, "a")
+    done = deliver(outbox, {"beads": Post(DeliveryError("no issue", final=True))}, NOW)
+
+    assert done[0].dead
+    assert ["a"] == [letter.key for letter in outbox.dead()]
+
+
+def test_without_a_program_a_letter_waits_a_week(outbox):
+    """It does not die however often one looks, is sent when there is a program, and dies then."""
+    put(outbox, "a")
+    for number in range(20):
+        missing = Post(DeliveryError("there is no bd", missing=True))
+        deliver(outbox, {"beads": missing}, NOW + number * 600)
+    assert (1, [], "there is no bd") == (
+        outbox.waiting(),
+        outbox.dead(),
+        outbox.unsent()[0].problem,
+    )
+    missing = Post(DeliveryError("there is no bd", missing=True))
+    deliver(outbox, {"beads": missing}, NOW + 8 * clock.DAY_SECONDS)
+
+    assert 1 == len(outbox.dead())
+
+
+def test_a_bug_in_a_deliverer_holds_up_nobody(outbox):
+    """An unexpected failure is one of that letter, told by its place."""
+    put(outbox, "a")
+    put(outbox, "b", target="e-2")
+    done = deliver(outbox, {"beads": Post(KeyError("secret"))}, NOW)
+
+    assert [False, True] == [delivery.sent for delivery in done]
+    assert done[0].problem.startswith("KeyError at test_courier.py")
+
+
+def test_only_one_key_and_only_known_kinds(outbox):
+    """One record's letters can be sent alone; a kind that nobody delivers stays."""
+    put(outbox, "a", target="e-1")
+    put(outbox, "b", target="e-2")
+    put(outbox, "b", kind="mail")
+    done = deliver(outbox, {"beads": Post()}, NOW, only_key="b")
+
+    assert [("b", "beads")] == [(delivery.letter.key, delivery.letter.kind) for delivery in done]
+    assert 2 == outbox.waiting()
+
+
+def test_most(outbox):
+    """A round has an end."""
+    for number in range(5):
+        put(outbox, str(number), target=str(number))
+
+    assert 3 == len(deliver(outbox, {"beads": Post()}, NOW, most=3))
+
+
+def test_a_note_arrives(world, outbox):
+    """A note is appended to what a person wrote, by every kind of program."""
+    epic = world.epic()
+    world.bd("update", epic, "--notes", "by a person")
+    put(outbox, "a", root=str(world.root), target=epic)
+    deliver(outbox, {"beads": lambda letter: deliver_note(letter, str(world.program))}, NOW)
+
+    assert f"by a person\n{NOTE}" == world.notes(epic)
+    assert (0, []) == (outbox.waiting(), outbox.dead())
+
+
+def test_a_note_that_arrived_unheard_is_not_appended_again(world):
+    """On a second attempt the issue is asked first; the first attempt does not ask."""
+    epic = world.epic()
+    letter = Letter(1, "beads", "p", str(world.root), "a", epic, NOTE, attempts=1)
+    deliver_note(letter, str(world.program))
+    deliver_note(letter._replace(attempts=2), str(world.program))
+
+    assert NOTE == world.notes(epic)
+
+
+def test_an_unknown_issue_is_final(world):
+    """No program of any kind makes a note for an issue that is not there."""
+    world.epic()
+    letter = Letter(1, "beads", "p", str(world.root), "a", "shop-nope", NOTE, attempts=1)
+    with pytest.raises(DeliveryError) as caught:
+        deliver_note(letter, str(world.program))
+
+    assert (True, False) == (caught.value.final, caught.value.missing)
+
+
+def test_an_answer_that_is_lost(tmp_path, outbox, monkeypatch):
+    """bd appends and then hangs: the next attempt finds the note, and it is there once."""
+    monkeypatch.setattr(beads_program, "TIMEOUT_SECONDS", 1.0)
+    root = tmp_path / "shop"
+    program = scripted_bd.install(tmp_path / "bin", "current", "lost answer")
+    (root / ".beads").mkdir(parents=True)
+    for words in (["init"], ["create", "Login", "-t", "epic"]):
+        subprocess.run([program, *words], cwd=root, check=True, stdout=subprocess.DEVNULL)
+    put(outbox, "a", root=str(root), target="shop-0")
+    deliverers = {"beads": lambda letter: deliver_note(letter, str(program))}
+    done = deliver(outbox, deliverers, NOW) + deliver(outbox, deliverers, NOW + 31)
+
+    assert [False, True] == [delivery.sent for delivery in done]
+    journal = (root / ".beads" / scripted_bd.JOURNAL).read_text().splitlines()
+    assert 2 == len(journal)  # the epic, and the epic with the note
+
+
+def test_no_program(tmp_path, monkeypatch):
+    """Without a program the problem says so, and that it is for want of one."""
+    (tmp_path / ".beads/embeddeddolt").mkdir(parents=True)
+    letter = Letter(1, "beads", "p", str(tmp_path), "a", "e-1", NOTE)
+    with pytest.raises(DeliveryError, match="no program") as caught:
+        deliver_note(letter, str(tmp_path / "nowhere"))
+
+    assert caught.value.missing
+
+
+SENDER = """
+import sys
+from handoffd import clock, courier
+from handoffd.courier import deliver, deliver_note
+from handoffd.store.database import open_database
+from handoffd.store.outbox import OUTBOX, Outbox
+
+database, program, root, epic, count = sys.argv[1:]
+outbox = Outbox(open_database(database, durable=True, migrations=[OUTBOX]))
+for number in range(int(count)):
+    body = f"COMPLETED: {number}\\nHANDOFF: Section {number} saved at x/{number}.md"
+    if outbox.queue("beads", "p", root, f"x/{number}", epic, body, clock.iso()):
+        outbox.release(f"x/{number}")
+print("queued", flush=True)
+# As if the time for which an attempt is left alone were over: the test waits for its bd to end.
+courier.ATTEMPT_SECONDS = 0
+while outbox.waiting():
+    deliver(outbox, {"beads": lambda letter: deliver_note(letter, program)}, clock.wall())
+"""
+
+
+def test_kill_at_any_time(world, tmp_path):
+    """Killed again and again while it queues and sends, every note is there, once, in order."""
+    epic = world.epic()
+    count = 6
+    words = [
+        sys.executable, "-c", SENDER, str(tmp_path / "core.db"), str(world.program),
+        str(world.root), epic, str(count),
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for number in range(6):
+        process = subprocess.Popen(
+            words, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, start_new_session=True
+        )
+        process.stdout.readline()
+        time.sleep(0.11 * number)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        wait_for(lambda: not world.processes(), seconds=20)
+    subprocess.run(words, cwd=REPOSITORY, env=environment, check=True, timeout=60)
+
+    lines = world.notes(epic).splitlines()
+    assert [f"COMPLETED: {number}" for number in range(count)] == lines[::2]
+    assert 2 * count == len(lines)
+
+
+def test_limits():
+    """An attempt is ours for longer than its calls can take."""
+    calls = 4  # version, help, show, update
+    assert courier.ATTEMPT_SECONDS > calls * beads_program.TIMEOUT_SECONDS

@@ -1,0 +1,168 @@
+"""The outbox: held, waiting, sent or dead; in order, and never queued twice."""
+
+import sqlite3
+
+import pytest
+
+from handoffd.store.database import open_database, transaction
+from handoffd.store.outbox import OUTBOX, Outbox
+
+AT = "2026-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def db(tmp_path):
+    """A database with the table."""
+    connection = open_database(str(tmp_path / "core.db"), durable=True, migrations=[OUTBOX])
+    yield connection
+    connection.close()
+
+
+@pytest.fixture
+def outbox(db):
+    """The letters in it."""
+    return Outbox(db)
+
+
+def hold(outbox, key, *, kind="beads", target="e-1", project="p"):
+    return outbox.queue(kind, project, "/p", key, target, f"body of {key}", AT)
+
+
+def put(outbox, key, **options):
+    queued = hold(outbox, key, **options)
+    outbox.release(key)
+    return queued
+
+
+def keys(letters):
+    return [letter.key for letter in letters]
+
+
+def test_a_letter_is_held_until_its_file_is_there(outbox):
+    """A letter is due only after its release."""
+    hold(outbox, "a")
+    assert ([], 0, ["a"]) == (outbox.due(0, 9), outbox.waiting(), keys(outbox.unsent()))
+    outbox.release("a")
+
+    found = outbox.due(0, 9)[0]
+    assert ("beads", "p", "/p", "a", "e-1", "body of a", 0) == found[1:8]
+    assert 1 == outbox.waiting()
+
+
+def test_one_release_for_all_kinds(outbox):
+    """Note and mail about one file have its name as their key, and go together."""
+    hold(outbox, "a")
+    hold(outbox, "a", kind="mail")
+    outbox.release("a")
+
+    assert ["beads", "mail"] == [letter.kind for letter in outbox.due(0, 9)]
+
+
+def test_a_held_letter_can_be_taken_back(outbox):
+    """What was not released is gone, what was released stays, and the key is free again."""
+    hold(outbox, "a")
+    put(outbox, "b")
+    outbox.drop_held("a")
+    outbox.drop_held("b")
+
+    assert ["b"] == keys(outbox.unsent())
+    assert put(outbox, "a")
+
+
+def test_a_key_is_taken_once(outbox):
+    """Queued twice it is one letter, also after it was sent; another kind is another letter."""
+    assert [True, False, True] == [put(outbox, "a"), put(outbox, "a"), put(outbox, "a", kind="m")]
+    outbox.sent(outbox.due(0, 1)[0].id, AT)
+
+    assert not put(outbox, "a")
+    assert ["m"] == [letter.kind for letter in outbox.due(0, 9)]
+
+
+def test_what_was_sent_keeps_no_words(outbox, db):
+    """Of a sent letter the key stays, the body does not."""
+    put(outbox, "a")
+    outbox.sent(1, AT)
+
+    assert [("a", "", "sent")] == db.execute("SELECT key, body, state FROM outbox").fetchall()
+
+
+def test_marks_are_dropped_after_90_days(outbox, db):
+    """A mark of something sent goes after 90 days, and nothing else does."""
+    for key in ("old", "new", "waiting"):
+        put(outbox, key)
+    outbox.sent(1, "2026-01-01T00:00:00Z")
+    outbox.sent(2, "2026-04-15T00:00:00Z")
+
+    assert [("new",), ("waiting",)] == db.execute("SELECT key FROM outbox").fetchall()
+
+
+def test_letters_to_one_target_keep_their_order(outbox):
+    """A later letter waits for the earlier one, and not for one to another target."""
+    put(outbox, "a")
+    put(outbox, "b")
+    put(outbox, "c", target="e-2")
+    put(outbox, "d", project="q")
+    assert ["a", "c", "d"] == keys(outbox.due(0, 9))
+    outbox.failed(1, "x", 100.0, dead=False)
+    assert ["c", "d"] == keys(outbox.due(50.0, 9))
+    outbox.failed(1, "x", 100.0, dead=True)
+
+    assert ["b", "c", "d"] == keys(outbox.due(50.0, 9))
+
+
+def test_what_is_due_can_be_narrowed(outbox):
+    """By kind, by key and by number."""
+    put(outbox, "a")
+    put(outbox, "a", kind="mail")
+    put(outbox, "b", target="e-2")
+
+    assert ["a", "b"] == keys(outbox.due(0, 9, kinds=("beads",)))
+    assert ["beads", "mail"] == [letter.kind for letter in outbox.due(0, 9, key="a")]
+    assert ["a"] == keys(outbox.due(0, 1))
+
+
+def test_an_attempt_is_counted_before_it_is_made(outbox, tmp_path):
+    """After a crash the attempt is known, and the letter is due again when its time is over."""
+    put(outbox, "a")
+    assert outbox.begin(outbox.due(0, 1)[0], 45.0)
+    again = Outbox(open_database(str(tmp_path / "core.db"), durable=True, migrations=[OUTBOX]))
+
+    assert [] == again.due(44.0, 9)
+    assert [1] == [letter.attempts for letter in again.due(45.0, 9)]
+
+
+def test_an_attempt_is_made_by_one(outbox):
+    """Of two that want to send a letter at the same time one does."""
+    put(outbox, "a")
+    first, second = outbox.due(0, 1) + outbox.due(0, 1)
+
+    assert [True, False] == [outbox.begin(first, 45.0), outbox.begin(second, 45.0)]
+
+
+def test_dead_letters(outbox):
+    """They are listed, not tried again by themselves, and tried again on request."""
+    put(outbox, "a")
+    outbox.begin(outbox.due(0, 1)[0], 0.0)
+    outbox.failed(1, "no such issue", 0.0, dead=True)
+    assert [("a", "no such issue", True)] == [
+        (letter.key, letter.problem, letter.dead) for letter in outbox.dead()
+    ]
+    assert [] == outbox.due(1e12, 9)
+    assert 1 == outbox.retry_dead()
+
+    assert [1] == [letter.attempts for letter in outbox.due(0, 9)]
+    assert [] == outbox.dead()
+
+
+def test_a_letter_goes_with_the_transaction_around_it(outbox, db):
+    """Queued inside a transaction that fails, it was never there."""
+
+    def both():
+        with transaction(db):
+            put(outbox, "a")
+            db.execute("INSERT INTO outbox (kind) VALUES (NULL)")
+
+    with pytest.raises(sqlite3.IntegrityError):
+        both()
+
+    assert [] == outbox.unsent()

@@ -1,0 +1,155 @@
+"""Where a work tree stands, asked of a real git."""
+
+import os
+import subprocess
+
+import pytest
+
+from handoffd.links import git
+from handoffd.links.repository import Since, Worktree, head, since, worktrees
+
+ENVIRONMENT = {
+    **os.environ,
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid",
+    "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
+}  # fmt: skip
+
+
+def run(path, *words):
+    done = subprocess.run(
+        ["git", "-C", str(path), *words],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    path = tmp_path / "repo"
+    path.mkdir()
+    run(path, "init", "-q", "-b", "main")
+    commit(path, "a.txt", "one")
+    return path
+
+
+def commit(path, name, text):
+    (path / name).write_text(text)
+    run(path, "add", "-A")
+    run(path, "commit", "-q", "-m", f"Write {name}")
+    return run(path, "rev-parse", "HEAD")
+
+
+def test_head(repository):
+    """HEAD is told with its commit and branch, and what differs from it."""
+    (repository / "b c.txt").write_text("new")
+    (repository / "a.txt").write_text("changed")
+    found = head(str(repository))
+
+    assert (run(repository, "rev-parse", "HEAD"), "main") == (found.commit, found.branch)
+    assert not found.detached
+    assert (None, None) == (found.ahead, found.behind)
+    assert {"a.txt", "b c.txt"} == set(found.uncommitted)
+
+
+def test_detached(repository):
+    """A detached HEAD is no branch, and is told as what it is."""
+    run(repository, "checkout", "-q", "--detach")
+    found = head(str(repository))
+
+    assert ("", True) == (found.branch, found.detached)
+    assert 40 == len(found.commit)
+
+
+def test_before_the_first_commit(tmp_path):
+    """A repository without a commit has a branch and no commit."""
+    run(tmp_path, "init", "-q", "-b", "main")
+
+    assert ("", "main") == head(str(tmp_path))[:2]
+
+
+def test_ahead_and_behind(repository, tmp_path):
+    """What an upstream has, and has not, is counted."""
+    run(tmp_path, "clone", "-q", str(repository), "clone")
+    commit(repository, "b.txt", "two")
+    clone = tmp_path / "clone"
+    commit(clone, "c.txt", "three")
+    commit(clone, "d.txt", "four")
+    run(clone, "fetch", "-q")
+    found = head(str(clone))
+
+    assert (2, 1) == (found.ahead, found.behind)
+
+
+def test_a_conflict_is_uncommitted(repository):
+    """A file with a conflict is told like any other that differs."""
+    run(repository, "checkout", "-q", "-b", "other")
+    commit(repository, "a.txt", "two")
+    run(repository, "checkout", "-q", "main")
+    commit(repository, "a.txt", "three")
+    with pytest.raises(subprocess.CalledProcessError):
+        run(repository, "merge", "other")
+
+    assert ("a.txt",) == head(str(repository)).uncommitted
+
+
+def test_worktrees(repository, tmp_path):
+    """Every work tree is told, with its branch."""
+    run(repository, "worktree", "add", "-q", "-b", "auth", str(tmp_path / "auth"))
+
+    assert [
+        Worktree(str(repository), "main"),
+        Worktree(str(tmp_path / "auth"), "auth"),
+    ] == worktrees(str(repository))
+
+
+def test_since(repository):
+    """Since a commit, commits are counted and files told apart: changed, and gone."""
+    commit(repository, "b.txt", "two")
+    first = run(repository, "rev-parse", "--short=7", "HEAD")
+    commit(repository, "c.txt", "three")
+    (repository / "a.txt").write_text("not committed")
+    (repository / "b.txt").unlink()
+
+    assert Since(1, ("a.txt", "c.txt"), ("b.txt",)) == since(str(repository), first)
+
+
+@pytest.mark.parametrize("commit", ["unknown", "", "--output=x", "HEAD"])
+def test_only_a_hash_is_asked_for(repository, commit):
+    """What is no hash is never given to git."""
+    assert Since(None, (), ()) == since(str(repository), commit)
+
+
+def test_a_commit_that_is_not_here(repository):
+    """A commit of another clone is an error that says so."""
+    with pytest.raises(git.GitError):
+        since(str(repository), "abcdef1")
+
+
+def test_a_hostile_repository_runs_nothing(repository, tmp_path):
+    """Neither fsmonitor, hooks, external diffs, text conversion nor filters are run."""
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\ncat\n")
+    trap.chmod(0o755)
+    first = run(repository, "rev-parse", "HEAD")
+    (repository / ".gitattributes").write_text("* diff=evil filter=evil\n")
+    for key in (
+        "core.fsmonitor", "diff.external", "diff.evil.command", "diff.evil.textconv",
+        "filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "core.pager",
+        "core.sshCommand", "credential.helper",
+    ):  # fmt: skip
+        run(repository, "config", key, str(trap))
+    for name in ("post-index-change", "pre-commit", "reference-transaction"):
+        hook = repository / ".git/hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(trap.read_text())
+        hook.chmod(0o755)
+    (repository / "a.txt").write_text("changed")
+    head(str(repository))
+    since(str(repository), first)
+    worktrees(str(repository))
+
+    assert not (tmp_path / "sprung").exists()

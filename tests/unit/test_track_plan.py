@@ -1,0 +1,119 @@
+"""How far a track is: check boxes of a plan, or the children of an epic."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handoffd.handoffs.tracks.plan import Plan, Progress, progress, read_plan
+
+PLAN = """# Plan: auth
+
+Mark a task with [x] when it is done, and [ ] before.
+
+## Phase 1: Keys
+- [x] Make keys
+* [X] Rotate keys
+- [-] Print keys
+
+## Phase 2: Tokens
+### Signing
+1. [x] Choose a library
+   - [~] Sign **tokens**
+2) [!] Revoke them: no Redis
++ [ ] Refresh
+- [ ]
+- [link](x) - [y] z
+- [?] what
+
+```
+- [ ] not a task
+```
+
+## Phase 3: Finish
+- [ ] Write it up
+"""
+
+
+def test_plan():
+    """Only list items count, whatever their bullet; prose, code and dropped ones do not."""
+    assert Plan(
+        Progress(3, 8, "plan"),
+        "Phase 2: Tokens",
+        ("Sign **tokens**",),
+        ("Refresh", "", "Write it up"),
+        ("Revoke them: no Redis",),
+    ) == read_plan(PLAN)
+
+
+def test_percent_is_cut():
+    """Five of twelve are 41 percent; nothing of nothing is none."""
+    assert 41 == Progress(5, 12).percent
+    assert 0 == Progress().percent
+
+
+@pytest.mark.parametrize("text", ["", "# Plan\n\nNothing [x] here.\n", "- [-] dropped"])
+def test_no_tasks(text):
+    """A plan without tasks says nothing of progress."""
+    assert Plan(Progress(), "", (), (), ()) == read_plan(text)
+
+
+def test_all_done():
+    """Where all is done there is no phase to be in."""
+    assert Plan(Progress(1, 1, "plan"), "", (), (), ()) == read_plan("## Phase 1\n- [x] a\r\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "phase"),
+    [
+        ("- [ ] a", ""),
+        ("# Plan\n- [ ] a", "Plan"),
+        ("# Phase 1\n## Tests ##\n- [ ] a", "Phase 1"),
+        ("# Phase 1\n# Tests\n- [ ] a", "Tests"),
+        ("# Plan\n## **Phase 1**\n- [x] b\n## Later\n- [ ] a", "Later"),
+    ],
+)
+def test_phase(text, phase):
+    """The phase is the heading above a task that is called so, or else the nearest."""
+    assert phase == read_plan(text).phase
+
+
+def test_texts_are_bounded_and_clean():
+    """A task is one short line without secrets and controls."""
+    secret = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"
+    found = read_plan(f"- [ ] use {secret} \x1b[31mnow\n- [ ] {'word ' * 500}")
+
+    assert secret not in found.open[0]
+    assert "\x1b" not in found.open[0]
+    assert 200 >= len(found.open[1])
+
+
+@given(st.text(st.sampled_from("-*1.[] xX~!#`\n\r\tab"), max_size=200))
+def test_any_text_is_read(text):
+    """No text makes the reader fail, and there is never more done than there is."""
+    found = read_plan(text).progress
+
+    assert 0 <= found.done <= found.total
+    assert (found.total > 0) == (found.source == "plan")
+
+
+# One number
+
+
+@pytest.mark.parametrize(
+    ("children", "expected"),
+    [
+        (["closed"] * 5 + ["open"] * 7, Progress(5, 12, "beads")),
+        (["closed", "tombstone", "in_progress"], Progress(1, 2, "beads")),
+        (["tombstone"], Progress(3, 8, "plan")),
+        ([], Progress(3, 8, "plan")),
+        (None, Progress(3, 8, "plan")),
+    ],
+)
+def test_progress(children, expected):
+    """The children of an epic tell the progress, if it has any; else the plan does."""
+    assert expected == progress(read_plan(PLAN), children)
+
+
+def test_progress_of_nothing():
+    """Without children and without a plan there is none."""
+    assert Progress() == progress(None, None) == progress(read_plan(""), [])
