@@ -31,7 +31,7 @@ SILENT_SECONDS, SILENT_MOST_SECONDS = 10.0, 600.0
 FIRED_MAX = 10_000
 # A session that has not spoken for so long is not at its design.
 DESIGNING_SECONDS = 300.0
-BARE_SECONDS = 30.0
+BARE_SECONDS = 15.0
 # A file's time and a record's are taken by two programs.
 LATE_SECONDS = 5.0
 NONE = "none"

@@ -16,6 +16,7 @@ from handoffd.archivist import Archivist
 from handoffd.board import Board
 from handoffd.config import Config
 from handoffd.courier import deliver
+from handoffd.files import BusyError
 from handoffd.handoffs.account import is_worth
 from handoffd.handoffs.tracks import metadata
 from handoffd.handoffs.tracks.place import Conductor
@@ -279,10 +280,14 @@ class Recorder:
             project = self.board.projects.by_id(stored.project_id or "") if stored else None
             ledger = self.board.core.ledger
             tracks = {ledger.track_of(session_id), *ledger.tracks_told(session_id)} - {"", GENERAL}
+            done = True
             for track_id in tracks if project and self.herald.is_ours(project) else ():
                 if project and not self._is_shared(session_id, project, track_id):
-                    await asyncio.to_thread(set_status, project.root.path, track_id, "handed_off")
-            self._handed_off.add(session_id)
+                    done &= await asyncio.to_thread(
+                        set_status, project.root.path, track_id, "handed_off"
+                    )
+            if done:
+                self._handed_off.add(session_id)
 
     def _is_shared(self, session_id: str, project: Project, track_id: str) -> bool:
         """Tell whether another session goes on with a track."""
@@ -340,11 +345,17 @@ def links_of(config: Config, state_directory: str) -> Links:
     return Links(mail, config.beads.command, config.tracks.general)
 
 
-def set_status(root: str, track_id: str, status: str) -> None:
-    """Set a track's status for a session that ended, or goes on."""
+def set_status(root: str, track_id: str, status: str) -> bool:
+    """Set a track's status for a session that ended, or goes on; False: try again.
+
+    What is wrong with the file itself is told when a record is made.
+    """
     conductor = Conductor(root)
     try:
         with conductor.locked(track_id):
             conductor.change_metadata(track_id, lambda text: metadata.with_status(text, status))
-    except (OSError, HandoffError) as problem:
-        log.get().warning("status_failed", track=track_id, why=str(problem).splitlines()[0])
+    except (OSError, BusyError):
+        return False
+    except HandoffError as problem:
+        log.get().warning("status_failed", track=track_id, why=problem.title)
+    return True

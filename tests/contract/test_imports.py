@@ -40,6 +40,7 @@ ALLOWED = {
         "board",
         "config",
         "courier",
+        "files",
         "handoffs",
         "herald",
         "links",

@@ -255,6 +255,7 @@ def test_idle(house, client):
     sessions["plain"].prompt("One more thing: round shipping as well, please")
     for name, expected in (("tool", ["idle"]), ("agent", ["idle"]), ("plain", ["idle", "idle"])):
         wait_for(lambda n=name, e=expected: triggers(projects[n]) == e, 40, name)
+    wait_for(lambda: at_rest(house), 20)
     assert 2 == len(assert_whole(projects["plain"]))
 
 

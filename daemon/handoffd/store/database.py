@@ -117,7 +117,8 @@ def _tell(problem: BaseException) -> None:
     """Tell a full disk or a lock from a mistake of ours: the one passes, the other does not."""
     if isinstance(problem, sqlite3.OperationalError):
         text = f"The store cannot be written: {problem}."
-        raise StoreError(text, "Free some space.") from problem
+        hint = "Try again." if "locked" in str(problem) else "Free some space."
+        raise StoreError(text, hint) from problem
 
 
 def run_script(*statements: str) -> Migration:

@@ -29,6 +29,8 @@ def _parse(run: Resumption) -> str:
         return _by_path(run, target)
     if target == GENERAL:
         run.track_id = GENERAL
+    elif target and conductor.records(target):
+        run.track_id = target  # also of a track that was finished
     elif target:
         run.track_id = known_track(run.ports, target).id
     if run.track_id:
