@@ -83,7 +83,8 @@ class Beads:
             try:
                 return _issues(self._ask(["list", "--type", "epic", *_ALL]))
             except BeadsError as problem:
-                told = "" if problem.missing else str(problem)
+                # Where the file has more than the database, it is what counts.
+                told = "" if problem.missing or problem.behind else str(problem)
                 raise
 
         found = self._read(
@@ -120,11 +121,19 @@ class Beads:
     def notes(self, issue_id: str) -> str:
         """Return the notes of an issue as the program itself has them, never an older copy.
 
-        The classic line says no while an issues.jsonl that came by git is not imported; a note
-        written then could bury a colleague's.
+        Where issues.jsonl has more than the database, by git, the classic line refuses to show
+        it and imports it with the next writing: then the file counts. A note that is written
+        without it could bury a colleague's.
         """
         check_id(issue_id)
-        return _exactly(issue_id, _issues(self._ask(["show", issue_id]))).notes
+        try:
+            found = _issues(self._ask(["show", issue_id], writing=True))
+        except BeadsError as problem:
+            if not problem.behind:
+                raise
+            lines = beads_issues.read_lines(self._directory().lines)
+            found = [lines[issue_id].issue] if issue_id in lines else []
+        return _exactly(issue_id, found).notes
 
     def append_notes(self, issue_id: str, text: str) -> None:
         """Add to the notes of an issue; what a person wrote there stays.

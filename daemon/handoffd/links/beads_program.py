@@ -56,13 +56,20 @@ class BeadsError(Exception):
     """Beads gave no answer; the message says why.
 
     `missing` tells that there is no program or no database at all, `final` that asking again
-    is of no use, `late` that it took too long.
+    is of no use, `late` that it took too long, `behind` that the file has more than the database.
     """
 
     def __init__(
-        self, message: str, *, missing: bool = False, final: bool = False, late: bool = False
+        self,
+        message: str,
+        *,
+        missing: bool = False,
+        final: bool = False,
+        late: bool = False,
+        behind: bool = False,
     ) -> None:
         super().__init__(message)
+        self.behind = behind
         self.missing = missing
         self.final = final
         self.late = late
@@ -194,4 +201,5 @@ def _failure(name: str, said: program.Said, found: Any) -> BeadsError:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     absent = any(re.search(r"(?i)no issues? found|issue \S+ not found", line) for line in lines)
     told = next((line for line in lines if "rror" in line), lines[0] if lines else "no answer")
-    return BeadsError(f"{name}: {told[:300]}", final=absent)
+    behind = "out of sync with JSONL" in words or "import failed" in words
+    return BeadsError(f"{name}: {told[:300]}", final=absent, behind=behind)
