@@ -44,9 +44,11 @@ def implementing(
     request = Request(epic.START, found["track"], bead=bead, if_parallel="include", binds=True)
     firing = asked(project_id, state, request)
     if bead:
-        seen = core.ledger.sighting(project_id, "epic", bead)
+        # Under the name by which all work trees that share the epic know it.
+        scope = core.project_id(found["beads"]["home"], clock.iso()) or project_id
+        seen = core.ledger.sighting(scope, "epic", bead)
         number = seen.changes if seen.status == epic.STARTED else seen.changes + 1
-        return replace(firing, cause=epic.cause(epic.START, project_id, bead, number)), request
+        return replace(firing, cause=epic.cause(epic.START, scope, bead, number)), request
     if firing.session_id:
         cause = f"{epic.START}:{project_id}:{found['track']}:{firing.session_id}"
         return replace(firing, cause=cause), request

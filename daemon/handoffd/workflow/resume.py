@@ -54,6 +54,7 @@ def _beads(run: Resumption) -> str:
     if not ports.beads.exists():
         raise SkippedError("there is no .beads here")
     try:
+        run.beads_home = ports.beads.home()
         run.epic = _told(_epic_to_go_on_with(run, epics), run.patterns)
         ready = ports.beads.ready(run.epic.id)[:READY_MAX]
         run.ready = [_told(issue, run.patterns) for issue in ready]
@@ -206,6 +207,7 @@ def outcome(run: Resumption) -> dict[str, Any]:
         "record": analysis.as_dict(run.record) if run.record else None,
         "progress": {"percent": progress.percent, **progress._asdict()},
         "beads": {
+            "home": run.beads_home,
             "epic": run.epic._asdict() if run.epic else None,
             "ready": [issue._asdict() for issue in run.ready],
         },

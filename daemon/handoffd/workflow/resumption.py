@@ -45,6 +45,8 @@ class Resumption(Run):
     standing: Standing = field(default_factory=lambda: Standing(None, Progress()))
     epic: Issue | None = None
     ready: list[Issue] = field(default_factory=list)
+    # Where .beads is, which several work trees may share.
+    beads_home: str = ""
     drift: Drift | None = None
     text: str = ""
     todos: list[str] = field(default_factory=list)
