@@ -10,8 +10,8 @@ from handoff.errors import HandoffError
 from handoffd.handoffs.tracks.metadata import (
     Entry,
     Metadata,
-    next_section,
     parse,
+    section_for,
     with_entry,
     with_status,
 )
@@ -60,15 +60,12 @@ def test_second_entry():
 
 
 def test_entry_of_the_same_file_stays_one():
-    """An entry of a file that has one is not added; status and progress are set."""
+    """Whoever repeats an entry changes nothing, not even what somebody set since."""
     first, _ = with_entry("{}", ENTRY, "handed_off", 41)
-    same, section = with_entry(first, ENTRY, "handed_off", 41)
-    changed, _ = with_entry(first, ENTRY, "active", 42)
+    resumed = with_status(first, "active")
 
-    assert (first, 1) == (same, section)
-    assert parse(first).handoff | {"status": "active", "progress_percent": 42} == (
-        parse(changed).handoff
-    )
+    assert (first, 1) == with_entry(first, ENTRY, "handed_off", 41)
+    assert (resumed, 1) == with_entry(resumed, ENTRY, "handed_off", 41)
 
 
 @pytest.mark.parametrize(
@@ -83,9 +80,9 @@ def test_entry_of_the_same_file_stays_one():
         ({"history": 3}, 1),
     ],
 )
-def test_next_section(handoff, expected):
+def test_section_for(handoff, expected):
     """The next section is after the greatest that is told in any way."""
-    assert expected == next_section(Metadata({"handoff": handoff}))
+    assert expected == section_for(Metadata({"handoff": handoff}), "new.md")
 
 
 def test_unknown_keys_survive():
