@@ -126,14 +126,17 @@ class Beads:
         without it could bury a colleague's.
         """
         check_id(issue_id)
-        try:
-            found = _issues(self._ask(["show", issue_id], writing=True))
-        except BeadsError as problem:
-            if not problem.behind:
-                raise
-            lines = beads_issues.read_lines(self._directory().lines)
-            found = [lines[issue_id].issue] if issue_id in lines else []
-        return _exactly(issue_id, found).notes
+        # Its own daemon makes the file newer, too; then there is nothing to import, and it shows.
+        for writing in (False, True):
+            try:
+                found = _issues(self._ask(["show", issue_id], writing=writing))
+            except BeadsError as problem:
+                if not problem.behind:
+                    raise
+            else:
+                return _exactly(issue_id, found).notes
+        lines = beads_issues.read_lines(self._directory().lines)
+        return _exactly(issue_id, [lines[issue_id].issue] if issue_id in lines else []).notes
 
     def append_notes(self, issue_id: str, text: str) -> None:
         """Add to the notes of an issue; what a person wrote there stays.
