@@ -30,7 +30,6 @@ from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
 from handoffd.store.ledger import Firing
 from handoffd.triggers import idle
-from handoffd.workflow.create import create, preview
 from handoffd.workflow.creation import Request, request_of
 from handoffd.workflow.entry import (
     ASKED,
@@ -42,7 +41,6 @@ from handoffd.workflow.entry import (
     settle,
 )
 from handoffd.workflow.ports import Links, Ports, Session
-from handoffd.workflow.resume import resume
 from handoffd.workflow.resumption import Wanted
 from handoffd.workflow.steps import FAILED, Tell
 
@@ -188,6 +186,8 @@ class Recorder:
     async def preview(
         self, project: Project, state: SessionState | None, request: Request
     ) -> dict[str, Any]:
+        from handoffd.workflow.create import preview  # noqa: PLC0415  whoever makes no records pays nothing for it
+
         return await self._in_thread(
             project, state, lambda ports: preview(ports, request, lambda _step: None)
         )
@@ -196,6 +196,8 @@ class Recorder:
         self, project: Project, state: SessionState | None, wanted: Wanted, tell: Tell
     ) -> dict[str, Any]:
         """Take up a track; to implement it, the start of its epic is recorded as well."""
+        from handoffd.workflow.resume import resume  # noqa: PLC0415  whoever makes no records pays nothing for it
+
         found = await self._in_thread(project, state, lambda ports: resume(ports, wanted, tell))
         if wanted.implement and found["track"] and not found["choice"]:
             firing, request = implementing(self.board.core, project.id, state, found)
@@ -222,6 +224,8 @@ class Recorder:
         state: SessionState | None = None,
     ) -> dict[str, Any]:
         """Make a record in a thread, leave the contract, and enter what came of it."""
+        from handoffd.workflow.create import create  # noqa: PLC0415  whoever makes no records pays nothing for it
+
         self._running.add(firing.cause)
         try:
             state = state or self._stored(firing.session_id)
