@@ -235,3 +235,21 @@ def live(house: House) -> House:
     """A temporary HOME with a running daemon."""
     house.transcripts.mkdir(parents=True)
     return house.start()
+
+
+@pytest.fixture(params=["daemon", "alone"])
+def world(house: House, request) -> House:
+    """A HOME with a daemon, and the same without one."""
+    house.transcripts.mkdir(parents=True)
+    if request.param == "daemon":
+        house.start()
+    return house
+
+
+@pytest.fixture
+def client() -> Iterator[subprocess.Popen]:
+    """A process that stands for a client."""
+    process = subprocess.Popen(["sleep", "300"])
+    yield process
+    process.kill()
+    process.wait()

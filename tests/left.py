@@ -1,6 +1,6 @@
 """Handoffs that sessions left in a house, and a session that leaves one."""
 
-from conftest import timestamp
+from conftest import timestamp, wait_for
 
 AGO = 120.0
 
@@ -30,3 +30,13 @@ def work(house, project, ago=AGO, session_id=None, file="src/tax.py", **envelope
         "Tax is now rounded per line. Next, I'll do shipping.", timestamp=timestamp(ago - 2)
     )
     return session
+
+
+def known(house, session):
+    """Wait until a daemon, if there is one, has read a session."""
+    if house.process is not None:
+        wait_for(
+            lambda: any(
+                item["session_id"] == session.id for item in house.call("sessions")["sessions"]
+            )
+        )

@@ -12,7 +12,6 @@ from handoff.cli import ASKED_SECONDS, add_json, here, positive
 from handoff.errors import NotRunningError
 
 TRIGGERS = ("manual", "idle", "design-end", "epic-start", "epic-end", "pre-finish")
-_MARKS = {"done": "✓", "skipped": "-", "waiting": "…", "failed": "✗"}
 _POLL_SECONDS = 2.0
 _WAIT_MINUTES = 30
 
@@ -122,8 +121,7 @@ def call(
 
 def tell(step: dict[str, Any]) -> None:
     """Show a step as it is taken; what is read by a program stays clean on stdout."""
-    mark = _MARKS.get(step["outcome"], "?")
-    sys.stderr.write(f"{mark} {step['number']:>2} {step['name']}: {step['text']}\n")
+    sys.stderr.write(f"{step['line']}\n")
     sys.stderr.flush()
 
 

@@ -7,7 +7,7 @@ from handoffd import clock
 from handoffd.api.handlers import auto, create, resume, trigger, triggers
 from handoffd.api.method import InProject, Method
 from handoffd.api.resolve import directory_of
-from handoffd.api.tracks import CreateParams, request_from
+from handoffd.api.tracks import CreateParams, described, request_from
 from handoffd.archivist import ask_git
 from handoffd.config import Config
 from handoffd.handoffs.account import Surroundings, account
@@ -39,7 +39,7 @@ def run(
     method, act = _COMMANDS[command]
     given = read_params(method, params)
     with open_core() as core:
-        here = _Here(core, config, given, lambda step: told(step._asdict()))
+        here = _Here(core, config, given, lambda step: told(described(step)))
         data = act(here, given)
     return data, shown(method, data, style)
 

@@ -186,9 +186,9 @@ class Recorder:
     async def preview(
         self, project: Project, state: SessionState | None, request: Request
     ) -> dict[str, Any]:
-        from handoffd.workflow.create import preview  # noqa: PLC0415  whoever makes no records pays nothing for it
+        from handoffd.workflow.create import preview  # noqa: PLC0415  needed by few
 
-        return await self._in_thread(
+        return await self.ask(
             project, state, lambda ports: preview(ports, request, lambda _step: None)
         )
 
@@ -196,9 +196,9 @@ class Recorder:
         self, project: Project, state: SessionState | None, wanted: Wanted, tell: Tell
     ) -> dict[str, Any]:
         """Take up a track; to implement it, the start of its epic is recorded as well."""
-        from handoffd.workflow.resume import resume  # noqa: PLC0415  whoever makes no records pays nothing for it
+        from handoffd.workflow.resume import resume  # noqa: PLC0415  needed by few
 
-        found = await self._in_thread(project, state, lambda ports: resume(ports, wanted, tell))
+        found = await self.ask(project, state, lambda ports: resume(ports, wanted, tell))
         if wanted.implement and found["track"] and not found["choice"]:
             firing, request = implementing(self.board.core, project.id, state, found)
             if self.board.core.ledger.fire(firing):
@@ -206,12 +206,6 @@ class Recorder:
             else:
                 found["handoff_skipped"] = RECORDED
         return implemented(found)
-
-    async def ask(
-        self, project: Project, state: SessionState | None, question: Callable[[Ports], T]
-    ) -> T:
-        """Ask something about a project's records."""
-        return await self._in_thread(project, state, question)
 
     # How it is done
 
@@ -224,12 +218,12 @@ class Recorder:
         state: SessionState | None = None,
     ) -> dict[str, Any]:
         """Make a record in a thread, leave the contract, and enter what came of it."""
-        from handoffd.workflow.create import create  # noqa: PLC0415  whoever makes no records pays nothing for it
+        from handoffd.workflow.create import create  # noqa: PLC0415  needed by few
 
         self._running.add(firing.cause)
         try:
             state = state or self._stored(firing.session_id)
-            found = await self._in_thread(
+            found = await self.ask(
                 project, state, lambda ports: create(ports, request, tell, firing.cause)
             )
             found["contract"] = await self._leave(state, firing) if is_made(found) else ""
@@ -255,10 +249,10 @@ class Recorder:
         left = self.board.core.contract(state.session_id)
         return done.handoff.path if done else left.path if left else ""
 
-    async def _in_thread(
+    async def ask(
         self, project: Project, state: SessionState | None, act: Callable[[Ports], T]
     ) -> T:
-        """Run something that asks programs and writes files, with a store of its own."""
+        """Ask or do something about a project's records, in a thread with a store of its own."""
         told = await self.archivist.told(project, state) if state and state.records else None
         lanes = [lane.state.session_id for lane in self.board.lanes(project.id) if lane.live]
         live = state.session_id in lanes if state else bool(lanes)

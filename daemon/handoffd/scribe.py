@@ -18,7 +18,7 @@ from handoffd.handoffs import checkpoint_file
 from handoffd.handoffs.checkpoint import DEFAULT_NOW, FIELDS, LISTS, NOT_STATED, with_tags
 from handoffd.handoffs.edits import covers, edited_values, merge, spoken
 from handoffd.handoffs.lanes import View
-from handoffd.links import git
+from handoffd.links import git, program
 from handoffd.projects import Project
 from handoffd.session.text import keep_values
 from handoffd.sources import projects as directories
@@ -281,7 +281,7 @@ class Scribe:
 
     def close(self) -> None:
         """Let no git outlive us."""
-        git.end_all()
+        program.end_all()
 
     async def finish(self) -> None:
         """Write what is still unwritten: the last thing before the end."""

@@ -52,15 +52,6 @@ def house(house):
     return run_after(house, QUICK)
 
 
-@pytest.fixture
-def client():
-    """A process that stands for a client."""
-    process = subprocess.Popen(["sleep", "300"])
-    yield process
-    process.kill()
-    process.wait()
-
-
 # The story
 
 

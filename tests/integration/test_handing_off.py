@@ -4,31 +4,10 @@ import json
 import os
 import time
 
-import pytest
-
 from conftest import timestamp, wait_for
-from left import handoffs, shelf, text, work
+from left import handoffs, known, shelf, text, work
 
 PHRASE = "HUMAN REVIEW NEEDED"
-
-
-@pytest.fixture(params=["daemon", "alone"])
-def world(house, request):
-    """A HOME with a daemon, and the same without one."""
-    house.transcripts.mkdir(parents=True)
-    if request.param == "daemon":
-        house.start()
-    return house
-
-
-def known(house, session):
-    """Wait until a daemon, if there is one, has read a session."""
-    if house.process is not None:
-        wait_for(
-            lambda: any(
-                item["session_id"] == session.id for item in house.call("sessions")["sessions"]
-            )
-        )
 
 
 def test_close_merges_words_with_what_is_known(world):

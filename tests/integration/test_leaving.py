@@ -2,10 +2,7 @@
 
 import json
 import os
-import subprocess
 import time
-
-import pytest
 
 from conftest import timestamp, wait_for
 from left import handoffs, shelf, text, work
@@ -20,15 +17,6 @@ def claim(house, session, process, **more):
         json.dumps({"pid": process.pid, "sessionId": session.id, "kind": "interactive"} | more)
     )
     return path
-
-
-@pytest.fixture
-def client():
-    """A process that stands for a client."""
-    process = subprocess.Popen(["sleep", "300"])
-    yield process
-    process.kill()
-    process.wait()
 
 
 def test_silent_session_leaves_a_handoff(live):

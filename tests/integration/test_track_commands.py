@@ -37,7 +37,7 @@ from conducted import (
 )
 from conftest import BIN, timestamp, wait_for
 from handoff import tracks
-from left import handoffs, work
+from left import handoffs, known, work
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 WORKERS = {"phase": "Phase 1", "workers": [{"worker_id": "worker_1_auth", "status": "in_progress"}]}
@@ -56,23 +56,6 @@ SHAPES = {
     ),
     "unreadable": ("parallel_state.json", None, "unknown workers"),
 }
-
-
-@pytest.fixture(params=["daemon", "alone"])
-def world(house, request):
-    """A HOME with a daemon, and the same without one."""
-    house.transcripts.mkdir(parents=True)
-    if request.param == "daemon":
-        house.start()
-    return house
-
-
-def known(house, session):
-    """Wait until a daemon, if there is one, has read a session."""
-    if house.process is not None:
-        wait_for(
-            lambda: any(s["session_id"] == session.id for s in house.call("sessions")["sessions"])
-        )
 
 
 def old_record(project, track_id=TRACK, days=0.0, trigger="manual", **front_matter):

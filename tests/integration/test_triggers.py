@@ -51,15 +51,6 @@ def house(house):
     return run_after(house, QUICK)
 
 
-@pytest.fixture
-def client():
-    """A process that stands for a client."""
-    process = subprocess.Popen(["sleep", "300"])
-    yield process
-    process.kill()
-    process.wait()
-
-
 def start(house, config=""):
     house.transcripts.mkdir(parents=True, exist_ok=True)
     if config:

@@ -10,15 +10,6 @@ import pytest
 from handoffd.sources import processes
 
 
-@pytest.fixture
-def client():
-    """A process that stands for a client."""
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
-
-
 def claim(config, pid, session_id="s-1", **more):
     directory = config / "sessions"
     directory.mkdir(exist_ok=True)

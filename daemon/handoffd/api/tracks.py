@@ -9,11 +9,11 @@ from pydantic import Field
 from handoff.paths import home
 from handoffd.api.method import InProject, Send
 from handoffd.api.text import Style, age, shorten_path
+from handoffd.handoffs.tracks.plan import PHASE_MAX
 from handoffd.session.text import keep
 from handoffd.workflow.creation import Request
 from handoffd.workflow.steps import Step, Tell
 
-PHASE_MAX = 120
 PARTLY = "⚠️ Handoff created, but not all of it; the rest is tried again:"
 _MARKS = {"done": "✓", "skipped": "-", "waiting": "…", "failed": "✗"}
 
@@ -61,10 +61,16 @@ def progress(send: Send) -> Tell:
     loop = asyncio.get_running_loop()
 
     def tell(step: Step) -> None:
-        frame = {"jsonrpc": "2.0", "method": "progress", "params": step._asdict()}
+        frame = {"jsonrpc": "2.0", "method": "progress", "params": described(step)}
         loop.call_soon_threadsafe(send, frame)
 
     return tell
+
+
+def described(step: Step) -> dict[str, Any]:
+    """Return what a client is told of a step, with the line to print."""
+    found = step._asdict()
+    return {**found, "line": step_line(found)}
 
 
 def step_line(step: dict[str, Any]) -> str:

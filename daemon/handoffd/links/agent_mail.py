@@ -22,7 +22,6 @@ from handoffd.links.post import Limit, PostError, TooLongError
 LIMIT_SECONDS = 3.0
 SUBJECT_MAX = 200
 THREAD_PREFIX = "handoff-"
-FILE_MARK = "**File:**"
 _THREAD_MAX = 128
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _IMPORTANCES = ("low", "normal", "high", "urgent")
@@ -304,13 +303,13 @@ def _moment(created: object) -> str:
 
 
 def _is_among(body: str, messages: list[Message]) -> bool:
-    file_line = _file_line(body)
-    return bool(file_line) and any(file_line == _file_line(one.body) for one in messages)
+    """Tell a letter that has arrived by its last line, which names a file of its own."""
+    mark = _last_line(body)
+    return bool(mark) and any(mark == _last_line(one.body) for one in messages)
 
 
-def _file_line(body: str) -> str:
-    lines = (line.strip() for line in reversed(body.split("\n")))
-    return next((line for line in lines if line.startswith(FILE_MARK)), "")
+def _last_line(body: str) -> str:
+    return next((line.strip() for line in reversed(body.split("\n")) if line.strip()), "")
 
 
 def _sendable(text: str) -> str:

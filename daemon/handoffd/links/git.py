@@ -26,7 +26,6 @@ _SAFE = (
     ("submodule.recurse", "false"),
 )
 # Every program of ours ends with this one, git among them.
-end_all = program.end_all
 
 
 class GitError(Exception):

@@ -8,18 +8,19 @@ from dataclasses import replace
 from handoff.errors import HandoffError
 from handoffd.handoffs.tracks import telling
 from handoffd.handoffs.tracks.place import Track
+from handoffd.handoffs.tracks.plan import PHASE_MAX
 from handoffd.handoffs.tracks.record import EPIC_TRIGGERS, GENERAL, UNKNOWN, Record
 from handoffd.handoffs.tracks.telling import Facts
 from handoffd.links.git import GitError
 from handoffd.links.repository import Head, head
+from handoffd.session.redact import compile_patterns
 from handoffd.session.text import keep
 from handoffd.workflow.creation import Creation
-from handoffd.workflow.masking import compiled, masked, masked_values
+from handoffd.workflow.masking import masked, masked_values
 from handoffd.workflow.parallel import at_work
 from handoffd.workflow.ports import known_track, standing, track_of_session
 from handoffd.workflow.steps import Action, StoppedError
 
-_PHASE_MAX = 120
 # All of it new to git: then it names the directory alone, and nobody knows what is work in it.
 _ALL_NEW = "conductor/"
 _MASKED = re.compile(r"\[redacted:([\w-]{1,40})\]")
@@ -112,7 +113,7 @@ def _gather(run: Creation) -> str:
     run.facts = Facts(
         track_id=run.track_id,
         progress=run.standing.progress,
-        phase=keep(run.request.phase or (plan.phase if plan else ""), _PHASE_MAX),
+        phase=keep(run.request.phase or (plan.phase if plan else ""), PHASE_MAX),
         current=work.current,
         open=work.open,
         blocked=work.blocked,
@@ -162,7 +163,7 @@ def _composed(run: Creation, facts: Facts) -> Record:
 
 def _secrets(run: Creation) -> str:
     settings = run.ports.conductor.settings()
-    run.patterns = compiled(settings.secrets_patterns)
+    run.patterns = compile_patterns(settings.secrets_patterns)
     if settings.problem and run.request.strict:
         raise HandoffError(f"conductor/workflow.md: {settings.problem}.", "Mend it.")
     unsure = f"; conductor/workflow.md: {settings.problem}" if settings.problem else ""

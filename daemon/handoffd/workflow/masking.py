@@ -4,14 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handoffd.session.redact import compile_patterns, redact
+from handoffd.session.redact import redact
 from handoffd.session.text import MASK
 
 Patterns = Sequence[tuple[str, re.Pattern[str]]]
-
-
-def compiled(patterns: Mapping[str, str]) -> Patterns:
-    return compile_patterns(patterns)
 
 
 def masked(line: str, patterns: Patterns) -> str:

@@ -13,9 +13,10 @@ from handoffd.handoffs.tracks.record import GENERAL, UNKNOWN, files_named, next_
 from handoffd.links.beads import BeadsError, Issue
 from handoffd.links.git import GitError
 from handoffd.links.repository import Head, Since, head, since
+from handoffd.session.redact import compile_patterns
 from handoffd.session.text import keep
 from handoffd.workflow.find import FIND
-from handoffd.workflow.masking import Patterns, compiled, masked
+from handoffd.workflow.masking import Patterns, masked
 from handoffd.workflow.ports import EPICS_MAX, TITLE_MAX, Ports, standing
 from handoffd.workflow.resumption import Resumption, Wanted
 from handoffd.workflow.steps import Action, SkippedError, Tell, walk
@@ -26,7 +27,7 @@ READY_MAX = 10
 def resume(ports: Ports, wanted: Wanted, tell: Tell) -> dict[str, Any]:
     """Find what was left, compare it with what is there now, and say what comes next."""
     run = Resumption(tell, ports=ports, wanted=wanted, settings=ports.conductor.settings())
-    run.patterns = compiled(run.settings.secrets_patterns)
+    run.patterns = compile_patterns(run.settings.secrets_patterns)
     walk(run, (*FIND, *RESUME))
     if wanted.implement and run.record is None and run.track_id:
         # To begin a track nothing need have been left of it, but its epic has to be known.
