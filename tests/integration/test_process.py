@@ -317,7 +317,7 @@ def test_hanging_git_is_ended(house):
 
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
     wait_for(lambda: "git took longer than 2 s" in house.log.read_text())
-    wait_for(lambda: "A project with a hanging git" in house.yaml(project))
+    assert "A project with a hanging git" == house.document(project)["goal"]
 
 
 def test_hostile_repository_runs_nothing(live):

@@ -25,7 +25,6 @@ _SAFE = (
     ("core.untrackedCache", "false"),
     ("submodule.recurse", "false"),
 )
-# Every program of ours ends with this one, git among them.
 
 
 class GitError(Exception):
