@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint demo bench scores clean
+.PHONY: help run stop test lint demo bench scores desktop-bundle clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -12,6 +12,7 @@ help:
 	@echo "make test   lint, types and every test, against the built wheel"
 	@echo "make bench  measure, and print ratios"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
+	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
 
 $(VENV)/installed: pyproject.toml $(shell find client daemon -name '*.py' -o -path 'client/bin/*') Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -62,6 +63,13 @@ bench: $(TEST)/installed
 
 scores: $(TEST)/installed
 	$(TEST)/bin/python bench/redaction.py $(if $(EXAMPLES),--examples $(EXAMPLES))
+
+# MCPB=PROGRAM: a packer that is installed; otherwise npm fetches it.
+BUNDLE ?= dist/handoffd.mcpb
+export MCPB
+
+desktop-bundle:
+	@$(PYTHON) desktop/bundle.py $(BUNDLE)
 
 clean:
 	rm -rf $(VENV) $(TEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,6 +4,7 @@ from handoff import Client
 Client().call("show", cwd="/home/me/project")["data"]
 """
 
+import contextlib
 import json
 import socket
 import time
@@ -65,7 +66,7 @@ class Client:
             "What was begun is finished when it runs again: handoff up",
         )
 
-    def watch(self, **params: Any) -> Iterator[dict[str, Any]]:
+    def watch(self, method: str = "watch", **params: Any) -> Iterator[dict[str, Any]]:
         """Yield the daemon's answer, then every change, for as long as both live."""
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
@@ -73,9 +74,11 @@ class Client:
             raise NotRunningError(str(reason)) from None
         with socket.socket(fileno=connection.detach()) as stream:
             stream.settimeout(None)
-            stream.sendall(wire.request("watch", {**params, "protocol": wire.PROTOCOL}))
-            with stream.makefile("rb") as lines:
+            with contextlib.suppress(OSError), stream.makefile("rb") as lines:
+                stream.sendall(wire.request(method, {**params, "protocol": wire.PROTOCOL}))
                 for line in lines:
+                    if not line.endswith(b"\n"):
+                        return  # it ended in the middle of a word
                     frame = json.loads(line)
                     yield frame["params"] if "method" in frame else _result(frame)
 

@@ -42,6 +42,10 @@ def main(name: str, argv: list[str]) -> None:
     command = argv[0] if argv else ""
     if name == "flow" and command not in (*FLOW_COMMANDS, "", "-h", "--help"):
         _leave(2, "", f"flow: only {' and '.join(FLOW_COMMANDS)}; all the rest is `handoff`.\n")
+    if command == "mcp" and relays(argv[1:]):
+        from handoff import relay
+
+        _leave(relay.run(argv[-1] if argv[1:] else "chat"))
     params = parse(command, argv[1:])
     if params is None:
         from handoff.cli import main as slow_main
@@ -53,6 +57,11 @@ def main(name: str, argv: list[str]) -> None:
     if command == "inject":
         _leave(0, *_inject(params))
     _leave(*run(command, params))
+
+
+def relays(arguments: list[str]) -> bool:
+    """Tell whether `mcp` may begin at once; whatever is unusual argparse should see."""
+    return arguments in ([], ["--client", "chat"], ["--client", "code"])
 
 
 def parse(command: str, arguments: list[str]) -> Params | None:
@@ -272,8 +281,9 @@ def hook_input() -> str:
 
 def _leave(code: int, out: str = "", err: str = "") -> None:
     """Print and end without the interpreter's own farewell."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed before we began
+            stream.flush()
     for handle, text in ((1, out), (2, err)):
         data = text.encode("utf-8", "replace")
         try:

@@ -92,7 +92,7 @@ def start() -> int:
         if pid is not None:
             return pid
         hanging = lock_holder()
-        if hanging is not None and _wait(running, 2.0) is None:
+        if hanging is not None and _wait(_answers_or_is_gone, 2.0) is None:
             raise NotAnsweringError(f"handoffd (process {hanging}) does not answer.")
         if has_systemd_unit():
             # Starts that a person asks for must not run into the limit meant for crash loops.
@@ -105,6 +105,10 @@ def start() -> int:
         return _wait_until_up()
     finally:
         os.close(handle)
+
+
+def _answers_or_is_gone() -> int | None:
+    return running() or (0 if lock_holder() is None else None)
 
 
 def _manage(*words: str) -> None:

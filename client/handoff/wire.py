@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 REQUEST_MAX_BYTES = 1 << 20
+# The words of one entry in a thread.
+ENTRY_MAX_BYTES = 256 << 10
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -32,12 +34,29 @@ class _ScannerContext:
     memo: dict[str, str] = {}  # noqa: RUF012  the C scanner's own cache
 
 
+class _StrictContext(_ScannerContext):
+    strict = True
+
+
 _scan: Any = _json.make_scanner(_ScannerContext())  # type: ignore[arg-type]  # it wants no more
+_scan_strictly: Any = _json.make_scanner(_StrictContext())  # type: ignore[arg-type]
 
 
 def decode(line: bytes) -> Any:
     """Parse one frame that our own daemon sent; the package json would cost a second floor."""
     return _scan(line.decode("utf-8", "replace"), 0)[0]
+
+
+def decode_strictly(line: bytes) -> Any:
+    """Parse what anybody sent, as the daemon will; a ValueError if it is not JSON and no more."""
+    text = line.decode("utf-8", "surrogatepass")
+    try:
+        value, end = _scan_strictly(text, 0)
+    except (StopIteration, SystemError):  # without the package json it cannot say what is wrong
+        raise ValueError("no JSON") from None
+    if end != len(text):
+        raise ValueError("more than JSON")
+    return value
 
 
 def encode(value: Any) -> str:

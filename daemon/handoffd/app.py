@@ -11,9 +11,11 @@ from typing import Any
 from handoff import __version__
 from handoff.errors import HandoffError
 from handoffd import clock, config, files, log, service
+from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
 from handoffd.board import Board
+from handoffd.door import Door
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
@@ -30,11 +32,15 @@ from handoffd.session.redact import use_patterns
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
+from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.state import open_state
 from handoffd.triggers.schedule import Schedule
 
 HOUSEKEEPING_SECONDS = 30.0
 RETENTION_SECONDS = clock.DAY_SECONDS / 4
+# A copy of core.db is made once a day; one that could not be made is missed sooner.
+COPY_SECONDS = clock.DAY_SECONDS
+COPY_LOOK_SECONDS = 300.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
 
@@ -63,11 +69,13 @@ async def _main(
         parts.schedule.every("contracts", LOOK_SECONDS, parts.archivist.look)
         parts.schedule.every("records", RECORD_SECONDS, parts.recorder.look)
         parts.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, parts))
+        parts.schedule.every("copy", COPY_LOOK_SECONDS, partial(copy_core, parts))
         parts.schedule.start()
         loops = (
             parts.intake.run(),
             parts.lookout.run(),
             parts.scribe.run(),
+            parts.door.run(),
             _keep_house(server, parts.schedule),
         )
         tasks = [_guarded(loop, parts) for loop in loops]
@@ -86,7 +94,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     """Make every part and tie them together."""
     with files.directory(directory, "briefs", create=True) as briefs:
         files.sweep(briefs)
-    core = CoreStore(f"{directory}/core.db")
+    core = CoreStore(f"{directory}/core.db", LOOP_BUSY_SECONDS)
     aside = f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"
     state, rebuilt = open_state(f"{directory}/state.db", aside)
     gate = Gate(core, settings)
@@ -111,10 +119,11 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     herald = Herald(board)
     archivist = Archivist(board, herald, lambda: [os.path.dirname(root) for root in lookout.roots])
     recorder = Recorder(board, archivist, herald, directory)
+    door = Door(settings.http, directory, lambda: partial(http_loading.load().opened, parts))
     parts = Parts(
         config_path, settings, core, state, gate, projects, intake, board,
-        Scribe(board, published), herald, archivist, recorder, lookout, Schedule(), log_file,
-        asyncio.Event(),
+        Scribe(board, published), herald, archivist, recorder, lookout, Schedule(), door,
+        log_file, asyncio.Event(),
     )  # fmt: skip
     if rebuilt:
         parts.state_rebuilt = f"state.db was damaged; it is at {aside} and is being rebuilt."
@@ -169,7 +178,29 @@ def reload(parts: Parts) -> None:
     log.configure(settings.log.level, parts.log_path)
     parts.lookout.set_roots(transcript_roots(settings, parts.core))
     parts.intake.requeue("paused", "excluded", "disabled")
+    parts.door.want(settings.http)
     log.get().info("config_reloaded")
+
+
+async def copy_core(parts: Parts) -> None:
+    """Make the copy of core.db anew when it is old or missing; in a thread, for it may be large."""
+    if not parts.core.needs_copy(COPY_SECONDS):
+        return
+    try:
+        await asyncio.to_thread(_back_up, parts.core.path)
+    except HandoffError as problem:
+        parts.copy_problem = problem.title
+        log.get().warning("copy_failed", why=problem.title)
+    else:
+        parts.copy_problem = ""
+
+
+def _back_up(path: str) -> None:
+    core = CoreStore(path, LOOP_BUSY_SECONDS)
+    try:
+        core.back_up()
+    finally:
+        core.close()
 
 
 async def _keep_house(server: Server, schedule: Schedule) -> None:

@@ -257,7 +257,13 @@ class Board:
             for lane in view.live
             if view.main and lane.state.session_id != view.main.state.session_id
         ]
-        return briefing.render(document, project.root.path, others, level)
+        return briefing.render(document, project.root.path, others, level, self.unread(project))
+
+    def unread(self, project: Project) -> list[tuple[str, int]]:
+        """Return the threads used in a project that have something new for Code."""
+        if not project.id or self.gate.refusal(project.id, project.root.path):
+            return []
+        return self.core.threads.unread(project.id)
 
 
 def _now(lane: Lane) -> str:

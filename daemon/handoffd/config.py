@@ -69,6 +69,28 @@ class Contract(_Section):
     write: Literal["all", "none"] = "all"
 
 
+class Threads(_Section):
+    """How the threads between Chat and Code are kept."""
+
+    archive_on_close: bool = False
+    refuse_secrets: bool = False
+
+
+class Http(_Section):
+    """MCP over HTTP, for clients that cannot start a program; off unless it is wanted."""
+
+    enabled: bool = False
+    host: _Text = "127.0.0.1"
+    port: int = Field(default=8377, ge=1, le=65535)
+    # Names besides localhost by which it may be addressed, as in `name` or `name:port`.
+    allowed_hosts: list[_Text] = []
+    allowed_origins: list[_Text] = []
+    tls_certificate: Annotated[str, Field(max_length=4096)] = ""
+    tls_key: Annotated[str, Field(max_length=4096)] = ""
+    behind_trusted_proxy: bool = False
+    secret_path: bool = False
+
+
 class Redact(_Section):
     """What is masked besides the secrets that are known by their form."""
 
@@ -100,6 +122,8 @@ class Config(_Section):
     triggers: Triggers = Triggers()
     beads: Beads = Beads()
     mail: Mail = Mail()
+    threads: Threads = Threads()
+    http: Http = Http()
     redact: Redact = Redact()
     privacy: Privacy = Privacy()
     log: Log = Log()

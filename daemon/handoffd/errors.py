@@ -9,3 +9,15 @@ class ConfigError(HandoffError):
 
 class StoreError(HandoffError):
     """A database cannot be used, and we will not guess."""
+
+
+class ThreadError(HandoffError):
+    """What is asked of a thread cannot be done."""
+
+
+class NoThreadError(ThreadError):
+    """There is no thread of that id."""
+
+
+class CompletedThreadError(ThreadError):
+    """The thread is closed, and nothing is added to it."""

@@ -34,7 +34,10 @@ __all__ = (
     "save_handoff",
     "save_state",
     "save_text",
+    "serve_mcp",
     "show_text",
+    "thread_text",
+    "token",
     "tracks_text",
     "update_handoff",
 )
@@ -56,12 +59,11 @@ HOOK_SECONDS = 0.1
 
 
 def inject_text(start: str, level: str) -> str:
-    """Return the brief of a checkpoint on disk, or an empty text."""
-    from handoffd.handoffs import briefing
+    """Return the brief of what is on disk, or an empty text."""
+    from handoffd import offline_brief
 
     root = str(find_project_root(start))
-    document = checkpoint_file.load(root).data
-    return briefing.render(document, root, level=level) if document else ""
+    return offline_brief.text(root, level, offline_brief.unread_at(root))
 
 
 def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str:
@@ -223,6 +225,29 @@ def tracks_text(
     from handoffd import config, offline_tracks
 
     return offline_tracks.run(command, params, style, config.load(config_file()), tell)
+
+
+def thread_text(params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Run a command about a thread; returns the data and what to print."""
+    from handoffd import config, offline_threads
+
+    return offline_threads.run(params, style, config.load(config_file()))
+
+
+def serve_mcp(client: str, directory: str) -> None:
+    """Answer MCP on stdin and stdout, from what is on disk."""
+    from handoffd import offline_mcp
+
+    offline_mcp.serve(client, directory)
+
+
+def token(*, rotate: bool) -> str:
+    """Return the token of the HTTP door, or a new one."""
+    from handoffd import token_file
+    from handoffd.paths import make_state_dir
+
+    directory = make_state_dir()
+    return token_file.rotate(directory) if rotate else token_file.ensure(directory)
 
 
 def _handoffs_directory() -> str:

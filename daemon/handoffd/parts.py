@@ -9,6 +9,7 @@ from handoffd import clock
 from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
+from handoffd.door import Door
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
@@ -47,12 +48,14 @@ class Parts:
     recorder: Recorder
     lookout: Lookout
     schedule: Schedule
+    door: Door
     log_path: str | None
     stop: asyncio.Event
     started_at: float = field(default_factory=clock.wall)
     watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
     config_problem: str = ""
     state_rebuilt: str = ""
+    copy_problem: str = ""
     socket_path: str = ""
     refused_peers: int = 0
     failed: bool = False
@@ -68,9 +71,17 @@ class Parts:
             )
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
+        if self.copy_problem:
+            found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
         if self.intake.quarantined:
             text = f"{self.intake.quarantined} transcripts could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
+        if self.door.problem:
+            text = f"HTTP is not open: {self.door.problem}"
+            found.append(Warning_("http_off", text, "http-off"))
+        if problem := self.door.token_problem():
+            text = f"HTTP lets nobody in: {problem}"
+            found.append(Warning_("http_token", text, "http-token"))
         if self.archivist.problem:
             found.append(Warning_("contract_failed", self.archivist.problem, "contract-failed"))
         found += [

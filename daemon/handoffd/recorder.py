@@ -28,6 +28,7 @@ from handoffd.projects import Project
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
+from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.ledger import Firing
 from handoffd.triggers import idle
 from handoffd.workflow.creation import Request, request_of
@@ -263,7 +264,8 @@ class Recorder:
         )
 
     def _with_store(self, act: Callable[[CoreStore, Links], T]) -> T:
-        core = CoreStore(f"{self.state_directory}/core.db")
+        # The daemon waits for its threads when it stops.
+        core = CoreStore(f"{self.state_directory}/core.db", LOOP_BUSY_SECONDS)
         try:
             return act(core, links_of(self.board.gate.config, self.state_directory))
         finally:

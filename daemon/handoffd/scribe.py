@@ -5,6 +5,7 @@ keep coming. git is asked beside it, so that a slow repository holds up no other
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from handoff import paths as client_paths
 from handoff.errors import HandoffError
 from handoffd import clock, files, log
 from handoffd.board import Board, Card
-from handoffd.handoffs import checkpoint_file
+from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.handoffs.checkpoint import DEFAULT_NOW, FIELDS, LISTS, NOT_STATED, with_tags
 from handoffd.handoffs.edits import covers, edited_values, merge, spoken
 from handoffd.handoffs.lanes import View
@@ -27,6 +28,8 @@ WRITE_SECONDS = 2.0
 GIT_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 0.2
 RETRY_SECONDS = (1.0, 60.0)
+# A line with the project's path, and the brief.
+_BRIEF_FILE_MAX_BYTES = 4096 + 2 * briefing.BRIEF_MAX_BYTES
 # What is ours in a checkpoint; all the rest is a person's.
 _OURS = frozenset((*FIELDS, *LISTS, "previous_goal"))
 
@@ -139,7 +142,8 @@ class Scribe:
             self._ask_git_beside(card)  # which touches the project when it is done
             return
         view = self.board.view(project)
-        if view.main is None and not self.board.core.settings(project.id):
+        stated = view.main is not None or bool(self.board.core.settings(project.id))
+        if not stated and not self._is_mentioned(project):
             return
         try:
             if not self.board.refusal_to_write(card) and self._is_current(view):
@@ -150,7 +154,18 @@ class Scribe:
             card.problem = ""
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
             self._retry_later(card, problem)
-        self.published({"project": project.root.path, "document": view.document})
+        if stated:
+            self.published({"project": project.root.path, "document": view.document})
+
+    def _is_mentioned(self, project: Project) -> bool:
+        """Tell whether a brief is due for threads alone, or was once and must not stay."""
+        if self.board.unread(project):
+            return True
+        parent, name = os.path.split(client_paths.brief_file(project.root.path))
+        with contextlib.suppress(OSError, HandoffError), files.directory(parent) as handle:
+            found = files.read(handle, name, _BRIEF_FILE_MAX_BYTES, cut=True)
+            return found is not None and briefing.is_mention_only(found[0].decode(errors="replace"))
+        return False
 
     def _is_current(self, view: View) -> bool:
         """Leave the files of old work alone: only what is active now is written unasked."""

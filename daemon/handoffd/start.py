@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import tomllib
 from types import ModuleType
 
 from handoff.errors import EXIT_FAILED, HandoffError
@@ -9,7 +10,8 @@ from handoff.errors import EXIT_FAILED, HandoffError
 
 def start(config_path: str, log_file: str | None) -> int:
     """Run until told to stop; returns the exit code."""
-    _leave_out_needless()
+    if not _wants_http(config_path):
+        _leave_out_needless()
     try:
         from handoffd.app import run  # noqa: PLC0415  not before what is needless is out of the way
 
@@ -21,6 +23,16 @@ def start(config_path: str, log_file: str | None) -> int:
         print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     return 0
+
+
+def _wants_http(config_path: str) -> bool:
+    """Look whether the HTTP door is wanted, which may need TLS; what is broken is said later."""
+    try:
+        with open(config_path, "rb") as stream:
+            found = tomllib.load(stream).get("http")
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found.get("enabled") is True
 
 
 def _leave_out_needless() -> None:

@@ -462,7 +462,7 @@ def test_help_shows_an_example(house):
     """Every command's --help has an example; the overview lists the exit codes."""
     overview = house.handoff("--help").stdout
     commands = re.findall(r"(?m)^    ([a-z-]+)(?:  |$)", overview)
-    assert 27 == len(commands)
+    assert 30 == len(commands)
     for command in commands:
         assert "Example: handoff" in house.handoff(command, "--help").stdout, command
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from handoffd.api.caller import Caller
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 
@@ -40,6 +41,8 @@ class Reply:
     silent: bool = False
     after: Callable[[], None] | None = None
     watcher: Callable[[dict[str, Any]], None] | None = None
+    # Who the connection is from now on, where it speaks MCP.
+    caller: Caller | None = None
 
 
 @dataclass(frozen=True, slots=True)

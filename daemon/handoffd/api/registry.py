@@ -26,6 +26,8 @@ NAMES = (
     "pause",
     "unpause",
     "forget",
+    "thread",
+    "mcp",
     "down",
 )
 

@@ -15,10 +15,12 @@ from pydantic import ValidationError
 from handoff import __version__, paths, wire
 from handoff.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
 from handoffd import log
-from handoffd.api import registry
+from handoffd.api import mcp, registry
+from handoffd.api.caller import Caller
 from handoffd.api.method import Reply, Send
 from handoffd.api.peer import is_allowed
 from handoffd.api.text import Style
+from handoffd.api.threads import note_use, threads
 from handoffd.parts import Parts
 from handoffd.paths import make_private
 
@@ -128,6 +130,8 @@ class Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     _watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
+    # Whom a relay speaks for; its connection speaks MCP and nothing else.
+    _caller: Caller | None = None
 
     async def serve(self) -> None:
         try:
@@ -152,16 +156,18 @@ class Connection:
             return b""
 
     async def _answer(self, line: bytes) -> None:
-        frame = await answer(self.parts, line, self._send)
+        frame = await answer(self.parts, line, self._send, self._caller)
         if frame is None:
             return
         self._send(frame[0])
-        await self.writer.drain()
-        reply = frame[1]
-        if reply is not None and reply.watcher is not None:
+        reply = frame[1] or Reply(None)
+        self._caller = reply.caller or self._caller
+        # Before anything else can happen: a change right after the answer must be told, too.
+        if reply.watcher is not None:
             self._watchers.append(reply.watcher)
             self.parts.watchers.append(reply.watcher)
-        if reply is not None and reply.after is not None:
+        await self.writer.drain()
+        if reply.after is not None:
             reply.after()
 
     def _send(self, frame: dict[str, Any]) -> None:
@@ -180,7 +186,7 @@ def encode(frame: dict[str, Any]) -> bytes:
 Answer = tuple[dict[str, Any], Reply | None]
 
 
-async def answer(parts: Parts, line: bytes, send: Send) -> Answer | None:
+async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -> Answer | None:
     """Answer one line; None for a notification."""
     try:
         request: Any = json.loads(line)
@@ -191,8 +197,12 @@ async def answer(parts: Parts, line: bytes, send: Send) -> Answer | None:
     request_id = request.get("id")
     if not isinstance(request_id, (str, int, type(None))):
         return error_frame(None, wire.INVALID_REQUEST, "The id must be a text or a number"), None
+    frame: Answer
     try:
-        frame = await dispatch(parts, request, send)
+        if caller is not None or request["method"] in mcp.METHODS:
+            frame = _answer_mcp(parts, request, caller or Caller()), None
+        else:
+            frame = await dispatch(parts, request, send)
     except HandoffError as problem:
         data = {"hint": problem.hint, "exit": problem.exit_code}
         frame = error_frame(request_id, wire.COMMAND_FAILED, problem.title, data), None
@@ -201,6 +211,12 @@ async def answer(parts: Parts, line: bytes, send: Send) -> Answer | None:
         text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
         frame = error_frame(request_id, wire.INTERNAL_ERROR, text), None
     return frame if "id" in request else None
+
+
+def _answer_mcp(parts: Parts, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    return mcp.answer(
+        request, caller, threads(parts), lambda used: note_use(parts, caller.directory, used)
+    )
 
 
 async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:

@@ -7,34 +7,23 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from handoffd.errors import StoreError
-from handoffd.store import erasure
-from handoffd.store.database import open_database, run_script, scrub, transaction
+from handoffd.store import backup, erasure
+from handoffd.store.database import (
+    BUSY_SECONDS,
+    is_busy,
+    open_database,
+    run_script,
+    savepoint,
+    scrub,
+    transaction,
+)
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import RECORDS, TRIGGERS, Ledger
 from handoffd.store.outbox import OUTBOX, Outbox
+from handoffd.store.threads import BRIDGE, THREADS, Threads, ThreadStore
 
 EVERYTHING = "*"
 
-_THREADS = run_script(
-    """CREATE TABLE IF NOT EXISTS handoffs (
-        id TEXT PRIMARY KEY,
-        title TEXT NOT NULL,
-        project TEXT,
-        chat_last_seen INTEGER DEFAULT 0,
-        code_last_seen INTEGER DEFAULT 0,
-        status TEXT DEFAULT 'active',
-        created_at TEXT,
-        updated_at TEXT
-    )""",
-    """CREATE TABLE IF NOT EXISTS handoff_entries (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT,
-        handoff_id TEXT NOT NULL REFERENCES handoffs(id),
-        from_client TEXT NOT NULL,
-        type TEXT NOT NULL,
-        content TEXT NOT NULL,
-        created_at TEXT
-    )""",
-)
 _PROJECTS = run_script(
     "CREATE TABLE projects (id TEXT PRIMARY KEY, root TEXT NOT NULL UNIQUE, created_at TEXT)",
     # The values a person set, each until a session states another.
@@ -89,7 +78,7 @@ _CONTRACTS = run_script(
     # The version of each handoff that was read.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
 )
-MIGRATIONS = (_THREADS, _PROJECTS, TRIGGERS, _PAUSES, _CONTRACTS, RECORDS, OUTBOX)
+MIGRATIONS = (THREADS, _PROJECTS, TRIGGERS, _PAUSES, _CONTRACTS, RECORDS, OUTBOX, BRIDGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +131,21 @@ class Skip:
 class CoreStore:
     """Threads, triggers, pauses and the values a person set."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.path = path
         try:
-            self._db: sqlite3.Connection = open_database(path, durable=True, migrations=MIGRATIONS)
+            self._db: sqlite3.Connection = open_database(
+                path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds
+            )
         except sqlite3.DatabaseError as problem:
+            hint = "Free some space, or move it aside to start without what you set yourself."
             raise StoreError(
                 f"{path} cannot be used: {problem}. It is left as it is.",
-                "Free some space, or move it aside to start without what you set yourself.",
+                "Try again." if is_busy(problem) else hint,
             ) from None
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
+        self.threads: ThreadStore = Threads(self._db)
 
     def close(self) -> None:
         self._db.close()
@@ -163,9 +157,10 @@ class CoreStore:
             return str(row[0])
         if created_at is None:
             return None
-        new = secrets.token_hex(8)
-        self._db.execute("INSERT INTO projects VALUES (?, ?, ?)", (new, root, created_at))
-        return new
+        row = (secrets.token_hex(8), root, created_at)
+        with savepoint(self._db):
+            self._db.execute("INSERT OR IGNORE INTO projects VALUES (?, ?, ?)", row)
+        return self.project_id(root, None)  # another process may have been quicker
 
     def project_root(self, project_id: str) -> str | None:
         row = self._db.execute("SELECT root FROM projects WHERE id = ?", (project_id,)).fetchone()
@@ -276,8 +271,23 @@ class CoreStore:
             return erasure.erase(self._db, what, at)
 
     def scrub(self) -> None:
-        """Leave no erased byte in the file and its log."""
-        scrub(self._db, "core.db")
+        """Leave no erased byte in the file, its log and its copy."""
+        try:
+            scrub(self._db, "core.db")
+            backup.make(self._db, self.path)
+        except StoreError:
+            backup.drop(self.path)
+            raise
+
+    def needs_copy(self, every_seconds: float) -> bool:
+        return backup.age_seconds(self.path) > every_seconds
+
+    def back_up(self) -> None:
+        """Make the copy anew; where there is none, it may be because a scrub was held up."""
+        if backup.exists(self.path):
+            backup.make(self._db, self.path)
+        else:
+            self.scrub()
 
     def pauses(self) -> list[Pause]:
         return [Pause(*row) for row in self._db.execute("SELECT * FROM pauses ORDER BY started_at")]

@@ -4,33 +4,56 @@ import errno
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from handoffd import clock
 from handoffd.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Migration = Callable[[sqlite3.Connection], None]
-# Nobody else writes to our databases for longer; the event loop waits meanwhile.
-BUSY_SECONDS = 1.0
+# How long to wait for another writer: the event loop not long, since everybody waits with it; a
+# thread or a program of its own until its turn comes, also among many (SQLite keeps no queue).
+LOOP_BUSY_SECONDS = 1.0
+BUSY_SECONDS = 20.0
+_RETRY_SECONDS = 0.01
 
 
 def open_database(
-    path: str, *, durable: bool, migrations: Sequence[Migration]
+    path: str,
+    *,
+    durable: bool,
+    migrations: Sequence[Migration],
+    busy_seconds: float = LOOP_BUSY_SECONDS,
 ) -> sqlite3.Connection:
     """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
     _make(path)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
+    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
+    _log_ahead(connection, busy_seconds)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA cache_size = -1024")
     connection.execute("PRAGMA secure_delete = ON")
     migrate(connection, path, migrations)
     return connection
+
+
+def _log_ahead(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Turn WAL on; two that do so to a new file at once are told to try again without waiting."""
+    deadline = clock.monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as problem:
+            if not is_busy(problem) or clock.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _make(path: str) -> None:
@@ -69,9 +92,9 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> "Iterator[None]":
+def transaction(connection: sqlite3.Connection, *, writing: bool = True) -> "Iterator[None]":
     try:
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
         yield
         connection.execute("COMMIT")
     except BaseException as problem:
@@ -103,11 +126,24 @@ def scrub(connection: sqlite3.Connection, name: str) -> None:
     secure_delete is not enough: a page whose rows moved to another one keeps a copy of them.
     """
     try:
+        # With a reader in the way the rest would be in vain, and the log grow by all of the file.
+        _empty_log(connection, name)
         connection.execute("VACUUM")
-        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        _empty_log(connection, name)
     except sqlite3.OperationalError as problem:
         text = f"Erased, but {name} still has the room of it: {problem}."
-        raise StoreError(text, "Free some space, then do it again.") from None
+        hint = "Do it again." if is_busy(problem) else "Free some space, then do it again."
+        raise StoreError(text, hint) from None
+
+
+def _empty_log(connection: sqlite3.Connection, name: str) -> None:
+    """Bring all of the log into the file; while we wait for readers, nobody can write."""
+    patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    connection.execute(f"PRAGMA busy_timeout = {int(LOOP_BUSY_SECONDS * 1000)}")
+    try:
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
     if busy:
         text = f"Erased, but another program is reading {name}: its log still has a copy."
         raise StoreError(text, "End that program, then do it again.")
@@ -117,8 +153,13 @@ def _tell(problem: BaseException) -> None:
     """Tell a full disk or a lock from a mistake of ours: the one passes, the other does not."""
     if isinstance(problem, sqlite3.OperationalError):
         text = f"The store cannot be written: {problem}."
-        hint = "Try again." if "locked" in str(problem) else "Free some space."
+        hint = "Try again." if is_busy(problem) else "Free some space."
         raise StoreError(text, hint) from problem
+
+
+def is_busy(problem: sqlite3.Error) -> bool:
+    """Tell whether another program is at work; the low byte of the code is its class."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def run_script(*statements: str) -> Migration:

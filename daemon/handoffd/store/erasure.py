@@ -4,7 +4,15 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-_OF_A_PROJECT = ("settings", "contracts", "triggers", "seen", "session_tracks", "outbox")
+_OF_A_PROJECT = (
+    "settings",
+    "contracts",
+    "triggers",
+    "seen",
+    "session_tracks",
+    "outbox",
+    "thread_uses",
+)
 
 
 @dataclass(frozen=True, slots=True)

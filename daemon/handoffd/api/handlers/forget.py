@@ -28,6 +28,7 @@ _ROWS = {
     "seen": "note on a track or an epic",
     "session_tracks": "note on a session's track",
     "outbox": "note or mail to be sent",
+    "thread_uses": "note on a thread that was used here",
 }
 _FILES = {
     "checkpoint": "checkpoint",

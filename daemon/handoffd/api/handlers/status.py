@@ -1,6 +1,7 @@
 """status: progress, not only life."""
 
 import os
+from dataclasses import asdict
 from typing import Any
 
 from handoff import __version__, paths
@@ -46,12 +47,14 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
         "handoffs": parts.archivist.writes,
         "track_records": parts.recorder.records,
         "letters": _letters(parts),
+        "threads": asdict(parts.core.threads.counts()),
         "idle": _idle(parts, now),
         "watched": lookout.observer.watched,
         "rescans": lookout.rescans,
         "rescan_seconds": round(lookout.rescan_seconds, 1),
         "overflows": lookout.overflows,
         "refused_peers": parts.refused_peers,
+        "http": parts.door.url or None,
         "paused": paused(parts),
         "active_projects": _active(parts, now),
     }
@@ -139,6 +142,10 @@ def render(data: dict[str, Any], style: Style) -> str:
         ("skipped", _skipped(data)),
         ("redacted", count(data["redacted"], "secret")),
     ]  # fmt: skip
+    if data["http"]:
+        rows.append(("HTTP", f"on {data['http']}"))
+    if data["threads"]["active"]:
+        rows.append(("threads", _threads(data["threads"])))
     if data["letters"]["waiting"]:
         rows.append(("to be sent", count(data["letters"]["waiting"], "letter")))
     rows += [
@@ -173,6 +180,11 @@ def _daemon(data: dict[str, Any]) -> str:
 def _written(data: dict[str, Any]) -> str:
     kinds = (("writes", "checkpoint"), ("handoffs", "handoff"), ("track_records", "track record"))
     return ", ".join(count(data[key], word) for key, word in kinds)
+
+
+def _threads(counts: dict[str, int]) -> str:
+    unread = " and ".join(f"{counts[f'unread_by_{side}']} for {side}" for side in ("chat", "code"))
+    return f"{counts['active']} active; with unread entries: {unread}"
 
 
 def _skipped(data: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ async def handle(parts: Parts, params: InProject, send: Send) -> Reply:
     wanted = named_project(parts, params).root.path if params.project else None
 
     def tell(change: dict[str, Any]) -> None:
-        if wanted in (None, change["project"]):
+        if "project" in change and wanted in (None, change["project"]):
             send({"jsonrpc": "2.0", "method": "change", "params": change})
 
     return Reply({"watching": wanted or "*"}, watcher=tell)

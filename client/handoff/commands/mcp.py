@@ -1,0 +1,26 @@
+import argparse
+
+from handoff import local, relay
+
+EXAMPLE = (
+    "handoff mcp --client code\n\n"
+    "For Claude Code: claude mcp add --scope user handoffd -- handoff mcp --client code"
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--client",
+        choices=("chat", "code"),
+        default="chat",
+        help="the side that a call speaks for unless it says otherwise (default: %(default)s)",
+    )
+    # How a relay that finds no daemon starts the process that answers from core.db.
+    parser.add_argument("--from-disk", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(given: argparse.Namespace) -> int:
+    if given.from_disk:
+        local.daemon_code().serve_mcp(given.client, relay.directory())
+        return 0
+    return relay.run(given.client)

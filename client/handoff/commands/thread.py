@@ -1,0 +1,231 @@
+import argparse
+import json
+import os
+import secrets
+import select
+import sys
+import time
+from typing import Any
+
+from handoff import fast, local, paths, wire
+from handoff.cli import ASKED_SECONDS, add_json, here
+from handoff.client import Client
+from handoff.errors import (
+    EXIT_CHOICE_NEEDED,
+    EXIT_USAGE,
+    HandoffError,
+    NotAnsweringError,
+    NotRunningError,
+)
+
+EXAMPLE = "handoff thread create 'Implement login' 'JWT with refresh tokens; 30 days'"
+TYPES = ("context", "task", "progress", "question", "decision", "done")
+CLIENTS = ("chat", "code")
+_STDIN_SECONDS = 5.0
+_AGAIN_SECONDS = 0.5
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "A conversation between Claude Chat and Claude Code, by its id: the same that their tools "
+        "create_handoff, get_handoff, add_to_handoff, mark_handoff_read and close_handoff use."
+    )
+    actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
+    create = _action(actions, "create", "open a thread with its first entry, and print its id")
+    create.add_argument("title", metavar="TITLE", help="short; 500 characters at most")
+    _add_content(create)
+    create.add_argument("--project", metavar="TAG", help="a tag; informational only")
+    get = _action(actions, "get", "show a thread, and what of it is unread", named=True)
+    get.add_argument("--new", action="store_true", help="only what is unread")
+    get.add_argument(
+        "--watch", action="store_true", help="go on with each new entry, until it is closed"
+    )
+    add = _action(actions, "add", "append an entry", named=True)
+    add.add_argument("type", choices=TYPES, metavar="TYPE", help=", ".join(TYPES))
+    _add_content(add)
+    read = _action(actions, "read", "mark what you have acted on as read", named=True)
+    read.add_argument("--up-to", type=int, metavar="SEQ", help="default: the latest entry")
+    close = _action(actions, "close", "delete the entries for good, and close it", named=True)
+    close.add_argument("--yes", action="store_true", help="do not ask")
+    for action in (create, get, add, read):
+        action.add_argument(
+            "--as",
+            dest="as_client",
+            choices=CLIENTS,
+            default="code" if paths.variable("CLAUDECODE") else "chat",
+            help="the side you speak for (default: chat, or code inside Claude Code)",
+        )
+
+
+def _action(actions: Any, name: str, text: str, *, named: bool = False) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=text, description=text[0].upper() + text[1:] + "."
+    )
+    if named:
+        parser.add_argument("id", metavar="ID", help="the thread's id (hof_…)")
+    add_json(parser)
+    return parser
+
+
+def _add_content(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "content", nargs="?", metavar="CONTENT", help="256 KiB at most; - or none: from stdin"
+    )
+
+
+def run(given: argparse.Namespace) -> int:
+    words = vars(given).items()
+    own = ("run", "json", "yes", "watch")
+    params = {name: value for name, value in words if name not in own and value is not None}
+    params["cwd"] = here()
+    if given.action in ("create", "add"):
+        params["content"] = _content(given.content)
+        # The daemon may end after it was done and before it said so: it is not done again here.
+        params["once"] = secrets.token_hex(16)
+    if given.action == "close" and not given.yes:
+        answer = _ask_first(params, given)
+        if answer is not None:
+            return answer
+    if given.action == "get" and given.watch:
+        return _watch(params, as_json=given.json)
+    data, text, note = _call(params)
+    _print(data, text, as_json=given.json)
+    sys.stderr.write(note)
+    return 0
+
+
+def _call(params: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
+    """Ask the daemon, or do it here without one; returns the data, the text and a remark."""
+    style = fast.rendering(as_json=False)
+    try:
+        result = Client(ASKED_SECONDS).call("thread", render=style, **params)
+    except NotRunningError as reason:
+        data, text = local.daemon_code().thread_text(params, style)
+        return data, text, f"{reason.title} Done without it.\n"
+    return result["data"], result["text"], ""
+
+
+def _print(data: dict[str, Any], text: str, *, as_json: bool) -> None:
+    """Print what was rendered, or just what the tool returns."""
+    if as_json:
+        text = json.dumps(data["result"], ensure_ascii=False, indent=2) + "\n"
+    sys.stdout.write(text.encode("utf-8", "replace").decode())
+    sys.stdout.flush()
+
+
+def _content(given: str | None) -> str:
+    text = _from_stdin(waits=given == "-") if given in (None, "-") else str(given)
+    if not text.strip():
+        raise _usage("There is no content.")
+    return text
+
+
+def _from_stdin(*, waits: bool) -> str:
+    if sys.stdin is None or (os.isatty(0) and not waits):
+        return ""
+    # A program may have left us a pipe into which nobody ever writes.
+    if not waits and not select.select([0], [], [], _STDIN_SECONDS)[0]:
+        raise _usage(f"Nothing came on stdin for {_STDIN_SECONDS:g} s.")
+    data = sys.stdin.buffer.read(2 * wire.ENTRY_MAX_BYTES)
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    if len(text.encode()) > wire.ENTRY_MAX_BYTES:
+        raise HandoffError(
+            f"An entry may have {wire.ENTRY_MAX_BYTES >> 10} KiB; there is more on stdin.",
+            "Say it in several entries, or name a file that holds it.",
+        )
+    return text
+
+
+def _usage(title: str) -> HandoffError:
+    problem = HandoffError(title, "Give it as an argument, or on stdin.")
+    problem.exit_code = EXIT_USAGE
+    return problem
+
+
+def _ask_first(params: dict[str, Any], given: argparse.Namespace) -> int | None:
+    """Let a person agree; returns the exit code if nothing is to be closed."""
+    asked = {"action": "get", "id": given.id, "cwd": params["cwd"]}
+    found = _call(asked)[0]["result"]
+    if found["handoff"]["status"] == "completed":
+        return None
+    title, number = found["handoff"]["title"], len(found["entries"])
+    if given.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        sys.stderr.write(
+            f"Nothing was deleted. To delete the entries of {title!r} ({number}) for good: "
+            f"handoff thread close {given.id} --yes\n"
+        )
+        return EXIT_CHOICE_NEEDED
+    question = f"Delete the entries of {title!r} ({number}) for good? [y/N] "
+    if input(question).strip().lower() in ("y", "yes"):
+        return None
+    print("Nothing was deleted.")
+    return 0
+
+
+def _watch(params: dict[str, Any], *, as_json: bool) -> int:
+    """Print what is there, then each entry as it comes, until the thread is closed.
+
+    A change is only a hint: what is printed is always asked for, from the last entry on. So
+    nothing is lost or printed twice when the daemon is restarted in between.
+    """
+    shown = _Shown(params, as_json)
+    told = False
+    while True:
+        try:
+            for change in Client(ASKED_SECONDS).watch("thread", **params | {"action": "watch"}):
+                if told:
+                    told = False
+                    sys.stderr.write("It is back.\n")
+                if shown.is_news(change) and shown.ask():
+                    return 0
+        except (NotRunningError, NotAnsweringError):
+            if not shown.begun:
+                raise
+        if not told:
+            told = True
+            sys.stderr.write("handoffd has ended; waiting for it. Ctrl-C ends this.\n")
+        time.sleep(_AGAIN_SECONDS)
+
+
+class _Shown:
+    """What of a thread is on the screen."""
+
+    def __init__(self, params: dict[str, Any], as_json: bool) -> None:
+        self.params, self.as_json = params, as_json
+        self.begun = False
+        self.last = 0
+
+    def is_news(self, change: dict[str, Any]) -> bool:
+        """Tell whether there may be something that was not printed yet."""
+        if "thread" not in change:
+            return True
+        entry = change.get("entry") or {}
+        return bool(change["status"] == "completed" or entry.get("seq", 0) > self.last)
+
+    def ask(self) -> bool:
+        """Print what is new; returns whether that was the end."""
+        params = self.params
+        if self.begun:
+            params = {**params, "after": self.last, "new": False}
+        result = Client(ASKED_SECONDS).call(
+            "thread", render=fast.rendering(as_json=False), **params
+        )
+        found = result["data"]["result"]
+        if self.as_json:
+            self._print_lines(found)
+        else:
+            sys.stdout.write(result["text"])
+        sys.stdout.flush()
+        first, self.begun = not self.begun, True
+        self.last = max((entry["seq"] for entry in found["entries"]), default=self.last)
+        closed = bool(found["handoff"]["status"] == "completed")
+        if first and not closed:
+            sys.stderr.write("Watching. Ctrl-C ends it.\n")
+        if closed and not first:
+            sys.stderr.write("It was closed, and its entries were deleted.\n")
+        return closed
+
+    def _print_lines(self, found: dict[str, Any]) -> None:
+        """Print the whole once, then one line an entry."""
+        for item in found["entries"] if self.begun else [found]:
+            print(json.dumps(item, ensure_ascii=False))

@@ -1,0 +1,28 @@
+"""mcp: what a relay says first; from then on its connection speaks MCP."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from handoffd.api.caller import Caller
+from handoffd.api.method import Method, Params, Reply, Send
+from handoffd.api.text import Style
+from handoffd.parts import Parts
+
+
+class McpParams(Params):
+    client: Literal["chat", "code"] = Field(
+        default="chat", description="the side a call speaks for that does not say"
+    )
+    cwd: str = Field(default="/", description="the directory it works in", pattern=r"^/[^\x00]*$")
+
+
+async def handle(_parts: Parts, params: McpParams, _send: Send) -> Reply:
+    return Reply({"client": params.client}, caller=Caller(params.client, params.cwd))
+
+
+def render(data: dict[str, Any], _style: Style) -> str:
+    return f"Speaking MCP as {data['client']}\n"
+
+
+METHOD = Method("mcp", McpParams, handle, render)

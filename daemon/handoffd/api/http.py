@@ -1,0 +1,240 @@
+"""MCP over HTTP, by the official SDK: streamable, without sessions, one answer a request.
+
+It weighs almost 30 MB, so it is imported when the door opens.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Mapping, MutableMapping
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import uvicorn
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolRequestParams, PaginatedRequestParams
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from handoff import __version__, wire
+from handoffd import log, token_file
+from handoffd.api import greeting, mcp
+from handoffd.api.caller import Caller
+from handoffd.api.http_guard import Answer, Guard, Request, make_guard
+from handoffd.api.threads import threads
+from handoffd.config import Http
+from handoffd.door import BACKLOG, Tls
+from handoffd.parts import Parts
+
+# More than this many connections at once are told to come back; twice as many are cut off.
+BUSY_CONNECTIONS = 64
+# From one answer to the next, all of a request included: a slow client does not hold us for ever.
+REQUEST_SECONDS = 30.0
+HANDSHAKE_SECONDS = 10.0
+# Longer than clients keep a connection that they do not use, so that they close it and not we.
+KEEP_ALIVE_SECONDS = 15
+CLOSE_SECONDS = 0.5
+
+Scope = dict[str, Any]
+
+
+@asynccontextmanager
+async def opened(
+    parts: Parts, settings: Http, listener: socket.socket, tls: Tls
+) -> AsyncIterator[None]:
+    """Answer on a listening socket, on the daemon's own loop."""
+    _log_through_us()
+    manager = StreamableHTTPSessionManager(
+        _server(parts),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=wire.REQUEST_MAX_BYTES,
+    )
+    read_token = partial(token_file.read, parts.door.state_dir)
+    guard = make_guard(settings, tls=tls is not None, read_token=read_token)
+    config = _config(_App(guard, manager))
+    state = ServerState()
+    async with manager.run():
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(config, state, {}),
+            sock=listener,
+            ssl=tls,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
+        )
+        try:
+            yield
+        finally:
+            await _close(server, state)
+
+
+def _config(app: "_App") -> uvicorn.Config:
+    """Take uvicorn's HTTP without its server, which wakes ten times a second and takes signals."""
+    config = uvicorn.Config(
+        app,
+        interface="asgi3",
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        workers=1,
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=BUSY_CONNECTIONS + 1,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
+    config.load()
+    return config
+
+
+async def _close(server: asyncio.Server, state: ServerState) -> None:
+    """Take no more, let what is under way end, then end it."""
+    server.close()
+    for connection in list(state.connections):
+        connection.shutdown()
+    if state.tasks:
+        await asyncio.wait(state.tasks, timeout=CLOSE_SECONDS)
+    for task in list(state.tasks):
+        task.cancel()
+    for connection in list(state.connections):
+        connection.transport.abort()
+
+
+class _Connection(H11Protocol):
+    """A connection that is cut off when its next request is not answered in time."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > 2 * BUSY_CONNECTIONS:
+            transport.abort()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _wait(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+
+
+class _App:
+    """What uvicorn calls: the guard first, then the SDK."""
+
+    def __init__(self, guard: Guard, manager: StreamableHTTPSessionManager) -> None:
+        self._guard = guard
+        self._manager = manager
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        async def dated(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_added(message["status"])]
+            await send(message)
+
+        request = Request(scope["method"], scope["path"], tuple(scope["headers"]))
+        answer = self._guard.answer(request)
+        if answer is not None:
+            await _send(answer, dated)
+            return
+        if request.header(b"accept") is None:
+            # Whoever does not say takes anything; the SDK would refuse.
+            scope = {**scope, "headers": [*scope["headers"], (b"accept", b"*/*")]}
+        await self._manager.handle_request(scope, receive, dated)
+
+
+def _added(status: int) -> list[tuple[bytes, bytes]]:
+    date = (b"date", formatdate(usegmt=True).encode())
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return [date, (b"connection", b"close")]  # the rest of it is not read
+    return [date]
+
+
+async def _send(answer: Answer, send: Any) -> None:
+    length = str(len(answer.body)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+    start = {"type": "http.response.start", "status": int(answer.status)}
+    await send({**start, "headers": [*headers, *answer.headers]})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def _server(parts: Parts) -> Server[Any]:
+    """Make the SDK's server of our one definition of the tools."""
+    listed = greeting.listed()
+    schemas = {tool["name"]: tool["inputSchema"] for tool in listed}
+    hint = CacheHint(ttl_ms=greeting.TOOLS_MAX_AGE_MS)
+
+    async def list_tools(context: Any, _params: Any) -> dict[str, Any]:
+        return _in_its_words(context, {"tools": listed})
+
+    async def call_tool(context: Any, _params: Any) -> dict[str, Any]:
+        # On the loop's thread, whose the database is: the SDK calls a coroutine where it stands.
+        return _in_its_words(context, _called(parts, context.params or {}))
+
+    server: Server[Any] = Server(
+        "handoffd",
+        title="handoffd",
+        version=__version__,
+        instructions=greeting.INSTRUCTIONS,
+        cache_hints={"tools/list": hint, "server/discover": hint},
+        get_tool_input_schema=schemas.get,
+    )
+    server.middleware.clear()  # it would report every call to a tracer, if one is installed
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
+    server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
+    return server
+
+
+def _in_its_words(context: Any, found: dict[str, Any]) -> dict[str, Any]:
+    modern = context.protocol_version in greeting.MODERN_VERSIONS
+    return greeting.in_modern_words(found) if modern else found
+
+
+def _called(parts: Parts, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a tool as the native door does."""
+    given = {name: params[name] for name in ("name", "arguments") if name in params}
+    request = {"method": "tools/call", "params": given}
+    try:
+        reply = mcp.answer(request, Caller(), threads(parts), lambda _used: None)
+    except Exception as problem:  # noqa: BLE001  one bad request must not end the daemon
+        log.get().error("request_failed", method="tools/call", error=log.where(problem))
+        text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
+        raise MCPError(wire.INTERNAL_ERROR, text) from None
+    if "error" in reply:
+        raise MCPError(reply["error"]["code"], reply["error"]["message"])
+    result: dict[str, Any] = reply["result"]
+    return result
+
+
+class _Log(logging.Handler):
+    """Says in our log that a library failed, and where; its words may hold what nobody may read."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        problem = record.exc_info[1] if record.exc_info else None
+        if not isinstance(problem, asyncio.CancelledError):
+            error = log.where(problem) if problem else ""
+            log.get().error("http_failed", at=f"{record.name}:{record.lineno}", error=error)
+
+
+def _log_through_us() -> None:
+    for name in ("uvicorn", "mcp"):
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.ERROR)
+        logger.propagate = False
+        logger.handlers = [_Log()]

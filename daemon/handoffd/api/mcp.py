@@ -1,0 +1,60 @@
+"""MCP, answered natively: no library is loaded for it.
+
+Every request stands alone, so that a conversation survives a restart of the daemon: nothing is
+expected of an `initialize` that an earlier process may have answered.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from handoff import wire
+from handoff.errors import HandoffError
+from handoffd.api import greeting, tools
+from handoffd.api.caller import Caller
+from handoffd.api.greeting import METHODS, McpError, listed
+from handoffd.workflow.threads import Threads
+
+__all__ = ("METHODS", "McpError", "answer", "listed")
+ONCE_MAX = 100
+
+Frame = dict[str, Any]
+
+
+def answer(request: Frame, caller: Caller, threads: Threads, used: Callable[[str], None]) -> Frame:
+    """Answer any request; `used` is told the id of a thread that was used as code."""
+    if request["method"] != "tools/call":
+        return greeting.answer(request)
+    reply = {"jsonrpc": "2.0", "id": request.get("id")}
+    try:
+        params = greeting.params_of(request)
+        modern = greeting.is_modern(params)
+        result = _called(request, params, caller, threads, used)
+    except McpError as problem:
+        return {**reply, "error": problem.frame}
+    return {**reply, "result": greeting.in_modern_words(result) if modern else result}
+
+
+def _called(
+    request: Frame, params: Frame, caller: Caller, threads: Threads, used: Callable[[str], None]
+) -> Frame:
+    name, once = params.get("name"), request.get("once", "")
+    if not isinstance(name, str):
+        raise McpError(wire.INVALID_PARAMS, "name must be a text")
+    if not isinstance(once, str) or len(once) > ONCE_MAX:
+        raise McpError(wire.INVALID_PARAMS, f"once must be a text of {ONCE_MAX} characters at most")
+    try:
+        result, client = tools.call(threads, name, params.get("arguments"), caller.client, once)
+    except HandoffError as problem:
+        return {"content": [{"type": "text", "text": str(problem)}], "isError": True}
+    except OSError as problem:
+        text = f"It could not be kept: {problem.strerror or problem}."
+        return {"content": [{"type": "text", "text": text}], "isError": True}
+    if thread_id := tools.used_as_code(result, client, params.get("arguments")):
+        used(thread_id)
+    text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+    return {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": result,
+        "isError": False,
+    }

@@ -1,0 +1,58 @@
+"""What a new session is told without a daemon: the checkpoint on disk, and core.db."""
+
+import contextlib
+import os
+
+from handoff import paths
+from handoff.errors import HandoffError
+from handoffd import files
+from handoffd.handoffs import briefing, checkpoint_file
+from handoffd.store.core import CoreStore
+
+# A hook waits for it.
+_BUSY_SECONDS = 0.1
+
+Unread = list[tuple[str, int]]
+
+
+def text(root: str, level: str, unread: Unread) -> str:
+    document = checkpoint_file.load(root).data or {}
+    return briefing.render(document, root, level=level, unread=unread)
+
+
+def unread_at(root: str) -> Unread:
+    """Return the threads used in a project that have something new for Code, if that is known."""
+    path = f"{paths.state_dir()}/core.db"
+    if not os.path.exists(path):
+        return []
+    with contextlib.suppress(HandoffError):
+        core = CoreStore(path, _BUSY_SECONDS)
+        try:
+            return _unread(core, core.project_id(root, None), root)
+        finally:
+            core.close()
+    return []
+
+
+def _unread(core: CoreStore, project_id: str | None, root: str) -> Unread:
+    found = core.threads.unread(project_id) if project_id else []
+    if not found:
+        return []
+    # Seldom needed, and a hook pays for each import.
+    from handoffd import config  # noqa: PLC0415
+    from handoffd.gate import Gate  # noqa: PLC0415
+
+    refused = Gate(core, config.load(paths.config_file())).refusal(project_id, root)
+    return [] if refused else found
+
+
+def keep(core: CoreStore, project_id: str) -> None:
+    """Write the brief of a project anew, as the daemon does when a thread has changed."""
+    root = core.project_root(project_id)
+    if root is None:
+        return
+    found = text(root, "L1", _unread(core, project_id, root))
+    stamped = f"{root}\t{paths.checkpoint_stamp(root)}\n{found}"
+    state, name = os.path.split(paths.brief_file(root))
+    with files.directory(os.path.dirname(state), os.path.basename(state), create=True) as handle:
+        files.write(handle, name, stamped.encode("utf-8", "replace"))

@@ -1,0 +1,97 @@
+"""One rolling copy of a database, beside it, for the day it is damaged."""
+
+import math
+import os
+import secrets
+import sqlite3
+
+from handoffd import clock
+from handoffd.errors import StoreError
+
+SUFFIX = ".backup"
+# Of a copy that is being made, or that a killed process left.
+_NEW = ".backup.new-"
+_TRIES = 5
+
+
+def age_seconds(path: str) -> float:
+    """Return how old the copy is; one that is missing is as old as can be."""
+    try:
+        # A time in the future was written before the clock was set.
+        return abs(clock.wall() - os.lstat(path + SUFFIX).st_mtime)
+    except FileNotFoundError:
+        return math.inf
+
+
+def exists(path: str) -> bool:
+    return os.path.lexists(path + SUFFIX)
+
+
+def make(connection: sqlite3.Connection, path: str) -> None:
+    """Make the copy anew: whole and on disk before it takes the place of the old one.
+
+    Whoever begins removes the unfinished copies of all others, since they may have what was
+    erased meanwhile; whose copy was removed begins again.
+    """
+    try:
+        for _ in range(_TRIES):
+            _drop_unfinished(path)
+            if _make(connection, path):
+                return
+    except (OSError, sqlite3.Error) as problem:
+        text = f"{os.path.basename(path)} could not be copied: {problem}."
+        raise StoreError(text, "Free some space.") from None
+    raise StoreError(f"{os.path.basename(path)} could not be copied: others do it, too.")
+
+
+def _make(connection: sqlite3.Connection, path: str) -> bool:
+    """Make a copy; False if somebody removed it before it was in place."""
+    new = f"{path}{_NEW}{secrets.token_hex(6)}"
+    handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        connection.execute("VACUUM INTO ?", (new,))
+        os.fsync(handle)
+        if not os.path.samestat(os.lstat(new), os.fstat(handle)):
+            _drop(new)  # SQLite made a file of its own, which others may be able to read
+            return False
+        os.replace(new, path + SUFFIX)
+    except FileNotFoundError:
+        return False
+    except BaseException as problem:
+        # SQLite calls it an I/O error when its file goes away under it.
+        if isinstance(problem, sqlite3.Error) and not os.path.lexists(new):
+            return False
+        _drop(new)
+        raise
+    finally:
+        os.close(handle)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return True
+
+
+def drop(path: str) -> None:
+    """Remove the copy, which still has what was erased."""
+    try:
+        _drop_unfinished(path)
+        _drop(path + SUFFIX)
+    except OSError as problem:
+        text = f"{path}{SUFFIX} still has what was erased: {problem.strerror}."
+        raise StoreError(text, "Remove it.") from None
+
+
+def _drop_unfinished(path: str) -> None:
+    directory, name = os.path.split(path)
+    for found in os.listdir(directory):
+        if found.startswith(name + _NEW):
+            _drop(f"{directory}/{found}")
+
+
+def _drop(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,331 @@
+"""Threads: conversations between Chat and Code, by id, with a read cursor for each side.
+
+`ThreadStore` is all that the rest of the house knows of it, so that another database can take
+the place of this one.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
+from handoffd.store.database import run_script, transaction
+
+ACTIVE, COMPLETED = "active", "completed"
+# How many calls are remembered, so that one that is repeated is not done twice.
+_CALLS_KEPT = 10_000
+_ENTRY = "seq, handoff_id, from_client, type, content, created_at"
+
+THREADS = run_script(
+    """CREATE TABLE IF NOT EXISTS handoffs (
+        id TEXT PRIMARY KEY,
+        title TEXT NOT NULL,
+        project TEXT,
+        chat_last_seen INTEGER DEFAULT 0,
+        code_last_seen INTEGER DEFAULT 0,
+        status TEXT DEFAULT 'active',
+        created_at TEXT,
+        updated_at TEXT
+    )""",
+    """CREATE TABLE IF NOT EXISTS handoff_entries (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        handoff_id TEXT NOT NULL REFERENCES handoffs(id),
+        from_client TEXT NOT NULL,
+        type TEXT NOT NULL,
+        content TEXT NOT NULL,
+        created_at TEXT
+    )""",
+)
+BRIDGE = run_script(
+    "CREATE INDEX IF NOT EXISTS idx_handoff_entries_handoff ON handoff_entries(handoff_id)",
+    # How much a thread holds: to add it up anew for each entry would take longer and longer.
+    "ALTER TABLE handoffs ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0",
+    """UPDATE handoffs SET content_bytes = (
+        SELECT coalesce(sum(length(CAST(content AS BLOB))), 0)
+        FROM handoff_entries WHERE handoff_id = handoffs.id
+    )""",
+    # A caller that lost its connection asks again with the same key.
+    """CREATE TABLE thread_calls (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        key TEXT NOT NULL UNIQUE,
+        handoff_id TEXT NOT NULL,
+        seq INTEGER NOT NULL
+    )""",
+    # Where an id was used as code: there its unread entries are worth a mention.
+    """CREATE TABLE thread_uses (
+        handoff_id TEXT NOT NULL REFERENCES handoffs(id),
+        project_id TEXT NOT NULL,
+        PRIMARY KEY (handoff_id, project_id)
+    )""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    id: str
+    title: str
+    project: str | None
+    chat_last_seen: int
+    code_last_seen: int
+    status: str
+    created_at: str | None
+    updated_at: str | None
+
+    def last_seen(self, client: str) -> int:
+        return self.code_last_seen if client == "code" else self.chat_last_seen
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    seq: int
+    handoff_id: str
+    from_client: str
+    type: str
+    content: str
+    created_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What somebody says: as whom, of which type, when; `once` tells a repeated call."""
+
+    client: str
+    type: str
+    content: str
+    at: str
+    once: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many threads are active, and in how many of them each side has something unread."""
+
+    active: int
+    unread_by_chat: int
+    unread_by_code: int
+
+
+Whole = tuple[Thread, list[Entry]]
+
+
+def size(content: str) -> int:
+    return len(content.encode())
+
+
+class ThreadStore(Protocol):
+    """Keeps threads; every method is one transaction, and several processes may use it at once.
+
+    A thread that does not exist, or is completed where it must not be, is a ThreadError.
+    """
+
+    def create(
+        self, thread_id: str, title: str, project: str | None, said: Said
+    ) -> tuple[Thread, Entry]: ...
+
+    def read(self, thread_id: str) -> Whole: ...
+
+    def add(self, thread_id: str, said: Said, size_max: int) -> tuple[Thread, Entry]:
+        """Append an entry, unless the contents would come to more than `size_max` bytes."""
+
+    def mark(self, thread_id: str, client: str, up_to: int | None, at: str) -> Thread: ...
+
+    def close(self, thread_id: str, at: str, before: Callable[[Whole], None]) -> Thread:
+        """Complete a thread; `before` sees what is about to be deleted, and may refuse."""
+
+    def note_use(self, thread_id: str, project_id: str) -> bool:
+        """Note that a project used a thread as code; False if that was known."""
+
+    def users(self, thread_id: str) -> list[str]: ...
+
+    def unread(self, project_id: str) -> list[tuple[str, int]]: ...
+
+    def counts(self) -> Counts: ...
+
+
+class Threads:
+    """The threads in core.db."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def create(
+        self, thread_id: str, title: str, project: str | None, said: Said
+    ) -> tuple[Thread, Entry]:
+        """Open a thread with its first entry, which its author has seen."""
+        with transaction(self._db):
+            done = self._done(said)
+            if done is not None:
+                return done
+            self._db.execute(
+                "INSERT INTO handoffs (id, title, project, status, created_at, updated_at)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (thread_id, title, project, ACTIVE, said.at, said.at),
+            )
+            entry = self._append(thread_id, said)
+            self._see(thread_id, said.client, entry.seq)
+            return self._thread(thread_id), entry
+
+    def read(self, thread_id: str) -> Whole:
+        with transaction(self._db, writing=False):
+            return self._whole(thread_id)
+
+    def add(self, thread_id: str, said: Said, size_max: int) -> tuple[Thread, Entry]:
+        """Append an entry; its author's cursor follows if nothing of the other side is unread."""
+        with transaction(self._db):
+            done = self._done(said)
+            if done is not None:
+                return done
+            thread = self._thread(thread_id)
+            if thread.status == COMPLETED:
+                raise CompletedThreadError(f"Handoff '{thread_id}' is already completed.")
+            if self._size(thread_id) + size(said.content) > size_max:
+                raise ThreadError(
+                    f"Handoff '{thread_id}' is full: its entries may have {size_max >> 20} MiB "
+                    "in all.",
+                    "Close it, or create another one.",
+                )
+            unread = self._db.execute(
+                "SELECT 1 FROM handoff_entries"
+                " WHERE handoff_id = ? AND seq > ? AND from_client != ?",
+                (thread_id, thread.last_seen(said.client), said.client),
+            ).fetchone()
+            entry = self._append(thread_id, said)
+            if unread is None:
+                self._see(thread_id, said.client, entry.seq)
+            return self._thread(thread_id), entry
+
+    def mark(self, thread_id: str, client: str, up_to: int | None, at: str) -> Thread:
+        """Advance a side's cursor to the last entry, or to `up_to`; it never goes back."""
+        with transaction(self._db):
+            thread = self._thread(thread_id)
+            last = self._db.execute(
+                "SELECT max(seq) FROM handoff_entries WHERE handoff_id = ?", (thread_id,)
+            ).fetchone()[0]
+            seen = last or 0 if up_to is None else min(up_to, last or 0)
+            if seen > thread.last_seen(client):
+                self._see(thread_id, client, seen)
+            self._db.execute("UPDATE handoffs SET updated_at = ? WHERE id = ?", (at, thread_id))
+            return self._thread(thread_id)
+
+    def close(self, thread_id: str, at: str, before: Callable[[Whole], None]) -> Thread:
+        """Delete the entries and complete the thread; what is closed already stays as it is."""
+        with transaction(self._db):
+            thread, entries = self._whole(thread_id)
+            if thread.status == COMPLETED:
+                return thread
+            before((thread, entries))
+            self._db.execute("DELETE FROM handoff_entries WHERE handoff_id = ?", (thread_id,))
+            self._db.execute(
+                "UPDATE handoffs SET status = ?, updated_at = ?, content_bytes = 0 WHERE id = ?",
+                (COMPLETED, at, thread_id),
+            )
+            return self._thread(thread_id)
+
+    def note_use(self, thread_id: str, project_id: str) -> bool:
+        if project_id in self.users(thread_id):
+            return False
+        with transaction(self._db):
+            self._db.execute(
+                "INSERT OR IGNORE INTO thread_uses VALUES (?, ?)", (thread_id, project_id)
+            )
+        return True
+
+    def users(self, thread_id: str) -> list[str]:
+        """Return the projects in which a thread was used as code."""
+        rows = self._db.execute(
+            "SELECT project_id FROM thread_uses WHERE handoff_id = ?", (thread_id,)
+        )
+        return [row[0] for row in rows]
+
+    def unread(self, project_id: str) -> list[tuple[str, int]]:
+        """Return the threads that a project used, with how many entries Code has not seen."""
+        return self._db.execute(
+            """SELECT used.handoff_id, count(*) FROM thread_uses AS used
+            JOIN handoffs ON handoffs.id = used.handoff_id
+            JOIN handoff_entries AS entry ON entry.handoff_id = used.handoff_id
+            WHERE used.project_id = ? AND entry.from_client != 'code'
+            AND entry.seq > coalesce(handoffs.code_last_seen, 0)
+            GROUP BY used.handoff_id ORDER BY max(entry.seq) DESC""",
+            (project_id,),
+        ).fetchall()
+
+    def counts(self) -> Counts:
+        unread = (
+            "EXISTS (SELECT 1 FROM handoff_entries AS entry WHERE entry.handoff_id = handoffs.id"
+            " AND entry.seq > coalesce({0}_last_seen, 0) AND entry.from_client != '{0}')"
+        )
+        row = self._db.execute(
+            f"SELECT count(*), coalesce(sum({unread.format('chat')}), 0),"  # noqa: S608  names of ours
+            f" coalesce(sum({unread.format('code')}), 0)"
+            " FROM handoffs WHERE coalesce(status, 'active') = ?",
+            (ACTIVE,),
+        ).fetchone()
+        return Counts(*row)
+
+    def _whole(self, thread_id: str) -> Whole:
+        thread = self._thread(thread_id)
+        rows = self._db.execute(
+            f"SELECT {_ENTRY} FROM handoff_entries WHERE handoff_id = ? ORDER BY seq",  # noqa: S608
+            (thread_id,),
+        )
+        return thread, [Entry(*row) for row in rows]
+
+    def _thread(self, thread_id: str) -> Thread:
+        row = self._db.execute(
+            "SELECT id, title, project, coalesce(chat_last_seen, 0), coalesce(code_last_seen, 0),"
+            " coalesce(status, 'active'), created_at, updated_at FROM handoffs WHERE id = ?",
+            (thread_id,),
+        ).fetchone()
+        if row is None:
+            raise NoThreadError(f"Handoff '{thread_id}' not found.")
+        return Thread(*row)
+
+    def _append(self, thread_id: str, said: Said) -> Entry:
+        seq = self._db.execute(
+            "INSERT INTO handoff_entries (handoff_id, from_client, type, content, created_at)"
+            " VALUES (?, ?, ?, ?, ?)",
+            (thread_id, said.client, said.type, said.content, said.at),
+        ).lastrowid
+        assert seq is not None  # noqa: S101  an INSERT that did not raise has a row
+        self._db.execute(
+            "UPDATE handoffs SET content_bytes = content_bytes + ?, updated_at = ? WHERE id = ?",
+            (size(said.content), said.at, thread_id),
+        )
+        if said.once:
+            self._db.execute(
+                "INSERT INTO thread_calls (key, handoff_id, seq) VALUES (?, ?, ?)",
+                (said.once, thread_id, seq),
+            )
+            self._db.execute(
+                "DELETE FROM thread_calls WHERE number <= last_insert_rowid() - ?", (_CALLS_KEPT,)
+            )
+        return Entry(seq, thread_id, said.client, said.type, said.content, said.at)
+
+    def _done(self, said: Said) -> tuple[Thread, Entry] | None:
+        """Return what this very call came to, if it was done before."""
+        if not said.once:
+            return None
+        row = self._db.execute(
+            "SELECT handoff_id, seq FROM thread_calls WHERE key = ?", (said.once,)
+        ).fetchone()
+        if row is None:
+            return None
+        found = self._db.execute(
+            f"SELECT {_ENTRY} FROM handoff_entries WHERE seq = ?",  # noqa: S608
+            (row[1],),
+        ).fetchone()
+        # Closed since: the entry is gone, but it was there.
+        said_then = (row[1], row[0], said.client, said.type, said.content, said.at)
+        return self._thread(row[0]), Entry(*(found or said_then))
+
+    def _size(self, thread_id: str) -> int:
+        row = self._db.execute("SELECT content_bytes FROM handoffs WHERE id = ?", (thread_id,))
+        return int(row.fetchone()[0])
+
+    def _see(self, thread_id: str, client: str, seq: int) -> None:
+        column = "code_last_seen" if client == "code" else "chat_last_seen"
+        self._db.execute(
+            f"UPDATE handoffs SET {column} = ? WHERE id = ?",  # noqa: S608  a name of ours
+            (seq, thread_id),
+        )

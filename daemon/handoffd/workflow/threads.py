@@ -1,0 +1,152 @@
+"""What can be done with a thread, and under which rules; every door leads here."""
+
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from handoff.errors import HandoffError
+from handoffd import clock
+from handoffd.errors import NoThreadError, StoreError, ThreadError
+from handoffd.handoffs import thread as form
+from handoffd.handoffs.thread_file import keep_copy
+from handoffd.session.redact import redact
+from handoffd.store.threads import Entry, Said, Thread, ThreadStore, Whole, size
+
+_ID_LENGTH = 21
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_SHOWN_MAX = 80
+# What we make is longer; another program that kept its threads in this database may not.
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+# Quotation marks, the end of a sentence, markdown, and what nobody sees.
+_AROUND = "`'\"<>.,;:!?()[]{}* \u2018\u2019\u201c\u201d\u200b\u2060\ufeff"
+
+Result = dict[str, Any]
+
+
+def new_id() -> str:
+    return "hof_" + "".join(secrets.choice(_ALPHABET) for _ in range(_ID_LENGTH))
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The five things that can be done, each as a plain result.
+
+    `wipe` leaves no byte of what was deleted; `archive` is the directory for copies of closed
+    threads, empty for none; `changed` is told of every thread that has something new.
+    """
+
+    store: ThreadStore
+    wipe: Callable[[], None]
+    archive: str = ""
+    refuse_secrets: bool = False
+    changed: Callable[[Thread, Entry | None], None] | None = None
+
+    def create(
+        self, title: str, content: str, project: str | None, client: str, once: str = ""
+    ) -> Result:
+        title = _line(title, "title")
+        if not title:
+            raise ThreadError("A handoff needs a title.")
+        tag = _line(project or "", "project tag") or None
+        said, found = self._said(content, "context", client, once)
+        warnings = self._warnings(found | set(redact(f"{title}\n{tag or ''}")[1]))
+        thread, entry = self.store.create(new_id(), title, tag, said)
+        self._tell(thread, entry)
+        return {"handoff": _plain(thread), "entries": [_plain(entry)], **warnings}
+
+    def get(self, thread_id: str, client: str) -> Result:
+        thread, entries = self.store.read(pasted(thread_id))
+        seen, rows = thread.last_seen(client), [_plain(entry) for entry in entries]
+        new = [row for row in rows if row["seq"] > seen and row["from_client"] != client]
+        return {
+            "handoff": _plain(thread),
+            "entries": rows,
+            "new_entries": new,
+            "new_count": len(new),
+        }
+
+    def add(self, thread_id: str, kind: str, content: str, client: str, once: str = "") -> Result:
+        said, found = self._said(content, kind, client, once)
+        warnings = self._warnings(found)
+        thread, entry = self.store.add(pasted(thread_id), said, form.THREAD_MAX_BYTES)
+        self._tell(thread, entry)
+        return {"handoff": _plain(thread), "entry": _plain(entry), **warnings}
+
+    def mark(self, thread_id: str, client: str, up_to: int | None = None) -> Result:
+        thread = self.store.mark(pasted(thread_id), client, up_to, clock.iso())
+        self._tell(thread)
+        return {"marked_read": True, "client": client, "last_seen": thread.last_seen(client)}
+
+    def close(self, thread_id: str) -> Result:
+        """Wipe the entries for good; a copy is kept first where that is wanted."""
+        thread = self.store.close(pasted(thread_id), clock.iso(), self._keep_copy)
+        result: Result = {"closed": True, "id": thread.id, "title": thread.title}
+        try:
+            self.wipe()
+        except StoreError as problem:
+            result["warnings"] = [str(problem)]
+        self._tell(thread)
+        return result
+
+    def _keep_copy(self, whole: Whole) -> None:
+        if self.archive:
+            thread, entries = whole
+            text = form.as_markdown(_plain(thread), map(_plain, entries))
+            try:
+                keep_copy(self.archive, thread.id, text)
+            except (OSError, HandoffError) as problem:
+                why = problem.title if isinstance(problem, HandoffError) else problem.strerror
+                raise ThreadError(
+                    f"Handoff '{thread.id}' was not closed: no copy could be kept ({why}).",
+                    "Mend that, or set archive_on_close = false.",
+                ) from None
+
+    def _said(self, content: str, kind: str, client: str, once: str) -> tuple[Said, set[str]]:
+        content = form.tidy(content)
+        if not content.strip():
+            raise ThreadError("There is no content.")
+        if size(content) > form.CONTENT_MAX_BYTES:
+            raise ThreadError(
+                f"An entry may have {form.CONTENT_MAX_BYTES >> 10} KiB; this one has "
+                f"{-(-size(content) // 1024)} KiB.",
+                "Say it in several entries, or name a file that holds it.",
+            )
+        return Said(client, kind, content, clock.iso(), once), set(redact(content)[1])
+
+    def _warnings(self, kinds: set[str]) -> Result:
+        if not kinds:
+            return {}
+        text = f"This seems to hold a secret ({', '.join(sorted(kinds))})."
+        if self.refuse_secrets:
+            raise ThreadError(f"{text} It was not kept.", "Take it out, and say it again.")
+        return {"warnings": [f"{text} It is kept as it is until the handoff is closed."]}
+
+    def _tell(self, thread: Thread, entry: Entry | None = None) -> None:
+        if self.changed is not None:
+            self.changed(thread, entry)
+
+
+def _plain(record: Thread | Entry) -> Result:
+    """Return the fields of a row; asdict would copy each value, and take five times as long."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _line(text: str, what: str) -> str:
+    text = form.tidy_line(text)
+    if len(text) > form.TITLE_MAX:
+        raise ThreadError(
+            f"A {what} may have {form.TITLE_MAX} characters; this one has {len(text)}.",
+            "Put the rest into the content.",
+        )
+    return text
+
+
+def pasted(thread_id: str) -> str:
+    """Return an id without what comes along when it is pasted."""
+    found = form.tidy_line(thread_id).strip(_AROUND)
+    if not _ID.fullmatch(found):
+        raise NoThreadError(f"Handoff '{found[:_SHOWN_MAX]}' not found.")
+    return found

@@ -1,0 +1,30 @@
+"""What the tests with real programs share: a scripted model, Claude Code, the relay."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import House
+from e2e.claude import VERSIONS, Claude, program
+from e2e.model import Model
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    """A model with an empty script."""
+    found = Model()
+    yield found
+    found.close()
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request) -> str:
+    """The version of Claude Code, which must be there before anything is started for it."""
+    program(f"HANDOFFD_TEST_CLAUDE_{request.param}")
+    return request.param
+
+
+@pytest.fixture
+def claude(version: str, live: House, model: Model) -> Claude:
+    """Claude Code in a project, in a HOME with a running daemon."""
+    return Claude(version, live, model, live.project())

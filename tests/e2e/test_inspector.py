@@ -1,0 +1,82 @@
+"""MCP's official inspector, on the command line, at both doors."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from mcp import StdioServerParameters
+
+from conftest import House
+from e2e.claude import program
+from mcp_clients import TOOLS, Address, open_door
+
+PROGRAM = "HANDOFFD_TEST_INSPECTOR"
+# As it calls them: with the handshake of 2025-11-25, and without, as of 2026-07-28.
+ERAS = ["legacy", "modern"]
+
+
+class Inspector:
+    """The inspector, pointed at a door."""
+
+    def __init__(self, house: House, door: StdioServerParameters | Address):
+        self._program = program(PROGRAM)
+        self._house = house
+        if isinstance(door, Address):
+            self._options = ["--transport", "http", "--header", door.header]
+            self._target = [door.url]
+        else:
+            # It gives a server no more of its own environment than any client does.
+            given = house.environment.items()
+            self._options = [word for name, value in given for word in ("-e", f"{name}={value}")]
+            self._target = [door.command, *door.args]
+
+    def run(self, era: str, *words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [
+                self._program, "--cli", *self._options, "--protocol-era", era, "--format", "json",
+                *words, "--", *self._target,
+            ],
+            env=self._house.environment, cwd=self._house.home, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def result(self, era: str, *words: str) -> dict:
+        done = self.run(era, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)["result"]
+
+    def call(self, era: str, tool: str, **given: str) -> dict:
+        words = ["--method", "tools/call", "--tool-name", tool]
+        return self.result(era, *words, "--tool-args-json", json.dumps(given))
+
+
+@pytest.fixture(scope="module", params=["stdio", "http"])
+def inspector(request, tmp_path_factory) -> Iterator[Inspector]:
+    """The inspector at both doors."""
+    program(PROGRAM)
+    with open_door(request.param, tmp_path_factory.mktemp("inspector")) as (house, door):
+        yield Inspector(house, door)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_inspector_lists_and_calls_the_tools(inspector: Inspector, era: str):
+    """It finds the five tools, nothing amiss in their schemas, and calls one."""
+    # --strict: a schema that some client could not take would be an error.
+    listed = inspector.run(era, "--method", "tools/list", "--strict")
+    assert (0, "") == (listed.returncode, listed.stderr)
+    assert TOOLS == [tool["name"] for tool in json.loads(listed.stdout)["result"]["tools"]]
+
+    made = inspector.call(era, "create_handoff", title="Auth", content="JWT.")
+    assert made["structuredContent"] == json.loads(made["content"][0]["text"])
+    thread = made["structuredContent"]["handoff"]["id"]
+    got = inspector.call(era, "get_handoff", id=thread, as_client="code")
+    assert ["JWT."] == [e["content"] for e in got["structuredContent"]["new_entries"]]
+
+
+def test_the_inspector_is_told_what_is_wrong(inspector: Inspector):
+    """A tool's error reaches it as one."""
+    words = ["--method", "tools/call", "--tool-name", "get_handoff", "--tool-args-json"]
+    done = inspector.run("legacy", *words, '{"id": "hof_nobody"}')
+
+    assert "Handoff 'hof_nobody' not found." in done.stdout

@@ -1,0 +1,79 @@
+"""Kill the daemon while many write to one thread: what was acknowledged is there, once, in order."""
+
+import contextlib
+import itertools
+import random
+import threading
+import time
+
+from bridged import ask
+from conftest import wait_for
+from relayed import Relayed, clear, kill_daemon
+
+CLIENTS = 20
+ENTRIES = 5000
+KILLS_MIN = 5
+# On a slow machine the last of them are added in peace.
+KILLING_SECONDS = 30.0
+
+
+def test_five_thousand_entries(house, capsys):
+    """20 clients add 5,000 entries while the daemon is killed about every second."""
+    house.transcripts.mkdir(parents=True)
+    house.state.mkdir(parents=True, mode=0o700)
+    each = ENTRIES // CLIENTS
+    acknowledged = [[] for _ in range(CLIENTS)]
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        stack.callback(clear, house)
+        relays = [stack.enter_context(Relayed(house)) for _ in range(CLIENTS)]
+        thread = relays[0].create("the beginning")
+
+        def add(number):
+            for count in range(each):
+                seq = relays[number].add(thread, f"{number}:{count}")
+                acknowledged[number].append(seq)
+
+        adding = [threading.Thread(target=add, args=[number]) for number in range(CLIENTS)]
+        for one in adding:
+            one.start()
+        kills = _kill_while(house, adding, lambda: sum(map(len, acknowledged)))
+        added = sum(map(len, acknowledged))
+        for one in adding:
+            one.join()
+        seconds = time.monotonic() - began
+        got = relays[-1].get(thread)["entries"][1:]
+    stored = ask(
+        house,
+        "SELECT seq, content FROM handoff_entries WHERE handoff_id = ? ORDER BY seq",
+        thread,
+    )[1:]
+    with capsys.disabled():
+        print(f"\n{kills} kills while {added} of {len(stored)} entries came, {seconds:.1f} s")
+
+    assert [(entry["seq"], entry["content"]) for entry in got] == stored
+    assert ENTRIES == len(stored)
+    for number, seqs in enumerate(acknowledged):
+        mine = [(seq, words) for seq, words in stored if words.startswith(f"{number}:")]
+        assert [(seq, f"{number}:{count}") for count, seq in enumerate(seqs)] == mine
+    assert all(one < other for one, other in itertools.pairwise(seq for seq, _ in stored))
+    assert kills >= KILLS_MIN
+
+
+def _kill_while(house, adding, count):
+    """Kill the daemon about every second, whoever starts it again; returns how many died."""
+    chance = random.Random(7)
+    deadline = time.monotonic() + KILLING_SECONDS
+    kills = 0
+
+    def done():
+        return not any(one.is_alive() for one in adding)
+
+    while not done() and time.monotonic() < deadline:
+        wait_for(lambda: done() or house.answers(), 30)
+        # A quick machine would be done before it had died often enough.
+        end, enough = time.monotonic() + chance.uniform(0.2, 1.5), count() + ENTRIES // 10
+        wait_for(lambda: done() or time.monotonic() > end or count() > enough)  # noqa: B023
+        if not done():
+            kills += kill_daemon(house) > 0
+    return kills

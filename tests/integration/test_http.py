@@ -1,0 +1,449 @@
+"""MCP over HTTP: what it answers, to whom, and that it is what the native door answers."""
+
+import asyncio
+import json
+import re
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp")
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from conftest import House
+from handoff import __version__
+from http_door import INITIALIZE, MODERN, MODERN_META, frame, open_door, rest
+
+LIMIT = 1 << 20
+MODES = ["legacy", "auto", MODERN]
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory):
+    """One daemon whose door is open, for all tests that leave it as it is."""
+    runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
+    house = House(tmp_path_factory.mktemp("http"), runtime)
+    settings = {"allowed_hosts": ["bridge.example"], "allowed_origins": ["https://app.example"]}
+    yield open_door(house, secret_path=True, **settings)
+    house.kill()
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+def with_sdk(door, conversation, mode="auto", url=""):
+    """Hold a conversation by the SDK's own client."""
+
+    async def hold():
+        headers = {} if url else {"Authorization": f"Bearer {door.token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers) as client,
+            Client(streamable_http_client(url or door.url, http_client=client), mode=mode) as mcp,
+        ):
+            return await conversation(mcp)
+
+    return asyncio.run(hold())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_sdks_client_uses_all_five_tools(door, mode):
+    """The SDK's own client, in the old and the new way, creates, adds, reads, marks and closes."""
+
+    async def conversation(mcp):
+        async def call(name, **arguments):
+            result = await mcp.call_tool(name, arguments)
+            assert not result.is_error, result
+            assert result.structured_content == json.loads(result.content[0].text)
+            return result.structured_content
+
+        names = [tool.name for tool in (await mcp.list_tools()).tools]
+        made = await call("create_handoff", title="Auth", content="JWT", project="shop")
+        ident = made["handoff"]["id"]
+        await call("add_to_handoff", id=ident, type="question", content="7 d?", as_client="code")
+        got = await call("get_handoff", id=ident)
+        marked = await call("mark_handoff_read", id=ident)
+        again = await call("get_handoff", id=ident)
+        closed = await call("close_handoff", id=ident)
+        return names, made, got, marked, again, closed
+
+    names, made, got, marked, again, closed = with_sdk(door, conversation, mode)
+
+    assert [
+        "create_handoff",
+        "get_handoff",
+        "add_to_handoff",
+        "mark_handoff_read",
+        "close_handoff",
+    ] == names
+    assert ["chat"] == [entry["from_client"] for entry in made["entries"]]
+    assert [("code", "7 d?")] == [(e["from_client"], e["content"]) for e in got["new_entries"]]
+    assert (True, "chat") == (marked["marked_read"], marked["client"])
+    assert 0 == again["new_count"]
+    assert {"closed": True, "id": made["handoff"]["id"], "title": "Auth"} == closed
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_sdks_client_on_the_secret_path(door, mode):
+    """The same works without a header, at the address that holds the token."""
+
+    async def conversation(mcp):
+        return (await mcp.call_tool("get_handoff", {"id": "hof_" + "x" * 21})).content[0].text
+
+    text = with_sdk(door, conversation, mode, f"{door.url}/{door.token}")
+
+    assert "not found" in text
+
+
+def native(door, method: str, params: dict | None = None) -> dict:
+    """Ask the same of the socket."""
+    return door.house.request(method, **(params or {}))["result"]
+
+
+def play(call) -> list[dict]:
+    """Play one story, with some mistakes in it, and return every result."""
+    found = [call("create_handoff", {"title": "T", "content": "C ü", "project": "p"})]
+    ident = found[0]["structuredContent"]["handoff"]["id"]
+    for tool, arguments in (
+        ("create_handoff", {"title": "T"}),
+        ("create_handoff", {"title": "T", "content": "C", "as_client": "nobody"}),
+        ("add_to_handoff", {"id": ident, "type": "progress", "content": "x", "as_client": "code"}),
+        ("add_to_handoff", {"id": ident, "type": "song", "content": "x"}),
+        ("get_handoff", {"id": ident}),
+        ("get_handoff", {"id": "hof_none"}),
+        ("get_handoff", {"id": ident, "wish": 1}),
+        ("mark_handoff_read", {"id": ident, "up_to": 1}),
+        ("mark_handoff_read", {"id": ident}),
+        ("close_handoff", {"id": ident}),
+        ("close_handoff", {"id": ident}),
+        ("add_to_handoff", {"id": ident, "type": "done", "content": "x"}),
+        ("get_handoff", {"id": ident}),
+        ("no_such_tool", {}),
+    ):
+        found.append(call(tool, arguments))
+    return found
+
+
+def normal(results: list[dict]) -> list[dict]:
+    """Take out what differs from one thread to the next: its id, the time, the count of entries."""
+    text = json.dumps(results)
+    ident = re.search(r"hof_[A-Za-z0-9_-]{21}", text)[0]
+    text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text.replace(ident, "ID"))
+    first = int(re.search(r'\\"seq\\":(\d+)', text)[1])
+    numbered = r'(seq|last_seen)(\\?": ?)(\d+)'
+    return json.loads(
+        re.sub(numbered, lambda m: f"{m[1]}{m[2]}{max(int(m[3]) - first + 1, 0)}", text)
+    )
+
+
+@pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
+def test_results_are_those_of_the_native_door(door, modern):
+    """Every result and every error of a tool is the same through both doors, word for word."""
+    meta = {"_meta": MODERN_META} if modern else {}
+    ask = door.ask_modern if modern else door.ask
+    by_http = play(lambda name, given: ask("tools/call", {"name": name, "arguments": given}))
+    by_socket = play(
+        lambda name, given: native(door, "tools/call", {"name": name, "arguments": given, **meta})
+    )
+
+    assert normal(by_socket) == normal(by_http)
+
+
+def test_a_thread_is_one_through_both_doors(door):
+    """What is written through one door is read through the other."""
+    made = door.call("create_handoff", title="T", content="by HTTP", as_client="code")
+    ident = made["handoff"]["id"]
+    given = {"name": "get_handoff", "arguments": {"id": ident}}
+
+    assert native(door, "tools/call", given) == door.ask("tools/call", given)
+    assert 1 == native(door, "tools/call", given)["structuredContent"]["new_count"]
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+def test_handshake_is_that_of_the_native_door(door, version):
+    """Both doors introduce themselves alike, and take the version that is asked for."""
+    params = {**INITIALIZE, "protocolVersion": version}
+    greeting = door.ask("initialize", params, MCP_Protocol_Version=None)
+
+    assert native(door, "initialize", params) == greeting
+    assert version == greeting["protocolVersion"]
+
+
+def test_unknown_version_gets_the_latest_handshake(door):
+    """A handshake for a version that nobody knows is answered with the latest."""
+    params = {**INITIALIZE, "protocolVersion": "2031-01-01"}
+
+    assert (
+        "2025-11-25" == door.ask("initialize", params, MCP_Protocol_Version=None)["protocolVersion"]
+    )
+
+
+def test_lists_and_discovery_are_those_of_the_native_door(door):
+    """The tools and what is discovered are the same, in the old words and the new."""
+    meta = {"_meta": MODERN_META}
+
+    assert native(door, "tools/list") == door.ask("tools/list")
+    assert native(door, "tools/list", meta) == door.ask_modern("tools/list")
+    assert native(door, "server/discover", meta) == door.ask_modern("server/discover")
+    assert {} == native(door, "ping") == door.ask("ping")
+
+
+def test_version_we_do_not_speak(door):
+    """A request in a version that nobody knows is told which there are."""
+    meta = {**MODERN_META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
+    headers = {"MCP-Protocol-Version": "2031-01-01", "Mcp-Method": "tools/list"}
+    answer = door.post(frame("tools/list", {"_meta": meta}), **headers)
+
+    assert (400, -32022) == (answer.status, answer.json["error"]["code"])
+    assert [MODERN] == answer.json["error"]["data"]["supported"]
+
+
+@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26"])
+def test_client_of_an_older_version(door, version):
+    """Who names no version, or an older one, gets the same result, and as a text, too."""
+    given = {"name": "get_handoff", "arguments": {"id": "hof_none"}}
+    params = {**INITIALIZE, "protocolVersion": version or "2025-03-26"}
+    greeting = door.ask("initialize", params, MCP_Protocol_Version=None)
+
+    assert params["protocolVersion"] == greeting["protocolVersion"]
+    assert native(door, "tools/call", given) == door.ask(
+        "tools/call", given, MCP_Protocol_Version=version
+    )
+
+
+def test_notification_is_accepted(door):
+    """What expects no answer gets none."""
+    answer = door.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    assert (202, b"") == (answer.status, answer.body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"{}",
+        b'"x"',
+        b"\xff",
+        b"[" * 5000,
+        b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+    ],
+)
+def test_what_is_no_request(door, body):
+    """A body that is no JSON-RPC request is a 400, and the next one is answered."""
+    assert 400 == door.post(body).status
+    assert {} == door.ask("ping")
+
+
+def test_unknown_method(door):
+    """A method that there is not is an error at once."""
+    assert -32601 == door.post(frame("resources/list")).json["error"]["code"]
+
+
+@pytest.mark.parametrize("value", [None, "Bearer wrong", "Basic eDp5", "Bearer "])
+def test_without_the_token(door, value):
+    """Without the token nothing is answered but 401 and a challenge."""
+    answer = door.post(frame("tools/list"), Authorization=value)
+
+    assert 401 == answer.status
+    assert answer.headers["www-authenticate"].startswith('Bearer realm="handoffd"')
+    assert b"create_handoff" not in answer.body
+
+
+def test_token_elsewhere_is_no_token(door):
+    """A token in the query or in another header opens nothing."""
+    assert (
+        401 == door.post(frame("ping"), path=f"/mcp?auth={door.token}", Authorization=None).status
+    )
+    assert 401 == door.post(frame("ping"), Authorization=None, X_Auth_Token=door.token).status
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "localhost:1", "127.0.0.1"]
+)
+def test_evil_host(door, host):
+    """A name that is not ours is misdirected, with the token and at /health, too."""
+    host = host.format(port=door.port)
+
+    assert 421 == door.post(frame("ping"), Host=host).status
+    assert 421 == door.send("GET", "/health", headers={"Host": host}).status
+    assert 421 == door.post(frame("ping"), path=f"/mcp/{door.token}", Host=host).status
+
+
+@pytest.mark.parametrize("host", ["localhost:{port}", "[::1]:{port}", "bridge.example"])
+def test_host_of_ours(door, host):
+    """Loopback names with our port, and those of the configuration, are ours."""
+    assert 200 == door.post(frame("ping"), Host=host.format(port=door.port)).status
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1"])
+def test_evil_origin(door, origin):
+    """A page from elsewhere is refused, with the token, too."""
+    assert 403 == door.post(frame("ping"), Origin=origin).status
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:{port}", "https://app.example"])
+def test_origin_of_ours(door, origin):
+    """Our own origin and those of the configuration may speak."""
+    assert 200 == door.post(frame("ping"), Origin=origin.format(port=door.port)).status
+
+
+def test_a_page_gets_no_leave_to_read(door):
+    """No CORS header is ever sent: a browser shows a page nothing of ours."""
+    asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    answers = [
+        door.send("OPTIONS", "/mcp", headers=asked),
+        door.post(frame("ping"), Origin="https://app.example"),
+    ]
+
+    assert [403, 200] == [answer.status for answer in answers]
+    assert not [name for answer in answers for name in answer.headers if "access-control" in name]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_other_types(door, kind):
+    """What is not called JSON is not read."""
+    assert 415 == door.post(frame("ping"), Content_Type=kind).status
+
+
+def test_client_that_does_not_say_what_it_takes(door):
+    """Without an Accept header the answer is JSON."""
+    answer = door.post(frame("ping"), Accept=None)
+
+    assert (200, "application/json") == (answer.status, answer.headers["content-type"])
+
+
+def head(door, *lines: str) -> bytes:
+    text = (
+        f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{door.port}\r\n"
+        f"Authorization: Bearer {door.token}\r\nContent-Type: application/json\r\n"
+        "Accept: application/json\r\n"
+    )
+    return (text + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
+
+
+def test_body_of_the_limit(door):
+    """A body of exactly 1 MiB is read."""
+    body = json.dumps(frame("ping")).encode()
+
+    assert 200 == door.post(body + b" " * (LIMIT - len(body))).status
+
+
+def test_body_over_the_limit_is_not_waited_for(door):
+    """A body that says it is longer is refused before it comes, and the connection ends."""
+    with door.raw(head(door, f"Content-Length: {LIMIT + 1}")) as connection:
+        answer = rest(connection)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in answer.lower()
+
+
+def test_chunked_body_over_the_limit(door):
+    """A body that does not say how long it is, is read to the limit and not beyond."""
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    with door.raw(head(door, "Transfer-Encoding: chunked")) as connection:
+        sent = 0
+        try:
+            # Endless, if it were read on.
+            while sent < 64 * LIMIT:
+                connection.sendall(chunk)
+                sent += len(chunk)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        answer = rest(connection)
+
+    assert sent < 64 * LIMIT
+    assert b"" == answer or answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_chunked_body_a_little_over_the_limit(door):
+    """Who sends one byte too many and then listens is told why."""
+    chunk = b"%x\r\n" % (LIMIT + 1) + b" " * (LIMIT + 1) + b"\r\n"
+    with door.raw(head(door, "Transfer-Encoding: chunked") + chunk) as connection:
+        answer = rest(connection)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_chunked_body(door):
+    """A body in chunks is read like any other."""
+    body = json.dumps(frame("ping")).encode()
+    chunk = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    with door.raw(head(door, "Transfer-Encoding: chunked", "Connection: close") + chunk) as sent:
+        assert rest(sent).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
+def test_only_post(door, method):
+    """There is no stream to GET and no session to DELETE, which is said with what there is."""
+    headers = {"Authorization": f"Bearer {door.token}", "Accept": "text/event-stream"}
+    answer = door.send(method, "/mcp", headers=headers)
+
+    assert (405, "POST") == (answer.status, answer.headers["allow"])
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/mcp/", "/mcp/wrong", "/sse", "/.well-known/oauth-protected-resource"]
+)
+def test_nothing_else_is_there(door, path):
+    """Any other path is a 404."""
+    assert 404 == door.post(frame("ping"), path=path).status
+
+
+def test_health(door):
+    """/health answers without a token that we are here and which version, and no more."""
+    answer = door.send("GET", "/health")
+
+    assert (200, {"status": "ok", "version": __version__}) == (answer.status, answer.json)
+    assert {"content-type", "content-length", "date"} == set(answer.headers)
+
+
+def test_stale_session(door):
+    """A session id that nobody gave is of no consequence; none is given."""
+    answer = door.post(frame("tools/list"), Mcp_Session_Id="stale-since-yesterday")
+
+    assert 200 == answer.status
+    assert "mcp-session-id" not in door.post(frame("initialize", INITIALIZE)).headers
+
+
+def test_garbage_does_no_harm(door):
+    """What is no HTTP gets an error or nothing, and the next request is answered."""
+    for data in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /mcp HTTP/9.9\r\n\r\n"):
+        with door.raw(data + b"\r\n\r\n") as connection:
+            answer = rest(connection)
+        assert b"" == answer or answer.startswith(b"HTTP/1.1 4")
+    assert {} == door.ask("ping")
+
+
+def test_many_at_once(door):
+    """Twenty clients at once add to one thread: every entry is there once, in one order."""
+    ident = door.call("create_handoff", title="T", content="first")["handoff"]["id"]
+
+    def add(number: int) -> int:
+        given = {"type": "progress", "content": str(number), "as_client": "code"}
+        return door.call("add_to_handoff", id=ident, **given)["entry"]["seq"]
+
+    with ThreadPoolExecutor(20) as pool:
+        seqs = list(pool.map(add, range(200)))
+    entries = door.call("get_handoff", id=ident)["entries"][1:]
+
+    assert sorted(seqs) == [entry["seq"] for entry in entries]
+    assert {str(number) for number in range(200)} == {entry["content"] for entry in entries}
+
+
+def test_secrets_stay_out_of_the_log(door):
+    """Neither the token, nor a path that holds it, nor a thread's words are in the log."""
+    door.call("create_handoff", title="T", content="words of a thread")
+    door.post(frame("ping"), path=f"/mcp/{door.token}")
+    door.send("GET", f"/mcp/{door.token}")
+    with door.raw(f"BROKEN /mcp/{door.token}\r\n\r\n".encode()) as connection:
+        rest(connection)
+    logged = door.house.log.read_text()
+
+    assert door.token not in logged
+    assert "words of a thread" not in logged
+    assert "http_open" in logged

@@ -1,0 +1,254 @@
+"""At session start: how many entries are unread of threads that were used here as code."""
+
+import json
+import re
+
+import pytest
+
+from bridged import Mcp, ask, configure
+from conftest import wait_for
+
+WORDS = "quixotic-zanzibar"
+
+
+def thread(house, *words, **run) -> str:
+    done = house.handoff("thread", *words, **run)
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def begun(house, *words) -> str:
+    return thread(house, "create", f"Title {WORDS}", f"Words {WORDS}", *words).splitlines()[0]
+
+
+def used(house, project, *words) -> str:
+    """Create a thread as Chat and use it as Code in a project; returns its id."""
+    shared = begun(house, *words)
+    thread(house, "read", shared, "--as", "code", cwd=project)
+    return shared
+
+
+def injected(house, project, *words) -> str:
+    done = house.handoff("inject", *words, cwd=project)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert WORDS not in done.stdout
+    return done.stdout
+
+
+def mentioned(house, project, *words) -> dict[str, int]:
+    """Return which threads a new session is told of, and how much is unread in each."""
+    text = injected(house, project, *words)
+    found = re.search(r"(?m)^\*\*Unread entries in threads used here:\*\* (.*)\. get_handoff", text)
+    if found is None:
+        return {}
+    assert text.startswith("<handoffd-context ")
+    assert text.index(found[0]) < text.index("</handoffd-context>")
+    return {name: int(number) for name, number in re.findall(r"(hof_\S+) \((\d+)\)", found[1])}
+
+
+def kept(house) -> str:
+    """Return all the briefs that are kept for when the daemon is down."""
+    return "".join(path.read_text() for path in (house.state / "briefs").glob("[!.]*"))
+
+
+def test_unread_entries_are_mentioned(world):
+    """A session is told how much is unread in what its project used as code, until it is read."""
+    project = world.project()
+    shared = used(world, project)
+    assert "" == injected(world, project)
+    for number in (1, 2):
+        thread(world, "add", shared, "decision", f"{WORDS} {number}")
+        assert {shared: number} == mentioned(world, project)
+    thread(world, "add", shared, "progress", "Begun", "--as", "code", cwd=project)
+    assert {shared: 2} == mentioned(world, project)
+    thread(world, "read", shared, "--as", "code")
+
+    assert "" == injected(world, project)
+
+
+def test_only_what_was_used_here_as_code(world):
+    """Neither the project's tag nor a use as chat, elsewhere or of another makes a mention."""
+    project, other = world.project(), world.project("other")
+    tagged = begun(world, "--project", "shop")
+    thread(world, "get", tagged, "--as", "chat", cwd=project)
+    assert {} == mentioned(world, project)
+    elsewhere = begun(world)
+    thread(world, "get", elsewhere, "--as", "code", cwd=other)
+
+    assert {} == mentioned(world, project)
+    assert {elsewhere: 1} == mentioned(world, other)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("get",), ("add", "progress", "Begun"), ("read", "--up-to", "0")],
+    ids=lambda words: words[0],
+)
+def test_every_use_as_code_counts(world, words):
+    """To read, to write and to mark a thread as code is to use it; so is to create one."""
+    project = world.project()
+    (project / "src").mkdir()
+    shared = begun(world)
+    thread(world, words[0], shared, *words[1:], "--as", "code", cwd=project / "src")
+    assert {shared: 1} == mentioned(world, project)
+
+    made = thread(world, "create", "T", "W", "--as", "code", cwd=project).splitlines()[0]
+    thread(world, "add", made, "decision", "Go on")
+    assert {shared: 1, made: 1} == mentioned(world, project)
+
+
+def test_close_ends_the_mention(world):
+    """A closed thread has nothing to read, and closing one is no use of it."""
+    project = world.project()
+    shared = begun(world)
+    thread(world, "get", shared, "--as", "code", cwd=project)
+    assert {shared: 1} == mentioned(world, project)
+    thread(world, "close", shared, "--yes", cwd=project, env={"CLAUDECODE": "1"})
+
+    assert "" == injected(world, project)
+
+
+def test_used_by_a_relay(live):
+    """A relay says where it works: what is used as code there is mentioned there."""
+    project = live.project()
+    shared = begun(live)
+    with Mcp(live, "code", project) as mcp:
+        mcp.mark(f"`{shared}`")
+        assert {} == mentioned(live, project)
+        mcp.add(shared, f"From Chat {WORDS}", "decision", as_client="chat")
+
+    assert {shared: 1} == mentioned(live, project)
+
+
+def test_the_mention_beside_a_state(live):
+    """It stands beside goal and now at every level, and the newest threads come first."""
+    project = live.project()
+    live.session(project).prompt("Add a discount code field")
+    wait_for(lambda: "discount" in live.yaml(project))
+    all_used = [used(live, project) for _ in range(7)]
+    for shared in all_used:
+        thread(live, "add", shared, "task", WORDS)
+    for level in ("L0", "L1", "L2", "L3"):
+        text = injected(live, project, "--level", level)
+        assert "Add a discount code field" in text
+        assert " and 2 more. get_handoff" in text
+        assert all_used[:1:-1] == list(mentioned(live, project, "--level", level))
+
+
+def test_the_brief_on_disk_follows(live):
+    """With the daemon down a session is told the same, and what was said meanwhile."""
+    project = live.project()
+    live.session(project).prompt("Add a discount code field")
+    wait_for(lambda: "discount" in live.yaml(project))
+    shared = used(live, project)
+    thread(live, "add", shared, "task", WORDS)
+    wait_for(lambda: f"{shared} (1)" in kept(live), what="the brief on disk has the entry")
+    live.kill()
+    assert {shared: 1} == mentioned(live, project)
+    thread(live, "add", shared, "task", WORDS)
+    for level in ("L0", "L1", "L2", "L3"):
+        assert {shared: 2} == mentioned(live, project, "--level", level)
+        assert "discount" in injected(live, project, "--level", level)
+    thread(live, "read", shared, "--as", "code")
+    assert {} == mentioned(live, project)
+    assert "discount" in injected(live, project)
+    live.start()
+    thread(live, "add", shared, "task", WORDS)
+    wait_for(lambda: f"{shared} (1)" in kept(live))
+    thread(live, "read", shared, "--as", "code")
+
+    wait_for(lambda: shared not in kept(live), what="the brief on disk says it was read")
+    assert WORDS not in kept(live)
+
+
+def test_the_brief_on_disk_of_a_project_without_state(live):
+    """Also where nothing else is known the brief on disk comes and goes with the entries."""
+    project = live.project()
+    shared = used(live, project)
+    thread(live, "add", shared, "task", WORDS)
+    wait_for(lambda: f"{shared} (1)" in kept(live))
+    live.restart()
+    thread(live, "read", shared, "--as", "code")
+    wait_for(lambda: shared not in kept(live))
+    live.kill()
+
+    assert "" == injected(live, project)
+    assert not (project / ".flow-guardian").exists()
+
+
+def test_a_restart_forgets_no_use(live):
+    """What was used stays known: killed at any time, the next daemon mentions it."""
+    project = live.project()
+    shared = used(live, project)
+    live.kill()
+    live.start()
+    thread(live, "add", shared, "task", WORDS)
+    live.kill()
+    live.start()
+
+    assert {shared: 1} == mentioned(live, project)
+
+
+def test_a_pause_is_respected(live):
+    """During a pause nothing is mentioned, and a use is not noted; before and after it is."""
+    project = live.project()
+    before, during = used(live, project), begun(live)
+    thread(live, "add", before, "task", WORDS)
+    live.handoff("pause", ".", cwd=project)
+    thread(live, "get", during, "--as", "code", cwd=project)
+    assert {} == mentioned(live, project)
+    live.handoff("unpause", ".", cwd=project)
+
+    assert {before: 1} == mentioned(live, project)
+
+
+@pytest.mark.parametrize("how", ["excluded", "disabled"])
+def test_what_is_left_alone_stays_so(world, how):
+    """Of a project that is excluded or disabled nothing is noted, and nothing is said there."""
+    project = world.project()
+    before, later = used(world, project), begun(world)
+    thread(world, "add", before, "task", WORDS)
+    assert {before: 1} == mentioned(world, project)
+    if how == "excluded":
+        configure(world, f'[projects]\nexclude = ["{project}"]\n')
+        if world.process is not None:
+            world.restart()
+    else:
+        (project / ".flow-guardian").mkdir()
+        (project / ".flow-guardian/config.yaml").write_text("enabled: false\n")
+    thread(world, "get", later, "--as", "code", cwd=project)
+
+    assert [(before,)] == ask(world, "SELECT handoff_id FROM thread_uses")
+    if world.process is not None:  # the brief on disk was made before
+        assert "" == injected(world, project)
+    assert {} == mentioned(world, project, "--level", "L2")
+
+
+def test_forget_erases_the_use(live):
+    """`forget` names and erases what was noted of a project; the thread itself stays."""
+    project, other = live.project(), live.project("other")
+    shared = used(live, project)
+    thread(live, "get", shared, "--as", "code", cwd=other)
+    thread(live, "add", shared, "task", WORDS)
+    wait_for(lambda: f"{shared} (1)" in kept(live))
+    planned = live.handoff("forget", cwd=project)
+    assert "1 x note on a thread that was used here\n" in planned.stdout
+    erased = live.handoff("forget", "--yes", "--json", cwd=project)
+
+    assert 1 == json.loads(erased.stdout)["rows"]["thread_uses"]
+    assert 1 == len(ask(live, "SELECT * FROM thread_uses"))
+    assert {} == mentioned(live, project)
+    assert {shared: 1} == mentioned(live, other)
+    assert 2 == len(json.loads(thread(live, "get", shared, "--json"))["entries"])
+    live.kill()
+    assert "" == injected(live, project)
+
+
+def test_a_damaged_store_costs_no_brief(house):
+    """Without a daemon a core.db that cannot be read leaves the rest of the brief as it is."""
+    project = house.project()
+    house.handoff("save", "-m", "half way through", cwd=project)
+    house.state.mkdir(parents=True, exist_ok=True)
+    (house.state / "core.db").write_bytes(b"no database" * 1000)
+
+    assert "half way through" in injected(house, project)

@@ -1,0 +1,143 @@
+"""The client of MCP's own SDK, at either door of the daemon."""
+
+import contextlib
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mcp_types
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from bridged import configure, serving
+from conftest import BIN, House, wait_for
+
+# How the client is told which protocol to speak, and what it then speaks. Left to itself it asks.
+ERAS = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28", "auto": "2026-07-28"}
+TOOLS = [
+    "create_handoff", "get_handoff", "add_to_handoff", "mark_handoff_read", "close_handoff",
+]  # fmt: skip
+
+
+@dataclass
+class Address:
+    """An open HTTP door."""
+
+    url: str
+    token: str
+
+    @property
+    def secret_url(self) -> str:
+        return f"{self.url}/{self.token}"
+
+    @property
+    def header(self) -> str:
+        return f"Authorization: Bearer {self.token}"
+
+
+@contextlib.contextmanager
+def open_door(
+    kind: str, directory: Path
+) -> Iterator[tuple[House, StdioServerParameters | Address]]:
+    """A HOME with a running daemon, for more than one test, and one of its two doors."""
+    port = _free_port() if kind == "http" else 0
+    with serving(directory, _settings(port) if port else "") as house:
+        yield house, _address(house, port) if port else relay(house)
+
+
+def open_http(house: House) -> Address:
+    """Start a daemon with its HTTP door open."""
+    port = _free_port()
+    configure(house, _settings(port))
+    house.transcripts.mkdir(parents=True, exist_ok=True)
+    return _address(house.start(), port)
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def _settings(port: int) -> str:
+    return f"[http]\nenabled = true\nport = {port}\nsecret_path = true\n"
+
+
+def _address(house: House, port: int) -> Address:
+    """Wait until the door is open, and return where it is."""
+    root = f"http://127.0.0.1:{port}"
+    wait_for(lambda: _healthy(root), 30, "the HTTP door is open")
+    shown = house.handoff("token", "show")
+    assert shown.returncode == 0, shown.stderr
+    return Address(f"{root}/mcp", shown.stdout.strip())
+
+
+def _healthy(root: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{root}/health", timeout=5) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, TimeoutError, ConnectionError):
+        return False
+
+
+def relay(house: House, *words: str, cwd: Path | None = None) -> StdioServerParameters:
+    """Return how a client starts the relay in a HOME."""
+    command = str(BIN / "handoff")
+    return StdioServerParameters(
+        command=command, args=["mcp", *words], env=house.environment, cwd=cwd or house.home
+    )
+
+
+class ToolError(Exception):
+    """What a tool says when it fails."""
+
+
+@dataclass
+class Side:
+    """One side of a thread: a connected client."""
+
+    client: Client
+
+    async def call(self, tool: str, **given: Any) -> dict:
+        """Call a tool and return its result, of which the text must be a copy."""
+        result = await self.client.call_tool(tool, given)
+        (block,) = result.content
+        assert isinstance(block, mcp_types.TextContent)
+        if result.is_error:
+            raise ToolError(block.text)
+        assert result.structured_content == json.loads(block.text)
+        return result.structured_content
+
+    async def refused(self, tool: str, **given: Any) -> str:
+        """Call a tool that must fail, and return what it says."""
+        try:
+            found = await self.call(tool, **given)
+        except ToolError as problem:
+            return str(problem)
+        raise AssertionError(f"{tool} succeeded: {found}")
+
+    async def new(self, thread_id: str, **given: Any) -> list[str]:
+        """Return the words of a thread that this side has not read."""
+        got = await self.call("get_handoff", id=thread_id, **given)
+        assert len(got["new_entries"]) == got["new_count"]
+        return [entry["content"] for entry in got["new_entries"]]
+
+
+@contextlib.asynccontextmanager
+async def side(door: StdioServerParameters | Address, mode: str = "auto") -> AsyncIterator[Side]:
+    """Connect a client to a door."""
+    if isinstance(door, StdioServerParameters):
+        async with Client(door, mode=mode) as client:
+            yield Side(client)
+        return
+    headers = {"Authorization": f"Bearer {door.token}"}
+    async with create_mcp_http_client(headers=headers) as http:
+        transport = streamable_http_client(door.url, http_client=http)
+        async with Client(transport, mode=mode) as client:
+            yield Side(client)

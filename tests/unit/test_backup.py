@@ -1,0 +1,216 @@
+"""The rolling copy of core.db: whole or not there, for nobody else, never with what was erased."""
+
+import asyncio
+import contextlib
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from bridged import files_with
+from handoffd import app, clock
+from handoffd.errors import StoreError
+from handoffd.store import backup
+from handoffd.store.core import CoreStore
+from handoffd.store.threads import Said
+
+DAY = clock.DAY_SECONDS
+MARKER = "a-marker-that-nothing-else-holds"
+
+
+@pytest.fixture
+def core(tmp_path):
+    store = CoreStore(str(tmp_path / "core.db"))
+    store.threads.create("hof_x", "t", None, Said("chat", "context", MARKER * 500, "t"))
+    yield store
+    store.close()
+
+
+def close(core: CoreStore) -> None:
+    core.threads.close("hof_x", "t", lambda whole: None)
+
+
+def names(core: CoreStore) -> list[str]:
+    """Return what lies beside core.db, but for what SQLite puts there."""
+    found = os.listdir(os.path.dirname(core.path))
+    return sorted(name for name in found if name.startswith("core.db.backup"))
+
+
+def test_the_copy_is_a_whole_database(core, tmp_path):
+    """It opens as a core.db of the same schema, with all that was there, for nobody but us."""
+    core.back_up()
+    copy = CoreStore(f"{core.path}.backup")
+
+    assert core.threads.read("hof_x") == copy.threads.read("hof_x")
+    assert 0o600 == (tmp_path / "core.db.backup").stat().st_mode & 0o777
+    copy.close()
+
+
+def test_the_copy_can_be_put_in_the_place_of_a_damaged_file(core, tmp_path):
+    """Who renames it to core.db goes on where it was made."""
+    core.back_up()
+    os.rename(f"{core.path}.backup", tmp_path / "again.db")
+    again = CoreStore(str(tmp_path / "again.db"))
+    entry = again.threads.add("hof_x", Said("code", "done", "d", "t"), 1 << 20)[1]
+
+    assert 2 == entry.seq
+    again.close()
+
+
+def test_how_old_the_copy_is(core):
+    """One that is missing is as old as can be; one of the future is as old as it is ahead."""
+    assert math.inf == backup.age_seconds(core.path)
+    assert core.needs_copy(DAY)
+    core.back_up()
+    assert not core.needs_copy(DAY)
+    for moved in (-2 * DAY, 2 * DAY):
+        at = clock.wall() + moved
+        os.utime(f"{core.path}.backup", (at, at))
+        assert core.needs_copy(DAY)
+
+
+def test_a_copy_that_is_missing_is_made_after_scrubbing(core, tmp_path):
+    """That there is none may mean that a wipe was held up: it is done first."""
+    close(core)
+    assert files_with(tmp_path, MARKER.encode())
+    core.back_up()
+
+    assert [] == files_with(tmp_path, MARKER.encode())
+
+
+def test_scrubbing_makes_the_copy_anew(core, tmp_path):
+    """What was erased is in no file afterwards, also not in one that a killed process left."""
+    core.back_up()
+    (tmp_path / "core.db.backup.new-0123").write_bytes(MARKER.encode())
+    assert {"core.db.backup", "core.db.backup.new-0123"} <= set(
+        files_with(tmp_path, MARKER.encode())
+    )
+    close(core)
+    core.scrub()
+
+    assert [] == files_with(tmp_path, MARKER.encode())
+    assert ["core.db.backup"] == names(core)
+
+
+def test_without_scrubbing_no_copy_stays(core, tmp_path):
+    """If the wipe fails, the copy that has what was erased goes, finished or not."""
+    core.back_up()
+    (tmp_path / "core.db.backup.new-0123").write_bytes(MARKER.encode())
+    close(core)
+    with contextlib.closing(sqlite3.connect(core.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM handoffs").fetchall()
+        with pytest.raises(StoreError, match="another program is reading"):
+            core.scrub()
+
+    assert [] == names(core)
+
+
+def test_a_failure_leaves_the_old_copy(core, monkeypatch):
+    """A copy is replaced by a whole one or not at all; nothing half-made is left."""
+    core.back_up()
+    before = os.stat(f"{core.path}.backup").st_ino
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(backup.os, "fsync", full)
+    with pytest.raises(StoreError, match="No space left"):
+        core.back_up()
+
+    assert before == os.stat(f"{core.path}.backup").st_ino
+    assert ["core.db.backup"] == names(core)
+
+
+def test_what_cannot_be_removed_is_said(core):
+    """A copy that still has what was erased is named, to be removed by hand."""
+    core.back_up()
+    os.unlink(f"{core.path}.backup")
+    os.mkdir(f"{core.path}.backup")
+    with pytest.raises(StoreError, match=r"core.db.backup still has what was erased"):
+        core.scrub()
+
+
+def test_whose_copy_was_removed_meanwhile_begins_again(core, monkeypatch):
+    """Another who erases removes unfinished copies: they may have what is to be gone."""
+    real, calls = os.fsync, []
+
+    def removed(handle: int) -> None:
+        real(handle)
+        if not calls:
+            calls.append([name for name in names(core) if ".new" in name])
+            backup.drop(core.path)
+
+    monkeypatch.setattr(backup.os, "fsync", removed)
+    core.back_up()
+
+    assert [1] == list(map(len, calls))
+    assert ["core.db.backup"] == names(core)
+
+
+ERASER = """
+import sys
+from handoffd.errors import StoreError
+from handoffd.store.core import CoreStore
+core = CoreStore(sys.argv[1])
+for _ in range(10):
+    try:
+        core.scrub()
+    except StoreError as problem:
+        print(problem.title)
+core.close()
+"""
+
+
+def test_several_processes_scrub_at_once(core):
+    """Where one is in the way of another it is told so; nothing else goes wrong."""
+    close(core)
+    core.scrub()
+    command = [sys.executable, "-c", ERASER, core.path]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(3)]
+    said = [process.communicate() for process in processes]
+    core.scrub()
+
+    assert [""] * 3 == [errors for _, errors in said]
+    assert set() == {line for lines, _ in said for line in lines.splitlines()} - {
+        "Erased, but another program is reading core.db: its log still has a copy.",
+        "core.db could not be copied: others do it, too.",
+    }
+    assert ["core.db.backup"] == names(core)
+    with contextlib.closing(sqlite3.connect(f"{core.path}.backup")) as copy:
+        assert (1,) == copy.execute("SELECT count(*) FROM handoffs").fetchone()
+
+
+def run(core: CoreStore, problem: str = "") -> str:
+    parts = SimpleNamespace(core=core, copy_problem=problem)
+    asyncio.run(app.copy_core(parts))
+    return parts.copy_problem
+
+
+def test_the_daemon_copies_once_a_day(core):
+    """At a look nothing is done while the copy is young; when it is old it is made anew."""
+    assert "" == run(core)
+    first = os.stat(f"{core.path}.backup").st_ino
+    run(core)
+    assert first == os.stat(f"{core.path}.backup").st_ino
+    old = clock.wall() - DAY - 1
+    os.utime(f"{core.path}.backup", (old, old))
+    assert "" == run(core, "an older problem")
+
+    assert first != os.stat(f"{core.path}.backup").st_ino
+
+
+def test_a_copy_that_fails_is_a_warning(core, monkeypatch):
+    """The daemon keeps the problem to say it, and does not fail."""
+
+    def fail(*_: object) -> None:
+        raise StoreError("core.db could not be copied: no room.")
+
+    monkeypatch.setattr(backup, "make", fail)
+
+    assert "core.db could not be copied: no room." == run(core)

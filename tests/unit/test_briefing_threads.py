@@ -1,0 +1,71 @@
+"""The mention of unread entries in what a new session is told."""
+
+import pytest
+
+from handoffd.handoffs import briefing
+
+NOTHING = {"goal": "(not stated yet)", "now": "(not stated yet)"}
+MENTION = "**Unread entries in threads used here:** "
+
+
+def thread_id(number: int) -> str:
+    return f"hof_{number:021d}"
+
+
+def test_a_mention_alone_is_a_brief():
+    """A project of which nothing else is known is told of its threads, inside our mark."""
+    text = briefing.render(NOTHING, "/p", unread=[(thread_id(1), 2), (thread_id(2), 1)])
+
+    assert text.startswith('<handoffd-context project="/p" ')
+    assert text.endswith("</handoffd-context>\n")
+    named = f"{thread_id(1)} (2), {thread_id(2)} (1)"
+    assert f"\n{MENTION}{named}. get_handoff shows them.\n" in text
+    assert "Current Session State" not in text
+    assert text == briefing.render({}, "/p", unread=[(thread_id(1), 2), (thread_id(2), 1)])
+
+
+def test_nothing_unread_is_not_mentioned():
+    """Without unread entries the brief is what it was."""
+    document = {"goal": "g", "now": "n"}
+
+    assert briefing.render(document, "/p") == briefing.render(document, "/p", unread=[])
+    assert MENTION not in briefing.render(document, "/p")
+    assert "" == briefing.render(NOTHING, "/p", unread=[])
+
+
+def test_five_are_named():
+    """Five threads are named, the others are counted."""
+    five = [(thread_id(number), number) for number in range(1, 6)]
+
+    assert f"{thread_id(5)} (5). get" in briefing.render({}, "/p", unread=five)
+    text = briefing.render({}, "/p", unread=[*five, (thread_id(6), 6), (thread_id(7), 7)])
+    assert f"{thread_id(5)} (5) and 2 more. get" in text
+    assert thread_id(6) not in text
+
+
+@pytest.mark.parametrize("level", briefing.LEVELS)
+def test_the_mention_survives_the_limit(level):
+    """However much else there is, all of the mention stays, and the brief is at most 2 KB."""
+    document = {
+        "goal": "ü" * 5000,
+        "now": "n" * 5000,
+        "timestamp": "🦊" * 500,
+        "files": [f"f{n}" * 50 for n in range(99)],
+        "next": ["x" * 500] * 50,
+    }
+    unread = [("i" * 80, 1_000_000)] * 99
+    text = briefing.render(document, "/🦊" * 200, ["other " * 100], level, unread)
+
+    assert len(text.encode()) <= 2048
+    assert f"{', '.join(['i' * 80 + ' (1000000)'] * 5)} and 94 more. get_handoff" in text
+    assert text.endswith("</handoffd-context>\n")
+
+
+def test_a_mention_alone_is_told_from_a_state():
+    """What says nothing but which threads are unread may be taken away with the last of them."""
+    unread = [(thread_id(1), 1)]
+
+    assert briefing.is_mention_only(briefing.render({}, "/p", unread=unread))
+    assert not briefing.is_mention_only(briefing.render({"goal": "g"}, "/p", unread=unread))
+    assert not briefing.is_mention_only(briefing.render({"goal": "g"}, "/p"))
+    assert not briefing.is_mention_only("")

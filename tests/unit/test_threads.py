@@ -1,0 +1,544 @@
+"""Threads in core.db: cursors against a model, older databases, many processes, what is durable."""
+
+import atexit
+import contextlib
+import functools
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from bridged import TYPES
+from handoffd.api.tools import TOOLS, call
+from handoffd.errors import CompletedThreadError, NoThreadError, StoreError, ThreadError
+from handoffd.store import threads as module
+from handoffd.store.core import MIGRATIONS, CoreStore
+from handoffd.store.database import LOOP_BUSY_SECONDS, open_database
+from handoffd.store.threads import Counts, Said
+from handoffd.workflow.threads import Threads, pasted
+
+AT = "2026-01-01T00:00:00Z"
+MIB = 1 << 20
+
+
+def said(content: str = "x", client: str = "chat", once: str = "") -> Said:
+    return Said(client, "context", content, AT, once)
+
+
+@pytest.fixture
+def core(tmp_path):
+    store = CoreStore(str(tmp_path / "core.db"))
+    yield store
+    store.close()
+
+
+# Cursors
+
+
+@functools.cache
+def template() -> str:
+    """Return an empty core.db: to make one takes longer than a whole example."""
+    path = f"{tempfile.mkdtemp(prefix='threads-')}/core.db"
+    CoreStore(path).close()
+    atexit.register(shutil.rmtree, os.path.dirname(path))
+    return path
+
+
+class Cursors(RuleBasedStateMachine):
+    """Two sides at several threads; the model knows of each entry who has yet to see it."""
+
+    def __init__(self):
+        super().__init__()
+        self.directory = tempfile.mkdtemp(prefix="threads-")
+        shutil.copy(template(), f"{self.directory}/core.db")
+        self.open()
+        # thread -> numbers of all entries, what each side has not seen, and whether it is closed
+        self.entries = {}
+        self.unseen = {}
+        self.closed = set()
+
+    def open(self):
+        self.core = CoreStore(f"{self.directory}/core.db")
+        # Thousands of commits: what is asked here is not whether they reach the disk.
+        self.core._db.execute("PRAGMA synchronous = OFF")
+        self.threads = Threads(self.core.threads, lambda: None)
+
+    def teardown(self):
+        self.core.close()
+        shutil.rmtree(self.directory)
+
+    clients = st.sampled_from(["chat", "code"])
+    choice = st.integers(0, 1000)
+
+    def pick(self, number):
+        return sorted(self.entries)[number % len(self.entries)]
+
+    def heard(self, thread, client, seq):
+        self.entries[thread].append(seq)
+        self.unseen[thread]["chat" if client == "code" else "code"].append(seq)
+
+    @rule(client=clients)
+    def create(self, client):
+        made = self.threads.create("t", "c", None, client)
+        thread = made["handoff"]["id"]
+        self.entries[thread], self.unseen[thread] = [], {"chat": [], "code": []}
+        self.heard(thread, client, made["entries"][0]["seq"])
+
+    @precondition(lambda self: self.entries)
+    @rule(number=choice, client=clients, kind=st.sampled_from(TYPES))
+    def add(self, number, client, kind):
+        thread = self.pick(number)
+        if thread in self.closed:
+            with pytest.raises(CompletedThreadError):
+                self.threads.add(thread, kind, "c", client)
+            return
+        self.heard(thread, client, self.threads.add(thread, kind, "c", client)["entry"]["seq"])
+
+    @precondition(lambda self: self.entries)
+    @rule(number=choice, client=clients)
+    def mark(self, number, client):
+        thread = self.pick(number)
+        self.threads.mark(thread, client)
+        self.unseen[thread][client] = []
+
+    @precondition(lambda self: self.entries)
+    @rule(number=choice, client=clients, place=choice, off=st.integers(-1, 1))
+    def mark_up_to(self, number, client, place, off):
+        thread = self.pick(number)
+        every = sorted(seq for numbers in self.entries.values() for seq in numbers) or [1]
+        up_to = max(0, every[place % len(every)] + off)
+        self.threads.mark(thread, client, up_to)
+        self.unseen[thread][client] = [s for s in self.unseen[thread][client] if s > up_to]
+
+    @precondition(lambda self: self.entries)
+    @rule(number=choice)
+    def close(self, number):
+        thread = self.pick(number)
+        self.threads.close(thread)
+        self.closed.add(thread)
+        self.entries[thread], self.unseen[thread] = [], {"chat": [], "code": []}
+
+    @rule()
+    def reopen(self):
+        self.core.close()
+        self.open()
+
+    @invariant()
+    def each_side_sees_what_is_new_to_it(self):
+        for thread, numbers in self.entries.items():
+            for client in ("chat", "code"):
+                got = self.threads.get(thread, client)
+                new = [entry["seq"] for entry in got["new_entries"]]
+                assert self.unseen[thread][client] == new
+                assert len(new) == got["new_count"]
+                assert numbers == [entry["seq"] for entry in got["entries"]]
+                assert (thread in self.closed) == (got["handoff"]["status"] == "completed")
+
+    @invariant()
+    def the_counts_agree(self):
+        active = [thread for thread in self.entries if thread not in self.closed]
+        unread = [sum(bool(self.unseen[t][c]) for t in active) for c in ("chat", "code")]
+        assert Counts(len(active), *unread) == self.core.threads.counts()
+
+
+TestCursors = Cursors.TestCase
+TestCursors.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCursors.__doc__ = (
+    "Whatever both sides do, new_entries are what the other said and this has not seen."
+)
+
+
+# Databases that others made
+
+SEED = """
+CREATE TABLE handoffs (
+    id TEXT PRIMARY KEY, title TEXT NOT NULL, project TEXT,
+    chat_last_seen INTEGER DEFAULT 0, code_last_seen INTEGER DEFAULT 0,
+    status TEXT DEFAULT 'active', created_at TEXT, updated_at TEXT);
+CREATE TABLE handoff_entries (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, handoff_id TEXT NOT NULL REFERENCES handoffs(id),
+    from_client TEXT NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, created_at TEXT);
+"""
+# As the origin makes them: with times by default, and an index.
+ORIGIN = (
+    SEED.replace("created_at TEXT", "created_at TEXT DEFAULT (datetime('now'))")
+    + "CREATE INDEX idx_handoff_entries_handoff ON handoff_entries(handoff_id);"
+)
+ROWS = """
+INSERT INTO handoffs (id, title, project, chat_last_seen, created_at, updated_at) VALUES
+    ('hof_V1StGXR8_Z5jdHi6B-myT', 'Of the usual length', 'dnd', 1,
+     '2026-02-01 10:00:00', '2026-02-01 10:00:00');
+INSERT INTO handoffs (id, title, chat_last_seen, code_last_seen, status) VALUES
+    ('hof_1', 'Short, and all else is NULL', NULL, NULL, NULL);
+INSERT INTO handoffs (id, title, status) VALUES ('hof_done', 'Completed', 'completed');
+INSERT INTO handoff_entries (handoff_id, from_client, type, content, created_at) VALUES
+    ('hof_V1StGXR8_Z5jdHi6B-myT', 'chat', 'context', 'Ünd so weiter', '2026-02-01 10:00:00'),
+    ('hof_1', 'chat', 'note', 'a type that nobody knows', NULL),
+    ('hof_1', 'code', 'question', 'q', NULL);
+"""
+
+
+def made(path, script: str) -> str:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(script)
+        db.commit()
+    return str(path)
+
+
+@pytest.fixture(params=[SEED, ORIGIN], ids=["seed", "origin"])
+def older(request, tmp_path):
+    """A core.db that the seed's schema made, or the origin itself, with rows."""
+    store = CoreStore(made(tmp_path / "core.db", request.param + ROWS))
+    yield store
+    store.close()
+
+
+def checked(threads: Threads, tool: str, client: str = "chat", **arguments) -> dict:
+    """Call a tool, and hold its result against the model of what it returns."""
+    result, _ = call(threads, tool, arguments, client)
+    TOOLS[tool].output.model_validate(result, strict=True)
+    return result
+
+
+def test_an_older_database_works_through_all_five_tools(older):
+    """Threads of any id, with times of another form, NULL cursors and unknown types, go on."""
+    threads = Threads(older.threads, older.scrub)
+    for thread, new in (("hof_V1StGXR8_Z5jdHi6B-myT", ["Ünd so weiter"]), ("hof_1", ["a type that nobody knows"])):  # fmt: skip
+        got = checked(threads, "get_handoff", "code", id=thread)
+        assert new == [entry["content"] for entry in got["new_entries"]]
+        given = {"id": thread, "type": "done", "content": "c"}
+        added = checked(threads, "add_to_handoff", "code", **given)
+        assert 0 == added["handoff"]["code_last_seen"]
+        last = checked(threads, "mark_handoff_read", "code", id=thread)["last_seen"]
+        assert added["entry"]["seq"] == last
+        assert 0 == checked(threads, "get_handoff", "code", id=thread)["new_count"]
+        assert checked(threads, "close_handoff", id=thread)["closed"]
+        assert [] == checked(threads, "get_handoff", id=thread)["entries"]
+    made_here = checked(threads, "create_handoff", title="t", content="c")
+
+    assert 6 == made_here["entries"][0]["seq"]
+
+
+def test_the_rows_of_an_older_database_stay_as_they_are(older):
+    """What is there is answered as it was written, NULL cursors as 0 and no status as active."""
+    first, entries = older.threads.read("hof_V1StGXR8_Z5jdHi6B-myT")
+    bare, _ = older.threads.read("hof_1")
+    done, _ = older.threads.read("hof_done")
+
+    assert ("dnd", 1, 0, "active", "2026-02-01 10:00:00") == (
+        first.project, first.chat_last_seen, first.code_last_seen, first.status, first.updated_at,
+    )  # fmt: skip
+    assert ["2026-02-01 10:00:00"] == [entry.created_at for entry in entries]
+    assert (0, 0, "active") == (bare.chat_last_seen, bare.code_last_seen, bare.status)
+    assert "completed" == done.status
+
+
+def test_an_older_database_counts_what_it_holds(older):
+    """How much a thread holds is known of those that were there before."""
+    sizes = dict(older._db.execute("SELECT id, content_bytes FROM handoffs"))
+
+    assert [len("Ünd so weiter".encode()), 25, 0] == list(sizes.values())
+
+
+def test_unread_entries_of_an_older_database(older):
+    """A cursor that is NULL has seen nothing."""
+    older.threads.note_use("hof_1", "p")
+
+    assert [("hof_1", 1)] == older.threads.unread("p")
+
+
+def test_every_step_of_the_schema_goes_on(tmp_path):
+    """A database of any earlier schema opens with its rows, and is then of the newest."""
+    for version in range(1, len(MIGRATIONS)):
+        path = str(tmp_path / f"{version}.db")
+        db = open_database(path, durable=True, migrations=MIGRATIONS[:version])
+        db.execute("INSERT INTO handoffs (id, title) VALUES ('hof_x', 't')")
+        db.close()
+        core = CoreStore(path)
+        core.threads.add("hof_x", said(), MIB)
+        assert 1 == len(core.threads.read("hof_x")[1])
+        assert (len(MIGRATIONS),) == core._db.execute("PRAGMA user_version").fetchone()
+        core.close()
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path):
+    """A database that holds something else under our names is refused and left as it is."""
+    path = made(tmp_path / "core.db", "CREATE TABLE projects (x);")
+
+    with pytest.raises(StoreError, match="table projects already exists"):
+        CoreStore(path)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert [("x",)] == db.execute("SELECT name FROM pragma_table_info('projects')").fetchall()
+
+
+# Several at once
+
+ADDER = """
+import sys
+from handoffd.store.core import CoreStore
+from handoffd.store.threads import Said
+path, who = sys.argv[1:]
+core = CoreStore(path)
+for number in range(50):
+    core.threads.add("hof_x", Said("code", "progress", f"{who} {number}", "t"), 1 << 20)
+core.close()
+"""
+OPENER = """
+import sys
+from handoffd.store.core import CoreStore
+from handoffd.store.threads import Said
+sys.stdin.read()
+core = CoreStore(sys.argv[1])
+core.threads.create("hof_" + sys.argv[2], "t", None, Said("chat", "context", "c", "t"))
+core.close()
+"""
+
+
+def test_several_processes_add_to_one_thread(core):
+    """Each entry of each process is there once, in its order; nobody hears of a lock."""
+    core.threads.create("hof_x", "t", None, said("first"))
+    command = [sys.executable, "-c", ADDER, core.path]
+    processes = [
+        subprocess.Popen([*command, str(who)], stderr=subprocess.PIPE, text=True)
+        for who in range(8)
+    ]
+    errors = [process.communicate()[1] for process in processes]
+    _, entries = core.threads.read("hof_x")
+
+    assert [""] * 8 == errors
+    assert 401 == len({entry.seq for entry in entries}) == len(entries)
+    for who in map(str, range(8)):
+        numbers = [e.content.split()[1] for e in entries if e.content.split()[0] == who]
+        assert list(map(str, range(50))) == numbers
+
+
+def test_several_processes_make_one_database(tmp_path):
+    """Those who find no core.db at the same time make it together."""
+    path = str(tmp_path / "core.db")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENER, path, str(number)],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for number in range(8)
+    ]  # fmt: skip
+    for process in processes:
+        process.stdin.close()
+        process.stdin = None
+    errors = [process.communicate()[1] for process in processes]
+    core = CoreStore(path)
+
+    assert [""] * 8 == errors
+    assert 8 == core.threads.counts().active
+    core.close()
+
+
+def test_who_waits_gets_its_turn(core):
+    """A writer outside the event loop waits for another that takes long."""
+    other = CoreStore(core.path)
+    core.threads.create("hof_x", "t", None, said())
+    other._db.execute("BEGIN IMMEDIATE")
+    waiting = threading.Event()
+    added = []
+
+    def add() -> None:
+        mine = CoreStore(core.path)
+        waiting.set()
+        added.append(mine.threads.add("hof_x", said("late"), MIB))
+        mine.close()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    waiting.wait(10)
+    thread.join(LOOP_BUSY_SECONDS * 1.5)
+    assert [] == added
+    other._db.execute("COMMIT")
+    thread.join(10)
+    other.close()
+
+    assert ["late"] == [entry.content for _, entry in added]
+
+
+def test_the_event_loop_does_not_wait_long(tmp_path):
+    """There a lock that stays is an error that says to try again, and nothing is done."""
+    path = str(tmp_path / "core.db")
+    core, other = CoreStore(path, LOOP_BUSY_SECONDS), CoreStore(path)
+    core.threads.create("hof_x", "t", None, said())
+    other._db.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError) as problem:
+        core.threads.add("hof_x", said(), MIB)
+    other._db.execute("ROLLBACK")
+
+    assert "Try again." == problem.value.hint
+    assert 1 == len(core.threads.read("hof_x")[1])
+
+
+def test_a_database_that_stays_locked_is_not_to_be_moved_aside(tmp_path):
+    """An error at opening that passes is not called a damaged file."""
+    path = str(tmp_path / "core.db")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError) as problem:
+            CoreStore(path, busy_seconds=0.1)
+
+    assert "Try again." == problem.value.hint
+
+
+# What is durable
+
+
+def test_durability(tmp_path):
+    """WAL, synchronous FULL, foreign keys, a busy timeout, and deleted bytes overwritten."""
+    path = str(tmp_path / "core.db")
+    patient, hurried = CoreStore(path), CoreStore(path, LOOP_BUSY_SECONDS)
+
+    def asked(store: CoreStore) -> list:
+        names = ("journal_mode", "synchronous", "foreign_keys", "secure_delete", "busy_timeout")
+        return [store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    assert ["wal", 2, 1, 1, 20_000] == asked(patient)
+    assert ["wal", 2, 1, 1, 1_000] == asked(hurried)
+
+
+def test_no_entry_without_its_thread(core):
+    """The store itself refuses an entry that belongs to no thread."""
+    with pytest.raises(sqlite3.IntegrityError):
+        core._db.execute(
+            "INSERT INTO handoff_entries (handoff_id, from_client, type, content)"
+            " VALUES ('hof_none', 'chat', 'task', 'x')"
+        )
+
+
+def test_scrubbing_gives_way_to_those_who_write(core):
+    """However patient a store is, it waits for readers only as long as others can wait for it."""
+    with contextlib.closing(sqlite3.connect(core.path, isolation_level=None)) as reader:
+        core.threads.create("hof_x", "t", None, said())
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM handoffs").fetchall()
+        core.threads.add("hof_x", said(), MIB)
+        with pytest.raises(StoreError, match="another program is reading"):
+            core.scrub()
+
+    assert (20_000,) == core._db.execute("PRAGMA busy_timeout").fetchone()
+    core.scrub()
+
+
+def test_scrubbing_in_vain_does_not_grow_the_log(core, tmp_path):
+    """Again and again with a reader in the way, the log stays as long as it is."""
+    for number in range(20):
+        core.threads.create(f"hof_{number}", "t", None, said("x" * 10_000))
+    with contextlib.closing(sqlite3.connect(core.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM handoffs").fetchall()
+        core.threads.close("hof_0", AT, lambda whole: None)
+        length = (tmp_path / "core.db-wal").stat().st_size
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                core.scrub()
+
+    assert length == (tmp_path / "core.db-wal").stat().st_size
+
+
+# Once
+
+
+def test_keys_of_calls_are_kept_for_a_while(core, monkeypatch):
+    """Of the keys only the latest are remembered."""
+    monkeypatch.setattr(module, "_CALLS_KEPT", 3)
+    core.threads.create("hof_x", "t", None, said())
+    numbers = [core.threads.add("hof_x", said(once=f"k{n}"), MIB)[1].seq for n in range(5)]
+    again = [core.threads.add("hof_x", said(once=f"k{n}"), MIB)[1].seq for n in (4, 3, 2)]
+
+    assert numbers[:1:-1] == again
+    assert (3,) == core._db.execute("SELECT count(*) FROM thread_calls").fetchone()
+    assert numbers[0] != core.threads.add("hof_x", said(once="k0"), MIB)[1].seq
+
+
+def test_a_call_that_failed_is_not_remembered(core):
+    """A key whose call was refused is free for the call that is mended."""
+    core.threads.create("hof_x", "t", None, said())
+    with pytest.raises(ThreadError, match="full"):
+        core.threads.add("hof_x", said("x" * 100, once="k"), 50)
+
+    assert "y" == core.threads.add("hof_x", said("y", once="k"), 50)[1].content
+
+
+# Rules
+
+
+def test_what_is_told_when_something_changes(core):
+    """Whoever waits is told of each change, with the entry if there is a new one."""
+    told = []
+    threads = Threads(
+        core.threads, lambda: None, changed=lambda thread, entry: told.append((thread, entry))
+    )
+    thread = threads.create("t", "one", None, "chat")["handoff"]["id"]
+    threads.add(thread, "task", "two", "chat")
+    threads.get(thread, "code")
+    threads.mark(thread, "code")
+    threads.close(thread)
+
+    assert ["one", "two", None, None] == [entry and entry.content for _, entry in told]
+    assert ["active"] * 3 + ["completed"] == [thread.status for thread, _ in told]
+
+
+def test_nothing_is_wiped_where_nothing_was_closed(core):
+    """A thread that does not exist is an error before anything is done."""
+    wiped = []
+    threads = Threads(core.threads, lambda: wiped.append(1))
+    with pytest.raises(NoThreadError):
+        threads.close("hof_none")
+
+    assert [] == wiped
+
+
+def test_closing_is_one_transaction(core):
+    """If what comes before the deletion fails, the thread is as it was."""
+    core.threads.create("hof_x", "t", None, said())
+
+    def fail(whole) -> None:
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        core.threads.close("hof_x", AT, fail)
+    thread, entries = core.threads.read("hof_x")
+
+    assert ("active", 1) == (thread.status, len(entries))
+
+
+def test_a_full_disk_is_said_and_nothing_is_half_done(core):
+    """An entry that finds no room is an error that says so; thread and cursors stay."""
+    core.threads.create("hof_x", "t", None, said())
+    before = core.threads.read("hof_x")
+    pages = core._db.execute("PRAGMA page_count").fetchone()[0]
+    core._db.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError) as problem:
+        core.threads.add("hof_x", said("x" * 100_000, "code"), MIB)
+    core._db.execute("PRAGMA max_page_count = 100000")
+
+    assert "Free some space." == problem.value.hint
+    assert before == core.threads.read("hof_x")
+
+
+@pytest.mark.parametrize("text", ["`{}`", "'{}'.", " <{}>, ", "({});", "**{}**", "“{}”", "\ufeff{}\r\n"])  # fmt: skip
+def test_what_is_around_a_pasted_id_goes(text):
+    """An id is found in its quotation marks; - and _ at its ends belong to it."""
+    for found in ("hof_V1StGXR8_Z5jdHi6B-myT", "hof_-_aaaaaaaaaaaaaaaaa-_"):
+        assert found == pasted(text.format(found))
+
+
+@pytest.mark.parametrize("text", ["", "a b", "x/y", "hof_\x00ä", "x" * 1000, "../x", "a.b"])
+def test_what_cannot_be_an_id(text):
+    """It is answered without asking the store, and not repeated at length."""
+    with pytest.raises(NoThreadError) as problem:
+        pasted(text)
+
+    assert len(problem.value.title) < 110
