@@ -6,8 +6,6 @@ when one of its files has changed, and nothing of it runs in between.
 
 import asyncio
 import math
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,7 +33,6 @@ BARE_SECONDS = 15.0
 # A file's time and a record's are taken by two programs.
 LATE_SECONDS = 5.0
 NONE = "none"
-TRACKS_MAX = 2000
 
 
 @dataclass(slots=True)
@@ -190,11 +187,16 @@ class Herald:
     async def look(self) -> None:
         """Compare every active project with what was seen of it last."""
         now = clock.monotonic()
-        cards = [card for card in self._cards() if now >= self._sight(card).bare_until]
+        cards = []
+        for card in self._cards():
+            sight = self._sight(card)
+            if now >= sight.bare_until and is_news(card.project.root.path, sight):
+                cards.append(card)
+            await asyncio.sleep(0)  # the socket is answered between two projects
         sights = [self._sight(card) for card in cards]
         roots = [card.project.root.path for card in cards]
         command = self.board.gate.config.beads.command
-        # One thread for all: each turn of it wakes the processor.
+        # One thread for all, and none for nothing: a turn of it wakes the processor many times.
         found = await asyncio.to_thread(see_all, roots, sights, command) if cards else []
         for card, sight, seen in zip(cards, sights, found, strict=True):
             self._take(card.project, sight, seen)
@@ -216,8 +218,6 @@ class Herald:
         return project.root.writable_unasked and not refused
 
     def _take(self, project: Project, sight: Sight, found: Seen) -> None:
-        if found.conductor_stamp == found.beads_stamp == NONE:
-            sight.bare_until = clock.monotonic() + BARE_SECONDS
         if found.settings is not None:
             sight.settings = found.settings
         if found.tracks is not None:
@@ -329,6 +329,22 @@ def read_settings(root: str) -> Settings:
         return Settings()
 
 
+def is_news(root: str, sight: Sight) -> bool:
+    """Tell whether there is something to read; costs a few stats, as a rescan does."""
+    try:
+        conductor, beads = _stamps(root)
+    except Exception:  # noqa: BLE001  whoever looks closer says what is wrong
+        return True
+    if conductor == beads == NONE:
+        sight.bare_until = clock.monotonic() + BARE_SECONDS
+    asked = clock.monotonic() > sight.silent_until
+    return conductor != sight.conductor_stamp or (asked and beads != sight.beads_stamp)
+
+
+def _stamps(root: str) -> tuple[str, str]:
+    return Conductor(root).stamp() or NONE, Beads(root).stamp() or NONE
+
+
 def see_all(roots: list[str], sights: list[Sight], command: str) -> list[Seen]:
     return [_see_safely(root, sight, command) for root, sight in zip(roots, sights, strict=True)]
 
@@ -345,7 +361,7 @@ def _see_safely(root: str, sight: Sight, command: str) -> Seen:
 def see(root: str, sight: Sight, command: str) -> Seen:
     """Look at conductor/ and at Beads; each is read only if it changed since."""
     conductor, beads = Conductor(root), Beads(root, command)
-    found = Seen(conductor_stamp(root), beads.stamp() if beads.exists() else NONE)
+    found = Seen(*_stamps(root))
     if found.conductor_stamp != sight.conductor_stamp:
         found.tracks = conductor.tracks() if conductor.exists else []
         found.settings = conductor.settings()
@@ -366,25 +382,3 @@ def _ask(beads: Beads, sight: Sight, found: Seen) -> None:
     if sight.silences:
         pause = min(SILENT_SECONDS * 2 ** (sight.silences - 1), SILENT_MOST_SECONDS)
         sight.silent_until = clock.monotonic() + pause
-
-
-def conductor_stamp(root: str) -> str:
-    """Return what changes whenever a track comes, or gets a document, or says another state."""
-    base = f"{root}/conductor"
-    return " ".join(_times(base)) or NONE
-
-
-def _times(base: str) -> Iterator[str]:
-    try:
-        names = sorted(os.listdir(f"{base}/tracks"))
-    except OSError:
-        names = []
-    paths = [f"{base}/workflow.md"]
-    for name in names[:TRACKS_MAX]:
-        paths += [f"{base}/tracks/{name}", f"{base}/tracks/{name}/metadata.json"]
-    for path in paths:
-        try:
-            found = os.lstat(path)
-        except OSError:
-            continue
-        yield f"{path}:{found.st_mtime_ns}:{found.st_size}"

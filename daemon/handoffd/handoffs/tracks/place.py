@@ -80,6 +80,10 @@ class Conductor:
         with self._looking(CONDUCTOR) as handle:
             return handle is not None
 
+    def stamp(self) -> str:
+        """Return what changes whenever a track comes, or gets a document, or says another state."""
+        return " ".join(_marks(f"{self.root}/{CONDUCTOR}", f"{self.root}/{TRACKS}"))
+
     # Reading
 
     def tracks(self) -> list[Track]:
@@ -331,6 +335,20 @@ def _directories(handle: int) -> list[str]:
     with os.scandir(handle) as entries:
         names = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         return heapq.nsmallest(ENTRIES_MAX, filter(_is_safe, names))
+
+
+def _marks(conductor: str, tracks: str) -> Iterator[str]:
+    try:
+        names = sorted(os.listdir(tracks))[:ENTRIES_MAX]
+    except OSError:
+        names = []
+    paths = [f"{conductor}/workflow.md"]
+    for name in names:
+        paths += [f"{tracks}/{name}", f"{tracks}/{name}/{METADATA}"]
+    for path in paths:
+        with suppress(OSError):
+            found = os.lstat(path)
+            yield f"{path}:{found.st_mtime_ns}:{found.st_size}"
 
 
 def _mtime(handle: int, name: str) -> float | None:
