@@ -20,7 +20,7 @@ from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
 from handoffd.lock import lock_instance
-from handoffd.lookout import Lookout
+from handoffd.lookout import TICK_SECONDS, Lookout
 from handoffd.oblivion import forget_old
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
@@ -67,6 +67,7 @@ async def _main(
         parts.lookout.start()
         _handle_signals(parts)
         parts.schedule.every("contracts", LOOK_SECONDS, parts.archivist.look)
+        parts.schedule.every("rescan", TICK_SECONDS, parts.lookout.tick)
         parts.schedule.every("records", RECORD_SECONDS, parts.recorder.look)
         parts.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, parts))
         parts.schedule.every("copy", COPY_LOOK_SECONDS, partial(copy_core, parts))

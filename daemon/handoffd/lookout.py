@@ -19,6 +19,8 @@ from handoffd.sources.observer import Observer
 WATCHED_PROJECTS_MAX = 64
 FLOOD = 512
 RESCAN_SECONDS = (5.0, 60.0)
+# A rescan comes with a tick of the schedule, or, should that stand still, so much later.
+TICK_SECONDS = RESCAN_SECONDS[0]
 # The share of a core that rescans may take.
 RESCAN_SHARE = 0.002
 _PAUSE_EVERY = 100
@@ -40,6 +42,7 @@ class Lookout:
     _directories: dict[str, int] = field(default_factory=dict)
     _watched_projects: dict[str, str] = field(default_factory=dict)
     _rescan_wanted: bool = True
+    _next_rescan: float = 0.0
     _watches_stale: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop | None = None
@@ -71,6 +74,12 @@ class Lookout:
         self._watches_stale = True
         self._wake.set()
 
+    async def tick(self) -> None:
+        """Rescan if it is time: what others do at the same moment needs no wake-up of its own."""
+        # The last one ended a little after its tick.
+        if clock.monotonic() >= self._next_rescan - TICK_SECONDS / 2:
+            self.want_rescan()
+
     # From watchdog's threads
 
     def _changed_in_thread(self, path: str) -> None:
@@ -95,12 +104,11 @@ class Lookout:
     # The loop
 
     async def run(self) -> None:
-        next_rescan = 0.0
         while True:
-            if self._rescan_wanted or clock.monotonic() >= next_rescan:
+            if self._rescan_wanted or clock.monotonic() >= self._next_rescan + TICK_SECONDS:
                 await self.rescan()
-                next_rescan = clock.monotonic() + self.rescan_seconds
-            await self._wait(next_rescan)
+                self._next_rescan = clock.monotonic() + self.rescan_seconds
+            await self._wait(self._next_rescan + TICK_SECONDS)
             self.look_at_dirty()
             if self._watches_stale:
                 self._choose_watches()
