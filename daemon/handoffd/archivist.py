@@ -112,9 +112,8 @@ class Archivist:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
         # Who runs what matters only where a session may still go on.
         open_ones = any(known.due or not known.over for known in self.watched.values())
-        claims = None
-        if open_ones:
-            claims = await asyncio.to_thread(processes.running, self.config_dirs())
+        # A few small files beside the transcripts: a thread for them would cost several wake-ups.
+        claims = processes.running(self.config_dirs()) if open_ones else None
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
                 await self._try(session_id, known, claims)
