@@ -36,7 +36,8 @@ def open_database(
     _log_ahead(connection, busy_seconds)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA cache_size = -1024")
+    # The kernel caches the file, too; our copy of it would stay in memory for good.
+    connection.execute("PRAGMA cache_size = -256")
     connection.execute("PRAGMA secure_delete = ON")
     migrate(connection, path, migrations)
     return connection
