@@ -5,12 +5,13 @@ import contextlib
 import os
 import signal
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
-from handoffd import clock, config, files, log, service
+from handoffd import clock, config, files, log, memory, service
 from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
@@ -43,6 +44,8 @@ COPY_SECONDS = clock.DAY_SECONDS
 COPY_LOOK_SECONDS = 300.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
+# They stay once they were needed; by default there would be four more than processors.
+THREADS_MAX = 6
 
 
 def run(config_path: str, log_file: str | None) -> None:
@@ -59,6 +62,7 @@ async def _main(
     directory: str, config_path: str, settings: config.Config, log_file: str | None
 ) -> None:
     use_patterns(settings.redact.patterns)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS_MAX))
     parts = build(directory, config_path, settings, log_file)
     server = Server(parts)
     tasks: list[asyncio.Task[None]] = []
@@ -213,6 +217,7 @@ async def _keep_house(server: Server, schedule: Schedule) -> None:
             service.notify("WATCHDOG=1")
         await server.keep_bound()
         schedule.check_clock()
+        memory.give_back()
         await asyncio.sleep(interval)
 
 

@@ -6,10 +6,12 @@ import tomllib
 from types import ModuleType
 
 from handoff.errors import EXIT_FAILED, HandoffError
+from handoffd import memory
 
 
 def start(config_path: str, log_file: str | None) -> int:
     """Run until told to stop; returns the exit code."""
+    memory.use_one_heap()
     if not _wants_http(config_path):
         _leave_out_needless()
     try:
