@@ -14,6 +14,8 @@ def main() -> None:
         client_main(sys.argv[2], sys.argv[3:])
     elif sys.argv[1:] == ["run"]:
         sys.exit(start(paths.config_file(), None))
+    elif sys.argv[1:3] == ["run", "--log-file"] and len(sys.argv) == 4:  # noqa: PLR2004
+        sys.exit(start(paths.config_file(), sys.argv[3]))  # `handoff up`, and launchd
     else:
         from handoffd.command_line import run  # noqa: PLC0415  a parser stays in memory
 
