@@ -15,6 +15,7 @@ import folding
 import growth
 import idle
 import latency
+import mcp
 import saving
 from measure import Table
 
@@ -23,6 +24,7 @@ Part = Callable[[Table, bool], None]
 PARTS: dict[str, Part] = {
     "client": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "latency": lambda table, quick: latency.measure(table, 100 if quick else 400),
+    "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
     "save": lambda table, quick: saving.measure(table, 50 if quick else 300),
     "idle": lambda table, _quick: idle.measure(table),
     "fold": lambda table, quick: folding.measure(table, 3 if quick else 9),

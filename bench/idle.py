@@ -1,12 +1,14 @@
 """What a daemon costs that has read everything and waits."""
 
-import subprocess
+import contextlib
 import time
 
 from measure import Row, Table
-from world import PYTHON, World, cpu_seconds, memory_bytes, switches, threads
+from servers import Ours
+from world import PYTHON, World, cpu_seconds, memory_bytes, resting_memory, switches, threads
 
 PROJECTS, SESSIONS_EACH, RECENT = 200, 5, 10
+RELAYS = 10
 RESIDENT_MOST_MB = 45.0
 WAKE_UPS_MOST = 1.0
 WINDOW_SECONDS = 20.0
@@ -26,22 +28,12 @@ def measure(table: Table) -> None:
                 ago = (1 + index) * _HOUR if recent else (30 + number + index) * 24 * _HOUR / 8
                 seed = number * SESSIONS_EACH + index
                 world.session(project, 12_000, seed=seed, ago_seconds=ago)
-        floor_mb = _imports_resident_mb(world)
+        imports = [PYTHON, "-P", "-c", _IMPORTS]
+        floor_mb = resting_memory(imports, world.environment)[0] / 1e6
         world.start().settle(0.5)
         time.sleep(SETTLE_SECONDS)
         _report(table, world.pid, floor_mb)
-
-
-def _imports_resident_mb(world: World) -> float:
-    """Return what the daemon's imports weigh without a daemon."""
-    with subprocess.Popen(
-        [PYTHON, "-P", "-c", _IMPORTS],
-        env=world.environment, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        process.stdout.readline()
-        resident, _ = memory_bytes(process.pid)
-        process.stdin.close()
-    return resident / 1e6
+        _report_relays(table, world)
 
 
 def _report(table: Table, pid: int, floor_mb: float) -> None:
@@ -64,3 +56,17 @@ def _report(table: Table, pid: int, floor_mb: float) -> None:
     table.add(Row("idle: threads", str(threads(pid))))
     table.at_most("idle: wake-ups", woken / WINDOW_SECONDS, WAKE_UPS_MOST, "/s")
     table.add(Row("idle: processor", f"{busy / WINDOW_SECONDS:.3%}"))
+
+
+def _report_relays(table: Table, world: World) -> None:
+    """Add what the daemon weighs behind relays that have all been used."""
+    ours = Ours(world)
+    with contextlib.ExitStack() as stack:
+        for number in range(RELAYS):
+            session = stack.enter_context(ours.open())
+            session.initialize()
+            session.ask("tools/list")
+            ours.converse(session, 2 * number)
+        resident, _ = memory_bytes(world.pid)
+    what = f"{RELAYS} relays open: RSS of the daemon"
+    table.at_most(what, resident / 1e6, RESIDENT_MOST_MB, "MB")

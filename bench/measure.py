@@ -54,13 +54,24 @@ class Table:
         ratio = statistics.median(ours) / statistics.median(floor)
         self.add(ratio_row(what, spread(ours), spread(floor), ratio, most))
 
+    def faster(
+        self, what: str, ours: list[float], theirs: list[float], least: float | None = None
+    ) -> None:
+        """Add the medians of two interleaved series, and how many times faster ours is."""
+        ratio = statistics.median(theirs) / statistics.median(ours)
+        figures = spread(ours), spread(theirs), ratio
+        if least is None:
+            self.add(Row(what, *figures))
+        else:
+            self.add(Row(what, *figures, f">= {least:g}x", ratio >= least))
+
     def at_most(self, what: str, value: float, most: float, unit: str, floor: str = "") -> None:
         """Add a figure that has a bar of its own."""
         bar = f"<= {most:g} {unit}"
         self.add(Row(what, f"{value:.3g} {unit}", floor, None, bar, value <= most))
 
     def print(self) -> None:
-        heads = ("what", "figure", "floor", "ratio", "bar", "")
+        heads = ("what", "figure", "floor or peer", "ratio", "bar", "")
         lines = [heads, *(row.cells() for row in self.rows)]
         widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
         for line in lines:

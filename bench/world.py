@@ -79,6 +79,7 @@ class World:
     def stop(self) -> None:
         process, self.process = self.process, None
         if process is None:
+            self._stop_stranger()
             return
         process.send_signal(signal.SIGTERM)
         try:
@@ -86,6 +87,12 @@ class World:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def _stop_stranger(self) -> None:
+        """End a daemon that a client has started."""
+        if self._answers():
+            words = [str(BIN / "handoff"), "down"]
+            subprocess.run(words, env=self.environment, capture_output=True, check=True)
 
     @property
     def pid(self) -> int:
@@ -207,15 +214,28 @@ def cpu_seconds(pid: int) -> float:
 
 
 def switches(pid: int) -> dict[str, int]:
-    """Return how often each thread was put on a processor."""
-    names = ("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
-    return {str(task): _field(f"{task}/status", *names) for task in _tasks(pid)}
+    """Return how often each thread went to sleep, and so was woken again.
+
+    To be put aside for another program, which the kernel counts apart, is no wake-up of ours.
+    """
+    return {str(task): _field(f"{task}/status", "voluntary_ctxt_switches:") for task in _tasks(pid)}
 
 
 def memory_bytes(pid: int) -> tuple[int, int]:
     """Return the resident and the proportional set size."""
     resident = _field(f"/proc/{pid}/status", "VmRSS:")
     return resident * 1024, _field(f"/proc/{pid}/smaps_rollup", "Pss:") * 1024
+
+
+def resting_memory(words: list[str], environment: dict[str, str]) -> tuple[int, int]:
+    """Return what a program weighs that printed a line and waits for its input to end."""
+    with subprocess.Popen(
+        words, env=environment, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        found = memory_bytes(process.pid)
+        process.stdin.close()
+    return found
 
 
 def threads(pid: int) -> int:
@@ -231,7 +251,6 @@ def _read(path: str) -> str:
         return stream.read()
 
 
-def _field(path: str, *names: str) -> int:
-    """Return the sum of the values of these names."""
+def _field(path: str, name: str) -> int:
     lines = (line.split() for line in _read(path).splitlines())
-    return sum(int(words[1]) for words in lines if words and words[0] in names)
+    return next(int(words[1]) for words in lines if words and words[0] == name)

@@ -50,5 +50,6 @@ def note_use(parts: Parts, directory: str, thread_id: str) -> None:
     except StoreError as problem:  # what was asked for is done all the same
         log.get().warning("use_not_noted", why=problem.title)
         return
-    if is_new:
+    # What has just been begun there holds nothing new for Code.
+    if is_new and thread_id in dict(parts.core.threads.unread(project.id)):
         parts.board.touch(project.id, git_too=False)

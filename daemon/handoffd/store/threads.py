@@ -223,12 +223,17 @@ class Threads:
             return self._thread(thread_id)
 
     def note_use(self, thread_id: str, project_id: str) -> bool:
+        """Note it without waiting for the disk, since a mention is all that could be lost."""
         if project_id in self.users(thread_id):
             return False
-        with transaction(self._db):
-            self._db.execute(
-                "INSERT OR IGNORE INTO thread_uses VALUES (?, ?)", (thread_id, project_id)
-            )
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with transaction(self._db):
+                self._db.execute(
+                    "INSERT OR IGNORE INTO thread_uses VALUES (?, ?)", (thread_id, project_id)
+                )
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
         return True
 
     def users(self, thread_id: str) -> list[str]:

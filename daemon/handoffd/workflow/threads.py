@@ -15,7 +15,6 @@ from handoffd.session.redact import redact
 from handoffd.store.threads import Entry, Said, Thread, ThreadStore, Whole, size
 
 _ID_LENGTH = 21
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _SHOWN_MAX = 80
 # What we make is longer; another program that kept its threads in this database may not.
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -27,7 +26,7 @@ Result = dict[str, Any]
 
 
 def new_id() -> str:
-    return "hof_" + "".join(secrets.choice(_ALPHABET) for _ in range(_ID_LENGTH))
+    return "hof_" + secrets.token_urlsafe(_ID_LENGTH)[:_ID_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)

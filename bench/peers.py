@@ -1,0 +1,45 @@
+"""Other programs that do something comparable, each in an environment of its own.
+
+An environment is made on first use and kept outside the clone; from then on no network is needed.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# Taken at once: the HOME of what is measured is another.
+_ENVIRONMENT = dict(os.environ)
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "handoffd-bench"
+_REQUIREMENTS = Path(__file__).parent / "versions"
+
+
+class PeerError(Exception):
+    """A peer could not be installed."""
+
+
+def programs(name: str) -> Path:
+    """Return the directory with a peer's programs, as versions/NAME.txt pins it."""
+    requirements = _REQUIREMENTS / f"{name}.txt"
+    stamp = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    place = _CACHE / f"{name}-{stamp}"
+    if not (place / "installed").exists():
+        print(f"installing {name} into {place}", file=sys.stderr, flush=True)
+        _install(place, requirements)
+    return place / "bin"
+
+
+def _install(place: Path, requirements: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    pip = [str(place / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    for words in (
+        [sys.executable, "-m", "venv", str(place)],
+        [*pip, "install", "-r", str(requirements)],
+    ):
+        done = subprocess.run(words, env=_ENVIRONMENT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["failed"]
+            raise PeerError(f"{requirements.stem}: {said[-1]}")
+    (place / "installed").touch()
