@@ -7,8 +7,10 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,18 +19,29 @@ from typing import Any, Self
 from bridged import Mcp
 from conftest import BIN, House, wait_for
 
+# Of a relay to which a slow machine makes no difference.
+PATIENT = {
+    f"{name}_SECONDS": 300.0 for name in ("GREETING", "PATIENCE", "ANSWER", "CHILD", "TOTAL")
+}
+
 
 class Relayed(Mcp):
-    """A client of a relay, which is a process of its own; limits are its time limits, by name."""
+    """A client of a relay, which is a process of its own.
 
-    def __init__(self, house: House, *words: str, env: Any = None, limits: Any = None, **popen):
+    limits are the relay's, by name; before is Python that it runs first.
+    """
+
+    def __init__(
+        self, house: House, *words: str, env: Any = None, limits: Any = None, before="", **popen
+    ):
         self._ids = itertools.count(1)
         self._errors = (house.home / f"relay-{os.urandom(4).hex()}.stderr").open("w+b")
         command = [str(BIN / "handoff"), "mcp", *words]
-        if limits:
-            settings = "; ".join(f"relay.{name} = {value}" for name, value in limits.items())
-            text = f"from handoff import relay; {settings}; relay.run('chat')"
-            command = [sys.executable, "-P", "-c", text]
+        if limits or before:
+            settings = [f"relay.{name} = {value}" for name, value in (limits or {}).items()]
+            client = words[-1].removeprefix("--client=") if words else "chat"
+            text = [before, "from handoff import relay", *settings, f"relay.run({client!r})"]
+            command = [sys.executable, "-P", "-c", "\n".join(text)]
         environment = {**house.environment, **(env or {})}
         self.process = subprocess.Popen(
             command,
@@ -58,6 +71,23 @@ class Relayed(Mcp):
         """Close stdin; returns the exit code and what came till then."""
         out, _ = self.process.communicate(timeout=60)
         return self.process.returncode, [json.loads(line) for line in out.splitlines()]
+
+    def unread(self) -> int:
+        """Return how many bytes lie in its stdout, which holds no more than 64 KiB."""
+        assert self.process.stdout is not None
+        size = fcntl.ioctl(self.process.stdout, termios.FIONREAD, bytes(4))
+        return int.from_bytes(size, sys.byteorder)
+
+    def rest(self) -> None:
+        """Wait until it does nothing any more."""
+        pid = self.process.pid
+        looks: list[str] = []
+
+        def look() -> bool:
+            looks.append(Path(f"/proc/{pid}/status").read_text().partition("\nvoluntary_")[2])
+            return len(looks) > 25 and len(set(looks[-25:])) == 1
+
+        wait_for(look, 60, "the relay rests")
 
     @property
     def stderr(self) -> str:
@@ -96,9 +126,26 @@ def kill_daemon(house: House) -> int:
 
 
 def clear(house: House) -> None:
-    """End what relays have left running, when the last of them is gone."""
-    wait_for(lambda: not holder(house, "relay.lock"), 30, "nobody is starting a daemon")
-    kill_daemon(house)
+    """End whatever relays have left running, also what is only starting."""
+
+    def ended() -> bool:
+        found = _processes(house)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not found
+
+    wait_for(ended, 30, "nothing runs here any more")
+
+
+def _processes(house: House) -> list[int]:
+    """Return what runs in this HOME; its runtime directory is nobody else's."""
+    mark, found = f"XDG_RUNTIME_DIR={house.runtime}\0".encode(), []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
 
 
 class Pretender:
@@ -108,6 +155,9 @@ class Pretender:
         self.frames: list[dict] = []
         # How many requests it takes before it hangs up in the middle of its answer.
         self.patience: list[int] = []
+        # Members of its answers, in place of what it says otherwise.
+        self.reply: dict = {}
+        self.connections = 0
         self._greeting = greeting
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
@@ -131,20 +181,51 @@ class Pretender:
 
     def _serve(self, connection: socket.socket) -> None:
         left = self.patience.pop(0) if self.patience else 1 << 30
+        self.connections += 1
         with connection, connection.makefile("rb") as lines:
+            self._converse(connection, lines, left)
+        self.connections -= 1
+
+    def _converse(self, connection: socket.socket, lines: Any, left: int) -> None:
+        with contextlib.suppress(OSError):
             for line in lines:
                 frame = json.loads(line)
                 self.frames.append(frame)
                 if frame["method"] == "mcp":
                     reply = self._greeting
                 else:
-                    reply = {"result": {"said": frame["method"]}}
+                    reply = self.reply or {"result": {"said": frame["method"]}}
                     left -= 1
-                text = json.dumps({"jsonrpc": "2.0", "id": frame["id"], **reply}) + "\n"
+                whole = {"jsonrpc": "2.0", "id": frame["id"], **reply}
+                text = json.dumps(whole, separators=(",", ":")) + "\n"
                 if left < 0:
                     connection.sendall(text.encode()[:20])
                     return
                 connection.sendall(text.encode())
+
+
+@contextlib.contextmanager
+def hanging(house: House) -> Iterator[None]:
+    """Let the daemon hang, while it is not writing: what it locks nobody else can write."""
+    assert house.process is not None
+    pid = house.process.pid
+
+    def is_stopped() -> bool:
+        os.kill(pid, signal.SIGSTOP)
+        stat = Path(f"/proc/{pid}/stat")
+        wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        database = sqlite3.connect(house.state / "core.db", timeout=0, isolation_level=None)
+        with contextlib.closing(database):
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                os.kill(pid, signal.SIGCONT)
+                return False
+            return True
+
+    wait_for(is_stopped, 60, "the daemon hangs")
+    with stopped(pid):
+        yield
 
 
 @contextlib.contextmanager

@@ -57,7 +57,13 @@ EXIT_CODES = (
 def main(name: str, argv: list[str]) -> int:
     """Run one command and return its exit code; a person never sees a traceback."""
     try:
-        arguments = _parser(name, argv[0] if argv else "").parse_args(argv)
+        parser = _parser(name, argv[0] if argv else "")
+        arguments, more = parser.parse_known_args(argv)
+        # A last word behind an option: argparse has given up waiting for it by then.
+        if len(more) == 1 and not more[0].startswith("-") and _lacks_content(arguments):
+            arguments.content = more.pop()
+        if more:
+            parser.error(f"unrecognized arguments: {' '.join(more)}")
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
     try:
@@ -72,6 +78,10 @@ def main(name: str, argv: list[str]) -> int:
     except OSError as problem:
         sys.stderr.write(f"handoff: {problem}\n")
         return EXIT_FAILED
+
+
+def _lacks_content(arguments: argparse.Namespace) -> bool:
+    return getattr(arguments, "content", "") is None
 
 
 def _parser(name: str, wanted: str) -> argparse.ArgumentParser:

@@ -197,8 +197,29 @@ def connect(deadline: float) -> _socket.socket:
                 connection.close()
                 break
             else:
-                return connection
+                if is_ours(connection):
+                    return connection
+                connection.close()
+                break
     raise Unreachable("handoffd is not running.")
+
+
+def is_ours(connection: _socket.socket) -> bool:
+    """Tell whether we or root listen there: `su` may leave us another user's XDG_RUNTIME_DIR.
+
+    Both the kernels' structures have the user in their second word.
+    """
+    import _socket
+
+    if sys.platform == "darwin":
+        level, option, size = 0, 1, 76
+    else:
+        level, option, size = _socket.SOL_SOCKET, _socket.SO_PEERCRED, 12
+    try:
+        uid = connection.getsockopt(level, option, size)[4:8]
+    except OSError:
+        return False
+    return int.from_bytes(uid, sys.byteorder) in (posix.getuid(), 0)
 
 
 def _inject(params: Params) -> tuple[str, str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import select
+
+from handoff import wire
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
@@ -14,6 +18,9 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 16
 # A reply may be of any size.
 _REPLY_MAX_BYTES = 1 << 62
+_CREATE = "create_handoff"
+_READ_ONLY = "get_handoff"
+_AGAIN = "Try again."
 
 
 class Lines:
@@ -55,14 +62,38 @@ class Lines:
 
 
 class Request:
-    """What the client asked, and since when it waits."""
+    """What the client asked, since when it waits, and of how many an answer may yet come."""
 
-    __slots__ = ("frame", "line", "since")
+    __slots__ = ("frame", "handed", "line", "since", "tool")
 
-    def __init__(self, frame: Frame, line: bytes, since: float) -> None:
+    def __init__(self, frame: Frame, line: bytes, since: float, tool: object = None) -> None:
         self.frame = frame
         self.line = line
         self.since = since
+        self.tool = tool
+        self.handed = 0
+
+    @property
+    def doubt(self) -> str:
+        """What an error must say, as whoever was handed the call and fell silent may have done it.
+
+        A client that says it again gives it another key, so it would be there twice.
+        """
+        if not self.handed or self.tool in (None, _READ_ONLY):
+            return ""
+        if self.tool == _CREATE:  # nobody has been told its id
+            return "It may have been kept: ask the user before you create it again."
+        return "It may have been kept: look with get_handoff before you say it again."
+
+    def answered(self, line: bytes) -> bytes:
+        """Take an answer; returns it, with its own id, and an error with its doubt."""
+        self.handed -= 1
+        own = self.frame["id"]
+        if line.startswith(b'{"jsonrpc":"2.0","id":null,') and own is not None:
+            # It is nested so deeply that we could just read it, and the daemon could not.
+            return error(own, wire.INVALID_REQUEST, "That cannot be read")
+        doubt = self.doubt
+        return _with_doubt(line, doubt) if doubt else line
 
 
 class Peer:
@@ -81,8 +112,13 @@ class Peer:
         self._lines = Lines(_REPLY_MAX_BYTES)
         self.flush()
 
+    @property
+    def handle(self) -> int:
+        return self.stream.fileno()
+
     def ask(self, request: Request, now: float) -> None:
         self.asked, self.asked_at = request, now
+        request.handed += 1
         self.outgoing = request.line
         self.flush()
 
@@ -111,6 +147,23 @@ class Peer:
             self.child.end()
 
 
+def ready(events: dict[int, int], seconds: float | None) -> list[int]:
+    """Wait for something to happen, as select does; returns where, whatever it is.
+
+    select itself cannot wait for a handle beyond 1023, and who started us may have left many open.
+    """
+    poll = select.poll()
+    for handle, wanted in events.items():
+        if wanted:
+            poll.register(handle, wanted)
+    return [handle for handle, _ in poll.poll(seconds and seconds * 1000)]
+
+
+def error(request_id: Any, code: int, message: str) -> bytes:
+    found = {"code": code, "message": message}
+    return wire.encode({"jsonrpc": "2.0", "id": request_id, "error": found}).encode()
+
+
 def is_request(frame: Any) -> bool:
     return (
         isinstance(frame, dict)
@@ -125,3 +178,24 @@ def is_answer(frame: Any) -> bool:
         and "method" not in frame
         and ("result" in frame or "error" in frame)
     )
+
+
+def decoded(line: bytes) -> Frame:
+    try:
+        found = wire.decode_strictly(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _with_doubt(line: bytes, doubt: str) -> bytes:
+    reply = decoded(line)
+    problem, result = reply.get("error"), reply.get("result") or {}
+    if problem:
+        problem["message"] = f"{problem.get('message')}\n{doubt}"
+    elif result.get("isError"):
+        for block in result.get("content", ()):
+            block["text"] = f"{block['text'].removesuffix(_AGAIN).rstrip()}\n{doubt}"
+    else:
+        return line
+    return wire.encode(reply).encode()

@@ -15,7 +15,7 @@ import select
 import time
 
 from handoff import __version__, fast, paths, wire
-from handoff.peer import Lines, Peer, Request, is_answer, is_request
+from handoff.peer import Lines, Peer, Request, decoded, error, is_answer, is_request, ready
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ TOTAL_SECONDS = 50.0
 AVOID_SECONDS = 30.0
 START_PAUSE_SECONDS = 1.0
 START_PAUSE_MAX_SECONDS = 600.0
-# How long a process of ours outlives the last call.
-IDLE_SECONDS = 30.0
+# So long after the last request we part from whoever answers: the daemon has room for so many
+# connections, and a process of ours costs memory.
+IDLE_SECONDS = 60.0
 TICK_SECONDS = 0.05
-LINE_MAX_BYTES = 64 << 20
+LINE_MAX_BYTES = 4 << 20
+# With more than this to read, the client is asked for nothing more, and nobody for it.
+OUTPUT_MAX_BYTES = 4 << 20
 READ_BYTES = 1 << 16
 
 
@@ -111,29 +114,35 @@ class Relay:
     def _wait(self) -> None:
         """Wait for the next thing to happen, and take it."""
         peer, starter = self.peer, self.starter
-        socket = peer.stream.fileno() if peer else -1
-        readers = [0] * self.reading + [socket] * bool(peer)
-        readers += [starter.handle] if starter else []
-        writers = [1] * bool(self.output) + [socket] * bool(peer and peer.outgoing)
-        readable, writable, _ = select.select(readers, writers, [], self._seconds())
+        events = {
+            0: select.POLLIN * (self.reading and not self._is_full()),
+            1: select.POLLOUT * bool(self.output),
+        }
+        if peer:
+            events[peer.handle] = select.POLLIN | select.POLLOUT * bool(peer.outgoing)
+        if starter:
+            events[starter.handle] = select.POLLIN
+        found = ready(events, self._seconds())
         now = time.monotonic()
-        if 1 in writable:
-            self._write()
-        if peer and socket in writable:
+        if 1 in found:
+            self._write(now)
+        if peer and peer.handle in found:
             peer.flush()
-        if peer and socket in readable:
             self._hear(peer, now)
-        if starter and starter.handle in readable and starter.is_done():
+        if starter and starter.handle in found and starter.is_done():
             self._started(starter, now)
-        if 0 in readable:
+        if 0 in found:
             self._read(now)
-        if not (readable or writable or self.calls or self.questions):
-            self.part()  # a process of ours that nobody needs any more
+        if not (found or self.calls or self.questions):
+            self.part()  # nobody needs it any more
 
     def _seconds(self) -> float | None:
-        if self.calls or self.questions:
+        if (self.calls or self.questions) and not self._is_full():
             return TICK_SECONDS
-        return IDLE_SECONDS if self.peer and self.peer.child else None
+        return IDLE_SECONDS if self.peer else None
+
+    def _is_full(self) -> bool:
+        return len(self.output) > OUTPUT_MAX_BYTES
 
     def _read(self, now: float) -> None:
         try:
@@ -146,7 +155,9 @@ class Relay:
         for line in self.input.feed(data) if data else self.input.finish():
             self._take(line, now)
 
-    def _write(self) -> None:
+    def _write(self, now: float) -> None:
+        if self.calls and self._is_full():
+            self.calls[0].since = now  # it waits for the client, not for an answer
         try:
             # No more than fits for certain: a client that does not read must not stop us.
             del self.output[: posix.write(1, self.output[: select.PIPE_BUF])]
@@ -198,32 +209,31 @@ class Relay:
             text = f"{_too_long(len(line))} Say it in several entries, or name a file that holds it"
             self._refuse(frame["id"], wire.INVALID_REQUEST, text)
         elif is_call:
-            self.calls.append(Request({"id": frame["id"]}, line + b"\n", now))
+            params = frame.get("params")
+            tool = params.get("name") if isinstance(params, dict) else None
+            self.calls.append(Request({"id": frame["id"]}, line + b"\n", now, tool))
         elif self.peer or self._connect(now):
             self.questions.append(Request(frame, line + b"\n", now))
         else:
             self._answer_here(frame)
 
     def _answer_here(self, frame: Frame) -> None:
-        from handoff import local
-
         try:
-            self._send(local.greeting().answer(frame))
+            from handoff import local
+
+            self.output += wire.encode(local.greeting().answer(frame)).encode() + b"\n"
         except Exception as problem:  # noqa: BLE001  it was upgraded under us, or is gone
-            self._refuse(frame["id"], wire.INTERNAL_ERROR, f"handoffd cannot be loaded: {problem}")
+            text = f"handoffd cannot be loaded ({problem}). Install it again, then reconnect"
+            self._refuse(frame["id"], wire.INTERNAL_ERROR, text)
 
     def _refuse(self, request_id: Any, code: int, message: str) -> None:
-        error = {"code": code, "message": message}
-        self._send({"jsonrpc": "2.0", "id": request_id, "error": error})
-
-    def _send(self, frame: Frame) -> None:
-        self.output += wire.encode(frame).encode() + b"\n"
+        self.output += error(request_id, code, message) + b"\n"
 
     # What is answered
 
     def _greeted(self, peer: Peer, line: bytes, now: float) -> None:
         """Take the answer to our hello; who speaks otherwise is left alone."""
-        reply = _decoded(line)
+        reply = decoded(line)
         result = reply.get("result") or {}
         peer.greeted = result.get("protocol") == wire.PROTOCOL
         if peer.greeted:
@@ -241,13 +251,8 @@ class Relay:
         peer.asked = None
         if peer.child is None:
             self.start_pause = START_PAUSE_SECONDS
-        if not self._drop(request, now):
-            return  # it was answered from here
-        if line.startswith(b'{"jsonrpc":"2.0","id":null,') and request.frame["id"] is not None:
-            # It is nested so deeply that we could just read it, and the daemon could not.
-            self._refuse(request.frame["id"], wire.INVALID_REQUEST, "That cannot be read")
-        else:
-            self.output += line + b"\n"
+        if self._drop(request, now):  # else it was answered from here
+            self.output += request.answered(line) + b"\n"
 
     def _drop(self, request: Request, now: float) -> bool:
         """Wait no longer for an answer; False if nobody did."""
@@ -267,16 +272,18 @@ class Relay:
 
     def _give_up(self, request: Request, why: str, now: float) -> None:
         if self._drop(request, now):
-            text = f"handoffd does not answer, and {why}. Run: handoff restart"
-            self._refuse(request.frame["id"], wire.INTERNAL_ERROR, text)
+            text = f"handoffd does not answer, and {why}. Run: handoff restart\n{request.doubt}"
+            self._refuse(request.frame["id"], wire.INTERNAL_ERROR, text.rstrip())
 
     # What is due
 
     def _see_to(self, now: float) -> None:
-        while self.questions and (
+        while (self.questions and not self._is_full()) and (
             self.peer is None or now - self.questions[0].since > GREETING_SECONDS
         ):
             self._answer_here(self.questions.pop(0).frame)
+        if self._is_full():
+            return
         peer = self.peer
         if self.calls and now - self.calls[0].since > TOTAL_SECONDS:
             self._give_up(self.calls[0], "it took too long", now)
@@ -333,12 +340,12 @@ class Relay:
     def _start(self, now: float) -> None:
         if self.starter or now < self.next_start:
             return
-        from handoff import children
-
         self.has_answered = False
         try:
+            from handoff import children
+
             self.starter = children.starter()
-        except OSError as problem:
+        except (OSError, ImportError) as problem:
             self._cannot_start(str(problem))
         if self.starter or self.is_alone:
             self.next_start = now + self.start_pause
@@ -357,12 +364,13 @@ class Relay:
         self._tell_once(f"no daemon ({why}); answering without it. See: handoff doctor")
 
     def _go_alone(self, now: float) -> None:
-        from handoff import children
-
         try:
+            from handoff import children
+
             child, stream = children.alone(self.client)
-        except OSError as problem:
-            self._give_up(self.calls[0], f"nothing can be started ({problem})", now)
+        except (OSError, ImportError) as problem:
+            why = f"nothing can be started ({problem}); it may have to be installed again"
+            self._give_up(self.calls[0], why, now)
         else:
             self.peer = Peer(stream, b"", child)
 
@@ -385,14 +393,6 @@ def _tell(text: str) -> None:
         posix.write(2, f"handoff mcp: {text}\n".encode("utf-8", "replace"))
     except OSError:
         return
-
-
-def _decoded(line: bytes) -> Frame:
-    try:
-        found = wire.decode_strictly(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _too_long(size: int) -> str:

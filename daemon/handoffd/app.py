@@ -63,6 +63,7 @@ async def _main(
 ) -> None:
     use_patterns(settings.redact.patterns)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS_MAX))
+    had_core = os.path.exists(f"{directory}/core.db")
     parts = build(directory, config_path, settings, log_file)
     server = Server(parts)
     tasks: list[asyncio.Task[None]] = []
@@ -84,6 +85,8 @@ async def _main(
             _keep_house(server, parts.schedule),
         )
         tasks = [_guarded(loop, parts) for loop in loops]
+        if had_core:  # and perhaps no time left to wipe what was deleted
+            tasks.append(_guarded(copy_core(parts), parts))
         log.get().info("started", version=__version__, socket=parts.socket_path)
         service.notify("READY=1")
         await parts.stop.wait()

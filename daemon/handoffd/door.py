@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -96,7 +97,7 @@ class Door:
             what = f"no module {problem.name}" if problem.name else type(problem).__name__
             raise HandoffError(
                 f"It needs the package mcp, 2.3 or later ({what}).",
-                "Install it: pip install 'handoffd[http]'",
+                f"Install it: {sys.executable} -m pip install 'mcp>=2.3,<3'",
             ) from None
 
     async def _stay_shut(self, problem: str) -> None:

@@ -229,9 +229,9 @@ def tracks_text(
 
 def thread_text(params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Run a command about a thread; returns the data and what to print."""
-    from handoffd import config, offline_threads
+    from handoffd import offline_threads
 
-    return offline_threads.run(params, style, config.load(config_file()))
+    return offline_threads.run(params, style)
 
 
 def serve_mcp(client: str, directory: str) -> None:

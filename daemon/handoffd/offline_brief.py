@@ -3,8 +3,7 @@
 import contextlib
 import os
 
-from handoff import paths
-from handoff.errors import HandoffError
+from handoff import fast, paths
 from handoffd import files
 from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.store.core import CoreStore
@@ -25,7 +24,8 @@ def unread_at(root: str) -> Unread:
     path = f"{paths.state_dir()}/core.db"
     if not os.path.exists(path):
         return []
-    with contextlib.suppress(HandoffError):
+    # Whatever is wrong with it, what else is known is said.
+    with contextlib.suppress(Exception):
         core = CoreStore(path, _BUSY_SECONDS)
         try:
             return _unread(core, core.project_id(root, None), root)
@@ -47,12 +47,22 @@ def _unread(core: CoreStore, project_id: str | None, root: str) -> Unread:
 
 
 def keep(core: CoreStore, project_id: str) -> None:
-    """Write the brief of a project anew, as the daemon does when a thread has changed."""
+    """Let the brief of a project mention what is unread now, as the daemon would.
+
+    The rest of it stays: where no checkpoint is written it is the only copy of the state.
+    """
     root = core.project_root(project_id)
     if root is None:
         return
-    found = text(root, "L1", _unread(core, project_id, root))
-    stamped = f"{root}\t{paths.checkpoint_stamp(root)}\n{found}"
+    unread, stamp = _unread(core, project_id, root), paths.checkpoint_stamp(root)
+    known = fast.read_brief(root)
+    if known is None:
+        found = text(root, "L1", unread)
+    else:
+        found = briefing.mention_anew(known, root, unread)
+    if found == (known or ""):
+        return
+    stamped = f"{root}\t{stamp}\n{found}"
     state, name = os.path.split(paths.brief_file(root))
     with files.directory(os.path.dirname(state), os.path.basename(state), create=True) as handle:
         files.write(handle, name, stamped.encode("utf-8", "replace"))

@@ -8,13 +8,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from handoff.errors import HandoffError
+from pydantic import ValidationError
+
+from handoff.errors import EXIT_USAGE, HandoffError
 from handoffd import clock
 from handoffd.api.contracts import LISTED_MAX
 from handoffd.api.handlers import close, escalate, review
 from handoffd.api.handlers import list as list_
 from handoffd.api.handlers import open as open_
-from handoffd.api.method import InProject, Method
+from handoffd.api.method import InProject, Method, explain
 from handoffd.api.resolve import PREFIX_MIN, ambiguous, directory_of
 from handoffd.api.text import Style
 from handoffd.archivist import ask_git, intending, left_of, telling, worker
@@ -40,8 +42,10 @@ def run(command: str, params: dict[str, Any], style: dict[str, Any], config: Con
 def read_params(method: Method, params: dict[str, Any]) -> Any:
     try:
         return method.params.model_validate(params)
-    except ValueError as problem:
-        raise HandoffError(f"{method.name}: {problem}") from None
+    except ValidationError as problem:
+        refused = HandoffError(explain(method.name, problem))
+        refused.exit_code = EXIT_USAGE
+        raise refused from None
 
 
 def shown(method: Method, data: dict[str, Any], style: dict[str, Any]) -> str:

@@ -5,8 +5,6 @@ import sys
 from typing import Any
 
 from handoff.errors import HandoffError
-from handoff.paths import config_file
-from handoffd import config
 from handoffd.api import mcp
 from handoffd.api.caller import Caller
 from handoffd.offline_threads import opened
@@ -25,28 +23,8 @@ def serve(client: str, directory: str) -> None:
 
 def _answer(request: Frame, caller: Caller) -> Frame:
     try:
-        settings, problem = config.load(config_file()), None
-    except HandoffError as found:
-        # What the user wants cannot be known, so nothing is done that they might not.
-        settings, problem = config.Config(threads=config.Threads(refuse_secrets=True)), found
-        if _is_closing(request):
-            return _failed(request, f"It stays open, as a copy may be wanted. {problem}")
-    try:
-        with opened(settings, caller.directory) as (threads, used):
-            return mcp.answer(request, caller, threads, used if problem is None else _learn_nothing)
-    except (HandoffError, OSError) as found:
-        return _failed(request, str(found))
-
-
-def _is_closing(request: Frame) -> bool:
-    params = request.get("params")
-    return isinstance(params, dict) and params.get("name") == "close_handoff"
-
-
-def _learn_nothing(_thread_id: str) -> None:
-    return
-
-
-def _failed(request: Frame, text: str) -> Frame:
-    result = {"content": [{"type": "text", "text": text}], "isError": True}
-    return {"jsonrpc": "2.0", "id": request["id"], "result": result}
+        with opened(caller.directory) as (threads, used):
+            return mcp.answer(request, caller, threads, used)
+    except (HandoffError, OSError) as problem:
+        result = {"content": [{"type": "text", "text": str(problem)}], "isError": True}
+        return {"jsonrpc": "2.0", "id": request["id"], "result": result}

@@ -2,62 +2,84 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from handoff.errors import HandoffError
-from handoffd import clock, offline_brief
+from handoff.paths import config_file
+from handoffd import clock, config, offline_brief
 from handoffd.api.handlers import thread
-from handoffd.api.threads import archive_directory
-from handoffd.config import Config
+from handoffd.api.threads import build, concerned
+from handoffd.errors import ThreadError
 from handoffd.gate import Gate
 from handoffd.offline_contract import open_core, read_params, shown
 from handoffd.sources.projects import find_root
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Entry, Thread
-from handoffd.workflow.threads import Threads
+from handoffd.workflow.threads import Result, Threads
 
 
-def run(
-    params: dict[str, Any], style: dict[str, Any], config: Config
-) -> tuple[dict[str, Any], str]:
+def run(params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Do what the daemon would, and show it as it would."""
     given = read_params(thread.METHOD, params)
-    with opened(config, given.cwd) as (threads, used):
+    with opened(given.cwd) as (threads, used):
         data = thread.act(threads, given, used)
     return data, shown(thread.METHOD, data, style)
 
 
 @contextlib.contextmanager
-def opened(config: Config, directory: str) -> Iterator[tuple[Threads, Callable[[str], None]]]:
-    """Open the threads, and what notes that one of them was used as code in a directory."""
+def opened(directory: str) -> Iterator[tuple[Threads, Callable[[str], None]]]:
+    """Open the threads, and what notes that one of them was used as code in a directory.
+
+    A configuration that cannot be read keeps nobody from a thread; but what the user wants
+    cannot be known then, so nothing is done that they might not.
+    """
+    try:
+        settings, problem = config.load(config_file()), ""
+    except HandoffError as found:
+        settings, problem = config.Config(), str(found)
     with open_core() as core:
 
         def changed(found: Thread, entry: Entry | None) -> None:
-            # What Code itself says changes nothing of what it has not read.
-            if entry is None or entry.from_client != "code":
-                for project_id in core.threads.users(found.id):
-                    _renew_brief(core, project_id)
+            for project_id in concerned(core, found, entry):
+                _renew_brief(core, project_id)
 
         def used(thread_id: str) -> None:
             # What was asked for is done, whether this can be noted or not.
-            with contextlib.suppress(HandoffError):
-                project_id = _project(core, config, directory)
-                if project_id and core.threads.note_use(thread_id, project_id):
-                    _renew_brief(core, project_id)
+            with contextlib.suppress(Exception):
+                if directory and not problem:
+                    _note_use(core, Gate(core, settings), directory, thread_id)
 
-        settings = config.threads
-        archive = archive_directory() if settings.archive_on_close else ""
-        threads = Threads(core.threads, core.scrub, archive, settings.refuse_secrets, changed)
+        threads = build(core, settings.threads, changed)
+        if problem:
+            threads = _Wary(core.threads, core.scrub, changed=changed, problem=problem)
         yield threads, used
 
 
-def _project(core: CoreStore, config: Config, directory: str) -> str:
-    """Return the id of a directory's project, unless nothing may be learned there."""
+@dataclass(frozen=True, slots=True)
+class _Wary(Threads):
+    """Threads of which nobody knows whether a copy is wanted when they are closed."""
+
+    refuse_secrets: bool = True
+    problem: str = ""
+
+    def close(self, _thread_id: str) -> Result:
+        raise ThreadError("It stays open, as a copy may be wanted.", self.problem)
+
+
+def _note_use(core: CoreStore, gate: Gate, directory: str, thread_id: str) -> None:
+    """Note what a project used, unless nothing may be learned there."""
     root = find_root(directory)
+    if not root.exists:
+        return
     known = core.project_id(root.path, None)
-    if not root.exists or Gate(core, config).refusal(known, root.path):
-        return ""
-    return known or core.project_id(root.path, clock.iso()) or ""
+    if gate.refusal(known, root.path):
+        if known:  # what its brief mentions may be from before
+            _renew_brief(core, known)
+        return
+    project_id = known or core.project_id(root.path, clock.iso())
+    if project_id and core.threads.note_use(thread_id, project_id):
+        _renew_brief(core, project_id)
 
 
 def _renew_brief(core: CoreStore, project_id: str) -> None:

@@ -21,6 +21,9 @@ from handoffd.store.core import CoreStore
 from handoffd.store.state import StateStore
 from handoffd.triggers.schedule import Schedule
 
+# The project of a warning that only those want to see who ask about everything.
+ALL_ONLY = "*"
+
 
 @dataclass(frozen=True, slots=True)
 class Warning_:  # noqa: N801  the builtin has the name
@@ -78,10 +81,10 @@ class Parts:
             found.append(Warning_("quarantined", text, "quarantined"))
         if self.door.problem:
             text = f"HTTP is not open: {self.door.problem}"
-            found.append(Warning_("http_off", text, "http-off"))
+            found.append(Warning_("http_off", text, "http-off", ALL_ONLY))
         if problem := self.door.token_problem():
             text = f"HTTP lets nobody in: {problem}"
-            found.append(Warning_("http_token", text, "http-token"))
+            found.append(Warning_("http_token", text, "http-token", ALL_ONLY))
         if self.archivist.problem:
             found.append(Warning_("contract_failed", self.archivist.problem, "contract-failed"))
         found += [

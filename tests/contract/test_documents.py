@@ -50,7 +50,10 @@ def test_example_configuration_has_every_default():
 def test_every_warning_has_an_anchor():
     """Each anchor that a warning names is a heading of docs/troubleshooting.md."""
     anchors = set(
-        re.findall(r"Warning_\([^)]*?\"([a-z-]+)\"(?:, root)?\)", read("daemon/handoffd/parts.py"))
+        re.findall(
+            r"Warning_\([^)]*?\"([a-z-]+)\"(?:, (?:root|ALL_ONLY))?\)",
+            read("daemon/handoffd/parts.py"),
+        )
     )
     headings = set(re.findall(r"(?m)^## (.+)$", read("docs/troubleshooting.md")))
 

@@ -146,7 +146,7 @@ ALLOWED = {
         "store",
         "workflow",
     },
-    "offline_mcp": {"api", "config", "offline_threads"},
+    "offline_mcp": {"api", "offline_threads"},
     "offline_tracks": {
         "api",
         "archivist",

@@ -8,17 +8,18 @@ import time
 
 from bridged import ask
 from conftest import wait_for
-from relayed import Relayed, clear, kill_daemon
+from relayed import PATIENT, Relayed, clear, kill_daemon
 
 CLIENTS = 20
 ENTRIES = 5000
 KILLS_MIN = 5
-# On a slow machine the last of them are added in peace.
-KILLING_SECONDS = 30.0
+# On a slow machine the last of them are added in peace, and on a very slow one not at all.
+KILLING_SECONDS = 15.0
+ADDING_SECONDS = 45.0
 
 
 def test_five_thousand_entries(house, capsys):
-    """20 clients add 5,000 entries while the daemon is killed about every second."""
+    """20 clients add 5,000 entries, or as many as there is time for; the daemon dies all along."""
     house.transcripts.mkdir(parents=True)
     house.state.mkdir(parents=True, mode=0o700)
     each = ENTRIES // CLIENTS
@@ -26,11 +27,13 @@ def test_five_thousand_entries(house, capsys):
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         stack.callback(clear, house)
-        relays = [stack.enter_context(Relayed(house)) for _ in range(CLIENTS)]
+        relays = [stack.enter_context(Relayed(house, limits=PATIENT)) for _ in range(CLIENTS)]
         thread = relays[0].create("the beginning")
 
         def add(number):
             for count in range(each):
+                if time.monotonic() - began > ADDING_SECONDS:
+                    break
                 seq = relays[number].add(thread, f"{number}:{count}")
                 acknowledged[number].append(seq)
 
@@ -52,7 +55,8 @@ def test_five_thousand_entries(house, capsys):
         print(f"\n{kills} kills while {added} of {len(stored)} entries came, {seconds:.1f} s")
 
     assert [(entry["seq"], entry["content"]) for entry in got] == stored
-    assert ENTRIES == len(stored)
+    assert sum(map(len, acknowledged)) == len(stored)
+    assert ENTRIES == len(stored) or seconds > ADDING_SECONDS
     for number, seqs in enumerate(acknowledged):
         mine = [(seq, words) for seq, words in stored if words.startswith(f"{number}:")]
         assert [(seq, f"{number}:{count}") for count, seq in enumerate(seqs)] == mine
@@ -69,7 +73,7 @@ def _kill_while(house, adding, count):
     def done():
         return not any(one.is_alive() for one in adding)
 
-    while not done() and time.monotonic() < deadline:
+    while not done() and (kills < KILLS_MIN or time.monotonic() < deadline):
         wait_for(lambda: done() or house.answers(), 30)
         # A quick machine would be done before it had died often enough.
         end, enough = time.monotonic() + chance.uniform(0.2, 1.5), count() + ENTRIES // 10

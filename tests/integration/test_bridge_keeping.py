@@ -102,6 +102,20 @@ def test_closing_leaves_no_byte(live, size):
     assert marker.decode() not in live.log.read_text()
 
 
+def test_a_secret_in_the_title_is_masked_by_closing(live):
+    """Title and tag stay after a close, but no secret in them does."""
+    secret = "ghp_" + "aB3dE5fG7h" * 4
+    with Mcp(live) as mcp:
+        thread = mcp.create(title=f"Rotate {secret}", project=secret)
+        mcp.close(thread)
+        left = mcp.get(thread)["handoff"]
+
+    assert ("Rotate [redacted:github-token]", "[redacted:github-token]") == (
+        left["title"], left["project"],
+    )  # fmt: skip
+    assert [] == files_with(live.home, secret.encode())
+
+
 def test_closing_wipes_the_copy_too(live):
     """A copy of core.db that was made before is made anew without what was said."""
     words, marker = planted_words(20 * KIB)
@@ -264,15 +278,15 @@ def test_content_has_256_kib_at_most(mcp, character):
     assert 2 == len(mcp.get(thread)["entries"])
 
 
-def test_a_thread_has_4_mib_at_most(mcp):
-    """Sixteen entries of the largest size fit; one byte more does not, and closing is the way."""
+def test_a_thread_has_1_mib_at_most(mcp):
+    """Four entries of the largest size fit; one byte more does not, and closing is the way."""
     thread = mcp.create("x" * 256 * KIB)
-    for _ in range(15):
+    for _ in range(3):
         mcp.add(thread, "x" * 256 * KIB)
     text = mcp.refusal("add_to_handoff", id=thread, type="task", content="x")
 
-    assert f"Handoff '{thread}' is full: its entries may have 4 MiB in all." == text.splitlines()[0]
-    assert 16 == len(mcp.get(thread)["entries"])
+    assert f"Handoff '{thread}' is full: its entries may have 1 MiB in all." == text.splitlines()[0]
+    assert 4 == len(mcp.get(thread)["entries"])
     assert "Close it" in text
 
 

@@ -729,3 +729,25 @@ def test_own_patterns_are_masked(house):
 
     wait_for(lambda: "And into the order [redacted:order] as well" in house.yaml(project))
     assert b"A-123456" not in b"".join(path.read_bytes() for path in house.state.glob("state.db*"))
+
+
+def test_another_users_socket_gets_no_word(house):
+    """A program of another user that listens where we look is not spoken to: `su` keeps the path."""
+    directory = house.runtime / "handoffd"
+    directory.mkdir(mode=0o755)
+    house.runtime.chmod(0o755)
+    os.chown(directory, 65534, 65534)
+    path = directory / "handoffd.sock"
+    listener = (
+        "import socket,sys;s=socket.socket(socket.AF_UNIX);s.bind(sys.argv[1]);s.listen();"
+        "print('listening',flush=True);c=s.accept()[0];print(repr(c.recv(9)),flush=True)"
+    )
+    with subprocess.Popen(
+        ["/usr/bin/env", "python3", "-I", "-c", listener, str(path)],
+        user=65534, group=65534, cwd="/", stdout=subprocess.PIPE, text=True,
+    ) as other:  # fmt: skip
+        assert "listening\n" == other.stdout.readline()
+        done = house.handoff("status")
+        heard = other.stdout.readline()
+
+    assert (3, "b''\n") == (done.returncode, heard)

@@ -246,7 +246,7 @@ def test_missing_package(house, tmp_path):
     house.start()
     wait_for(lambda: "http_off" in warnings(house))
 
-    assert "pip install 'handoffd[http]'" in warnings(house)["http_off"]
+    assert "-m pip install 'mcp>=2.3,<3'" in warnings(house)["http_off"]
     assert "tools" in house.request("tools/list")["result"]
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -19,7 +20,7 @@ from bridged import Mcp, ask, configure, envelope, serving
 from conftest import BIN, wait_for
 from handoff import __version__, wire
 from handoff.peer import Lines
-from relayed import Pretender, Relayed, clear, holder, kill_daemon, stopped
+from relayed import PATIENT, Pretender, Relayed, clear, hanging, holder, kill_daemon, stopped
 
 OURS = {"result": {"protocol": wire.PROTOCOL, "version": __version__, "data": {}}}
 BROKEN = "[threads\n"
@@ -29,7 +30,7 @@ BROKEN = "[threads\n"
 def home(house):
     """A HOME in which relays may start what they want."""
     house.transcripts.mkdir(parents=True)
-    # Here lies the lock by which we know when nobody is starting a daemon any more.
+    # Here lies the lock by which one relay starts a daemon for all.
     house.state.mkdir(parents=True, mode=0o700)
     yield house
     house.kill()
@@ -47,6 +48,7 @@ def shared(tmp_path_factory):
     """A running daemon that no test here harms."""
     with serving(tmp_path_factory.mktemp("shared")) as found:
         yield found
+    clear(found)
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ def test_answers_are_the_daemons(shared):
         for question in questions:
             direct.send(question)
             expected.append(direct.receive_line())
-    with Relayed(shared) as relay:
+    with Relayed(shared, limits=PATIENT) as relay:
         out, _ = relay.process.communicate(lines(*questions), timeout=60)
 
     assert b"".join(expected) == out
@@ -176,9 +178,9 @@ def test_what_is_no_request(shared, line, code):
 
 
 def test_what_nests_too_deeply(shared):
-    """A request so deep that only the daemon cannot read it is answered with its own id."""
-    with Relayed(shared) as relay:
-        depths = (900, 950, 975, 985, 990, 1000)
+    """However deep a request is, it is answered: by its own id, unless not even that can be read."""
+    depths = (10, 900, 950, 975, 985, 990, 1000, 100_000)
+    with Relayed(shared, limits=PATIENT) as relay:
         for depth in depths:
             value = b"[" * depth + b"]" * depth
             relay.send(
@@ -187,8 +189,21 @@ def test_what_nests_too_deeply(shared):
         replies = [relay.receive() for _ in depths]
         after = relay.request("ping")
 
-    assert all(reply["id"] in (None, *depths) for reply in replies)
+    found = {reply["id"] for reply in replies} - {None}
+    assert {10} <= found <= set(depths) - {100_000}
+    unread = [reply for reply in replies if reply["id"] is None]
+    assert len(depths) - len(found) == len(unread)
+    assert {wire.PARSE_ERROR} == {reply["error"]["code"] for reply in unread}
     assert {} == after["result"]
+
+
+def test_what_only_the_daemon_cannot_read(home, pretended):
+    """What the daemon refuses without an id is answered with the id that the relay has read."""
+    pretended.reply = {"id": None, "error": {"code": wire.PARSE_ERROR, "message": "no JSON"}}
+    with Relayed(home, limits=PATIENT) as relay:
+        replies = [relay.request(method) for method in ("ping", "tools/call")]
+
+    assert [wire.INVALID_REQUEST] * 2 == [reply["error"]["code"] for reply in replies]
 
 
 def test_what_wants_no_answer(shared):
@@ -216,7 +231,7 @@ def test_too_long_a_line(shared):
     """A request over 1 MiB is answered by its id with the limit; the conversation goes on."""
     with Relayed(shared) as relay:
         thread = relay.create()
-        for content in ("x" * wire.REQUEST_MAX_BYTES, "y" * (5 << 20)):
+        for content in ("x" * wire.REQUEST_MAX_BYTES, "y" * (3 << 20)):
             reply = relay.request(
                 "tools/call",
                 {"name": "add_to_handoff", "arguments": {"id": thread, "content": content}},
@@ -227,6 +242,17 @@ def test_too_long_a_line(shared):
 
         assert [seq] == [entry["seq"] for entry in relay.get(thread)["entries"][1:]]
         assert "" == relay.stderr
+
+
+def test_a_line_that_is_not_even_kept(shared):
+    """A line over 4 MiB is refused without its id: so much is not kept to look for it."""
+    with Relayed(shared) as relay:
+        relay.send(frame(1, "ping", text="x" * (4 << 20)))
+        reply = relay.receive()
+        after = relay.request("ping")
+
+    assert (None, wire.INVALID_REQUEST) == (reply["id"], reply["error"]["code"])
+    assert {} == after["result"]
 
 
 def test_the_longest_line(shared):
@@ -259,15 +285,72 @@ def test_lines_beyond_any_measure():
 
 
 def test_replies_of_any_size(shared):
-    """A thread of several MiB arrives whole, while the client is slow to read it."""
+    """An answer of several MiB arrives whole, while the client is slow to read it."""
     with Relayed(shared) as relay:
         thread = relay.create()
-        for number in range(20):
-            relay.add(thread, f"{number}" * (100 << 10) if number < 10 else "ü" * (100 << 10))
-        got = relay.get(thread)
+        for letter in "abcdefgü":
+            relay.add(thread, letter * (100 << 10), as_client="code")
+        relay.send(call("all", "get_handoff", id=thread))
+        wait_for(lambda: relay.unread() > 1 << 15, 60)
+        relay.rest()
+        line = relay.receive_line()
+        got = json.loads(line)["result"]["structuredContent"]
 
-    assert 21 == len(got["entries"])
+    assert 3 << 20 < len(line)
+    assert 9 == len(got["entries"])
     assert "ü" * (100 << 10) == got["entries"][-1]["content"]
+
+
+@pytest.mark.parametrize("method", ["tools/call", "ping"])
+def test_what_nobody_reads_is_bounded(home, pretended, method):
+    """While 4 MiB of answers are unread nothing more is asked or read; then it goes on."""
+    pretended.reply = {"result": {"said": "x" * (1 << 20)}}
+    with Relayed(home, limits=PATIENT) as relay:
+        relay.write(lines(*(frame(number, method) for number in range(30))))
+        wait_for(lambda: len(pretended.named(method)) >= 4, 60)
+        relay.rest()
+        # More than a pipe holds: somebody has to read it.
+        more = lines(*(frame(number, method, text="y" * 50_000) for number in range(30, 60)))
+        sending = threading.Thread(target=relay.write, args=[more])
+        sending.start()
+        relay.rest()
+        asked, written = len(pretended.named(method)), not sending.is_alive()
+        found = [relay.receive()["id"] for _ in range(60)]
+        sending.join()
+
+    assert (5, False) == (asked, written)
+    assert list(range(60)) == found
+
+
+def test_an_answer_that_waits_for_the_client(home, pretended):
+    """A call that waits for the client to read is not given up, however long that takes."""
+    pretended.reply = {"result": {"said": "x" * (5 << 20)}}
+    late = home.home / "late"
+    before = (
+        "import posix, time; now = time.monotonic\n"
+        f"time.monotonic = lambda: now() + ('late' in posix.listdir({str(home.home)!r})) * 1000"
+    )
+    with Relayed(home, limits=PATIENT, before=before) as relay:
+        relay.write(lines(frame(1, "tools/call"), frame(2, "tools/call")))
+        wait_for(lambda: relay.unread() > 1 << 15)
+        relay.rest()
+        late.touch()
+        found = [relay.receive() for _ in range(2)]
+
+    assert [(1, True), (2, True)] == [(reply["id"], "result" in reply) for reply in found]
+
+
+def test_many_descriptors(shared):
+    """A relay works however many descriptors were left open to it."""
+    before = (
+        "import os, resource\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))\n"
+        "for _ in range(1100): os.dup(2)"
+    )
+    with Relayed(shared, before=before) as relay:
+        assert 1 == len(relay.get(relay.create())["entries"])
+        assert "" == relay.stderr
 
 
 def test_a_client_that_does_not_read(shared):
@@ -384,9 +467,8 @@ def test_the_hello(home, pretended, given):
     directory = home.home / "work"
     directory.mkdir()
     value = {"project": "/some/project", "relative": "some/project", "not utf-8": "/a\udcff"}
-    with Relayed(
-        home, "--client", "code", cwd=directory, env={"CLAUDE_PROJECT_DIR": value.get(given)}
-    ) as relay:
+    environment = {"CLAUDE_PROJECT_DIR": value.get(given)}
+    with Relayed(home, "--client", "code", cwd=directory, env=environment, limits=PATIENT) as relay:
         reply = relay.request("ping")
 
     expected = "/some/project" if given == "project" else str(directory)
@@ -447,7 +529,7 @@ def test_unknown_methods(home, state):
 
 def test_keys(home, pretended):
     """Every call has a key of its own, whatever key the client gives it; nothing else has one."""
-    with Relayed(home) as one, Relayed(home) as other:
+    with Relayed(home, limits=PATIENT) as one, Relayed(home, limits=PATIENT) as other:
         one.request("tools/call", {"name": "a"}, once="mine")
         one.request("ping")
         one.request("tools/call", {"name": "b"})
@@ -463,7 +545,7 @@ def test_keys(home, pretended):
 def test_what_was_not_answered_is_asked_again(home, pretended):
     """A call whose answer broke off is asked again with the same key, after a new hello."""
     pretended.patience += [2, 0, 0]
-    with Relayed(home) as relay:
+    with Relayed(home, limits=PATIENT) as relay:
         replies = [relay.request("tools/call", {"name": str(number)}) for number in range(4)]
 
         assert "" == relay.stderr
@@ -475,9 +557,61 @@ def test_what_was_not_answered_is_asked_again(home, pretended):
     assert 4 == len(pretended.named("mcp"))
 
 
+def doubted(home, pretended, tool):
+    """Return what a call is told that was handed to two, of whom the second says it failed."""
+    failed = {"content": [{"type": "text", "text": "It is locked.\nTry again."}], "isError": True}
+    pretended.patience += [0]
+    pretended.reply = {"result": failed}
+    with Relayed(home, limits=PATIENT) as relay:
+        said = relay.refusal(tool)
+        # This one was handed to one only.
+        assert "It is locked.\nTry again." == relay.refusal(tool)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("tool", "remedy"),
+    [
+        ("add_to_handoff", "look with get_handoff before you say it again"),
+        ("create_handoff", "ask the user before you create it again"),
+    ],
+)
+def test_an_error_after_a_call_was_handed_over(home, pretended, tool, remedy):
+    """What was handed to one who fell silent may be done: no error says only to try again."""
+    assert f"It is locked.\nIt may have been kept: {remedy}." == doubted(home, pretended, tool)
+
+
+def test_an_error_after_a_question(home, pretended):
+    """What only reads may be asked again, whoever has heard it before."""
+    assert "It is locked.\nTry again." == doubted(home, pretended, "get_handoff")
+
+
+def test_an_error_of_the_protocol_after_a_call_was_handed_over(home, pretended):
+    """The same holds for an error that is no tool's."""
+    pretended.patience += [0]
+    pretended.reply = {"error": {"code": wire.INTERNAL_ERROR, "message": "No."}}
+    with Relayed(home, limits=PATIENT) as relay:
+        reply = relay.request("tools/call", {"name": "add_to_handoff"})
+
+    assert "No.\nIt may have been kept: look with get_handoff" in reply["error"]["message"]
+
+
+def test_it_parts_while_idle(home, pretended):
+    """A relay that nobody asks for a while keeps no connection and rests; the next request has one."""
+    with Relayed(home, limits={**PATIENT, "IDLE_SECONDS": 0.2}) as relay:
+        for number in range(1, 4):
+            assert {"said": "ping"} == relay.request("ping")["result"]
+            assert {"said": "tools/call"} == relay.request("tools/call")["result"]
+            wait_for(lambda: not pretended.connections)
+            assert number <= len(pretended.named("mcp"))
+        relay.rest()
+
+        assert "" == relay.stderr
+
+
 def test_killed_between_requests(served):
     """The daemon may be killed between two calls: the next one starts it, and nobody notices."""
-    with Relayed(served) as relay:
+    with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
         for number in range(3):
             served.kill() if number == 0 else kill_daemon(served)
@@ -491,7 +625,7 @@ def test_killed_between_requests(served):
 
 def test_killed_in_the_middle(served):
     """Calls that are under way while the daemon is killed are all done, once, in their order."""
-    with Relayed(served) as relay:
+    with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
         for number in range(400):
             given = {"id": thread, "type": "progress", "content": str(number)}
@@ -512,7 +646,7 @@ def test_killed_in_the_middle(served):
 
 def test_restarted_in_the_middle(served):
     """`handoff restart` goes unnoticed."""
-    with Relayed(served) as relay:
+    with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
         done = threading.Event()
         found = []
@@ -537,7 +671,7 @@ def test_restarted_in_the_middle(served):
 
 def test_an_idle_relay_lets_it_rest(served):
     """A daemon that a person ended is not started before somebody needs it."""
-    with Relayed(served) as relay:
+    with Relayed(served, limits=PATIENT) as relay:
         relay.request("ping")
         served.stop()
         answer = relay.result("tools/list")
@@ -743,8 +877,7 @@ def test_a_daemon_that_hangs(served):
     limits = {"PATIENCE_SECONDS": 0.5, "ANSWER_SECONDS": 0.5, "AVOID_SECONDS": 2}
     with Relayed(served, limits=limits) as relay:
         thread = relay.create()
-        with stopped(served.process.pid):
-            relay.request("ping")
+        with hanging(served):
             seq = relay.add(thread, "while it hangs")
 
             assert "handoff restart" in relay.stderr
@@ -765,7 +898,7 @@ def test_nobody_answers(served):
     with Relayed(served, limits=limits) as relay:
         thread = relay.create()
         database = sqlite3.connect(served.state / "core.db", isolation_level=None)
-        with stopped(served.process.pid), contextlib.closing(database):
+        with hanging(served), contextlib.closing(database):
             database.execute("BEGIN IMMEDIATE")
             relay.send(call("lost", "add_to_handoff", id=thread, type="done", content="x"))
             reply = relay.receive()
@@ -773,7 +906,34 @@ def test_nobody_answers(served):
 
     assert ("lost", wire.INTERNAL_ERROR) == (reply["id"], reply["error"]["code"])
     assert "handoff restart" in reply["error"]["message"]
+    # Whoever heard it may yet do it.
+    assert "It may have been kept: look with get_handoff" in reply["error"]["message"]
     assert 5 == len(again["result"]["tools"])
+
+
+def test_removed_under_it(served):
+    """Where its own package is gone with the daemon, all is answered with an error; it lives on."""
+    sites = {os.path.dirname(os.path.dirname(module.__file__)) for module in (handoff, handoffd)}
+    copy = served.home / "copy"
+    for module in (handoff, handoffd):
+        shutil.copytree(os.path.dirname(module.__file__), copy / module.__name__)
+    before = f"import sys; sys.path[:] = [{str(copy)!r}, *set(sys.path) - {sites!r}]"
+    with Relayed(served, before=before) as relay:
+        relay.create()
+        shutil.rmtree(copy)
+        served.stop()
+        for _ in range(2):
+            asked = relay.request("tools/list")["error"]
+            called = relay.request("tools/call", {"name": "add_to_handoff"})["error"]
+
+            assert [wire.INTERNAL_ERROR] * 2 == [asked["code"], called["code"]]
+            assert "Install it again" in asked["message"]
+            assert "installed again" in called["message"]
+            # Nobody was handed it.
+            assert "kept" not in called["message"]
+        code, _ = relay.finish()
+
+    assert 0 == code
 
 
 # Places
@@ -828,7 +988,7 @@ def test_a_socket_that_was_left(home):
 def test_ten_at_once(home):
     """Ten relays that start at once without a daemon start one, and all their calls are done."""
     with contextlib.ExitStack() as stack:
-        relays = [stack.enter_context(Relayed(home)) for _ in range(10)]
+        relays = [stack.enter_context(Relayed(home, limits=PATIENT)) for _ in range(10)]
         for relay in relays:
             relay.send(frame("hello", "initialize"))
             relay.send(call("first", "create_handoff", title="t", content="c"))

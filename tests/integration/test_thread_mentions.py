@@ -176,6 +176,33 @@ def test_the_brief_on_disk_of_a_project_without_state(live):
     assert not (project / ".flow-guardian").exists()
 
 
+@pytest.mark.parametrize("how", ["unwanted", "unmarked", "tracked"])
+def test_the_only_copy_of_a_state_stays(live, how):
+    """Where no checkpoint is written, using threads without a daemon leaves the state as it is."""
+    project = live.project(git=how != "unmarked")
+    if how == "unwanted":
+        configure(live, '[checkpoint]\nwrite = "none"\n')
+        live.restart()
+    if how == "tracked":
+        (project / ".flow-guardian").mkdir()
+        (project / ".flow-guardian/handoff.yaml").write_text("goal: old\nnow: older\n")
+        live.git(project, "add", "-f", ".flow-guardian")
+    live.session(project).prompt("Add a discount code field")
+    wait_for(lambda: "discount" in kept(live), what="the brief on disk has the state")
+    live.kill()
+    before = injected(live, project)
+    assert "discount" in before
+    made = thread(live, "create", "T", "W", "--as", "code", cwd=project).splitlines()[0]
+    assert before == injected(live, project)
+    thread(live, "add", made, "decision", "Go on")
+    assert {made: 1} == mentioned(live, project)
+    assert "discount" in injected(live, project)
+    thread(live, "read", made, "--as", "code")
+
+    assert before == injected(live, project)
+    assert "discount" not in live.yaml(project)
+
+
 def test_a_restart_forgets_no_use(live):
     """What was used stays known: killed at any time, the next daemon mentions it."""
     project = live.project()
@@ -219,8 +246,7 @@ def test_what_is_left_alone_stays_so(world, how):
     thread(world, "get", later, "--as", "code", cwd=project)
 
     assert [(before,)] == ask(world, "SELECT handoff_id FROM thread_uses")
-    if world.process is not None:  # the brief on disk was made before
-        assert "" == injected(world, project)
+    assert "" == injected(world, project)
     assert {} == mentioned(world, project, "--level", "L2")
 
 
@@ -252,3 +278,25 @@ def test_a_damaged_store_costs_no_brief(house):
     (house.state / "core.db").write_bytes(b"no database" * 1000)
 
     assert "half way through" in injected(house, project)
+
+
+@pytest.mark.parametrize("how", ["link", "directory", "forbidden", "torn"])
+def test_a_store_that_cannot_be_read_costs_no_brief(house, how):
+    """The same of one that is no file, may not be read, or is damaged further inside."""
+    project = house.project()
+    house.handoff("save", "-m", "half way through", cwd=project)
+    begun(house)
+    path = house.state / "core.db"
+    if how == "link":
+        path.rename(house.state / "real.db")
+        path.symlink_to("real.db")
+    elif how == "directory":
+        path.unlink()
+        path.mkdir()
+    elif how == "forbidden":
+        path.chmod(0)
+    else:
+        whole = path.read_bytes()
+        path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    for level in ("L1", "L2"):
+        assert "half way through" in injected(house, project, "--level", level)

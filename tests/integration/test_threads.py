@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from typing import get_args
 
 import pytest
 
@@ -15,7 +16,7 @@ from bridged import Mcp, ask, configure, files_with
 from conducted import at_terminal
 from conftest import BIN, wait_for
 from handoff.commands import thread as command
-from handoffd.handoffs import thread as form
+from handoffd.api import tools
 
 ID = r"hof_[A-Za-z0-9_-]{21}"
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -115,12 +116,13 @@ def test_six_steps(world):
 
 @pytest.mark.parametrize(("side", "other"), [("chat", "Claude Code"), ("code", "Claude Chat")])
 def test_create_prints_the_id_alone(world, side, other):
-    """The first line is the id and nothing else; the second says where to paste it."""
+    """On stdout is the id and nothing else; on stderr stands where to paste it."""
     done = thread(world, "create", "Title", "Words", "--as", side, "--project", "dnd")
-    first, second = done.stdout.splitlines()
+    first = done.stdout.rstrip("\n")
 
     assert re.fullmatch(ID, first)
-    assert f'Paste this id into {other}, as in "Pick up handoff {first}".' == second
+    hint = f'Paste this id into {other}, as in "Pick up handoff {first}".'
+    assert hint == done.stderr.splitlines()[0]
     assert "dnd" == asked(world, "get", first)["handoff"]["project"]
     alone = world.process is None
     assert alone == ("handoffd is not running. Done without it." in done.stderr)
@@ -328,7 +330,7 @@ def test_secrets_are_warned_about(world):
     """A secret is kept as it is, with a warning; where that is configured it is refused."""
     warned = thread(world, "create", "Title", f"The token is {TOKEN}")
     shared = warned.stdout.splitlines()[0]
-    assert "\nwarning: This seems to hold a secret (" in warned.stdout
+    assert "\nwarning: This may hold a secret (" in warned.stderr
     assert [f"The token is {TOKEN}"] == contents(asked(world, "get", shared)["entries"])
     assert 1 == len(asked(world, "add", shared, "task", TOKEN)["warnings"])
 
@@ -374,8 +376,47 @@ def test_both_worlds_are_one(live):
 
 def test_client_knows_what_the_daemon_knows():
     """The command offers the types and sides that there are, and no others."""
-    assert form.TYPES == command.TYPES
-    assert form.CLIENTS == command.CLIENTS
+    assert get_args(tools.Kind) == command.TYPES
+    assert get_args(tools.Client) == command.CLIENTS
+
+
+def test_what_is_no_utf8(world):
+    """Bytes that are no text are replaced, as the tools do it, and the rest is kept."""
+    made = asked(world, "create", b"th\xe9", b"caf\xe9", "--project", b"\xff!")
+    shared = made["handoff"]["id"]
+    thread(world, "add", shared, "task", b"\xe9t\xe9")
+    wrong = thread(world, "get", b"hof_\xe9", code=1)
+
+    assert ["th\ufffd", "\ufffd!"] == [made["handoff"][name] for name in ("title", "project")]
+    assert ["caf\ufffd", "\ufffdt\ufffd"] == contents(asked(world, "get", shared)["entries"])
+    assert "Handoff 'hof_\ufffd' not found." in wrong.stderr
+
+
+def test_a_wrong_call_repeats_no_words(world):
+    """What cannot be taken at all is one sentence without what was said, and exit code 2."""
+    lost = world.home / os.fsdecode(b"caf\xe9")
+    lost.mkdir()
+    done = thread(world, "create", "Title", "Secret plans", code=2, cwd=lost)
+
+    assert "handoff: thread: cwd: the name is not UTF-8\n" == done.stderr
+
+
+def test_a_broken_configuration(house):
+    """Without a daemon all but closing goes on, and what may not be wanted is not done."""
+    project = house.project()
+    shared = begun(house)
+    configure(house, "[threads\n")
+    thread(house, "add", shared, "question", "Which?", "--as", "code", cwd=project)
+    refused = thread(house, "add", shared, "task", TOKEN, code=1)
+    thread(house, "read", shared)
+    closed = thread(house, "close", shared, "--yes", code=1)
+
+    assert ["Which?"] == contents(asked(house, "get", shared)["entries"][1:])
+    assert 0 == asked(house, "get", shared)["new_count"]
+    assert "It was not kept." in refused.stderr
+    assert "It stays open, as a copy may be wanted.\n" in closed.stderr
+    assert "config.toml" in closed.stderr
+    assert [] == ask(house, "SELECT * FROM thread_uses")
 
 
 # Closing
@@ -432,6 +473,18 @@ def test_close_asks_at_a_terminal(world, answer, left):
     assert 0 == code, screen
     assert ("Nothing was deleted." in screen) == bool(left)
     assert left == len(asked(world, "get", shared)["entries"])
+
+
+def test_close_at_a_terminal_that_ends(world):
+    """Ctrl-D is no yes: nothing is deleted, and nobody sees a traceback."""
+    shared = begun(world)
+    code, screen = at_terminal(
+        world, "thread", "close", shared, cwd=world.home, answers=[("[y/N] ", "\x04")]
+    )
+
+    assert 0 == code, screen
+    assert screen.endswith("\nNothing was deleted.\n")
+    assert 1 == len(asked(world, "get", shared)["entries"])
 
 
 # Watching

@@ -31,7 +31,7 @@ def core(tmp_path):
 
 
 def close(core: CoreStore) -> None:
-    core.threads.close("hof_x", "t", lambda whole: None)
+    core.threads.close("hof_x", "t", lambda whole: ("t", None))
 
 
 def names(core: CoreStore) -> list[str]:

@@ -61,6 +61,36 @@ def test_the_mention_survives_the_limit(level):
     assert text.endswith("</handoffd-context>\n")
 
 
+@pytest.mark.parametrize("level", briefing.LEVELS)
+def test_a_mention_is_made_anew(level):
+    """Another mention takes the place of the old one, or none, and nothing else is changed."""
+    document = {"goal": "g", "now": "n", "timestamp": "t", "files": ["a", "b"], "next": ["x"]}
+    one, two = [(thread_id(1), 1)], [(thread_id(1), 2), (thread_id(2), 1)]
+
+    def rendered(found, unread):
+        return briefing.render(found, "/p", ["session 1: here"], level, unread)
+
+    for old in ([], one, two):
+        for new in ([], one, two):
+            made = briefing.mention_anew(rendered(document, old), "/p", new)
+            assert rendered(document, new) == made
+            alone = briefing.mention_anew(rendered({}, old), "/p", new)
+            assert rendered({}, new) == alone
+
+
+def test_a_mention_made_anew_keeps_to_the_limit():
+    """Where a brief is full already, its last lines go for the mention."""
+    document = {"goal": "g", "now": "n", "next": ["x" * 300] * 50}
+    full = briefing.render(document, "/p")
+    assert len(full.encode()) <= 2048
+    text = briefing.mention_anew(full, "/p", [("i" * 80, 1_000_000)] * 99)
+
+    assert len(text.encode()) <= 2048
+    assert "and 94 more. get_handoff" in text
+    assert "**Goal:** g\n" in text
+    assert text.endswith("</handoffd-context>\n")
+
+
 def test_a_mention_alone_is_told_from_a_state():
     """What says nothing but which threads are unread may be taken away with the last of them."""
     unread = [(thread_id(1), 1)]

@@ -105,7 +105,7 @@ def test_missing_package_has_a_remedy(tmp_path):
     text = problem_of(tmp_path, ModuleNotFoundError(name="mcp"))
 
     assert "(no module mcp)" in text
-    assert "pip install 'handoffd[http]'" in text
+    assert "-m pip install 'mcp>=2.3,<3'" in text
 
 
 def test_token_is_made_once(tmp_path):

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import functools
+import itertools
 import os
 import shutil
 import sqlite3
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bridged import TYPES
+from handoffd import clock
 from handoffd.api.tools import TOOLS, call
 from handoffd.errors import CompletedThreadError, NoThreadError, StoreError, ThreadError
 from handoffd.store import threads as module
@@ -438,7 +441,7 @@ def test_scrubbing_in_vain_does_not_grow_the_log(core, tmp_path):
     with contextlib.closing(sqlite3.connect(core.path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM handoffs").fetchall()
-        core.threads.close("hof_0", AT, lambda whole: None)
+        core.threads.close("hof_0", AT, lambda whole: ("t", None))
         length = (tmp_path / "core.db-wal").stat().st_size
         for _ in range(2):
             with pytest.raises(StoreError):
@@ -498,6 +501,51 @@ def test_nothing_is_wiped_where_nothing_was_closed(core):
         threads.close("hof_none")
 
     assert [] == wiped
+
+
+def test_a_mark_that_is_repeated_marks_nothing_more(core):
+    """A mark that comes a second time does not mark what has come since the first."""
+    threads = Threads(core.threads, core.scrub)
+    thread = threads.create("t", "one", None, "chat")["handoff"]["id"]
+    first = threads.mark(thread, "code", once="k")
+    threads.add(thread, "decision", "two", "chat")
+
+    assert first == threads.mark(thread, "code", once="k")
+    assert ["two"] == [entry["content"] for entry in threads.get(thread, "code")["new_entries"]]
+
+
+def test_a_wipe_that_never_came_is_known_to_be_due(core):
+    """Killed between the deletion and the wipe, the copy is missing: the next look wipes."""
+    words = "zebra crossing" * 20
+    core.threads.create("hof_x", "t", None, said(words))
+    core.back_up()
+    core.threads.close("hof_x", AT, lambda whole: ("t", None))
+
+    assert not Path(core.path + ".backup").exists()
+    assert core.needs_copy(1e9)
+
+
+def test_what_cannot_be_told_does_not_undo_what_is_done(core):
+    """An entry that is kept is answered as kept, whatever happens to those who wait for it."""
+
+    def fail(thread, entry) -> None:
+        raise RuntimeError
+
+    threads = Threads(core.threads, core.scrub, changed=fail)
+    made = threads.create("t", "one", None, "chat")
+
+    assert "one" == made["entries"][0]["content"]
+
+
+def test_a_text_that_takes_too_long_is_not_looked_through_to_its_end(core, monkeypatch):
+    """Looking for secrets keeps nobody waiting: what was not looked through is said."""
+    seconds = itertools.count()
+    monkeypatch.setattr(clock, "thread_cpu", lambda: float(next(seconds)))
+    threads = Threads(core.threads, core.scrub)
+    (warning,) = threads.create("t", "word " * 10_000, None, "chat")["warnings"]
+
+    assert "not looked through to its end" in warning
+    assert "warnings" not in threads.create("t", "word", None, "chat")
 
 
 def test_closing_is_one_transaction(core):

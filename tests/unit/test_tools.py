@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bridged import TYPES
 from conftest import REPOSITORY
+from handoff.commands import thread as client
 from handoff.errors import HandoffError
 from handoffd.api import greeting, mcp, schemas
 from handoffd.api.caller import Caller
@@ -50,8 +51,8 @@ def test_tools_json_is_made_from_the_definition():
 
 def test_the_words_of_the_definition_are_those_of_the_form():
     """The two sides, the six types and the limits are the same wherever they stand."""
-    assert form.CLIENTS == typing.get_args(Client)
-    assert tuple(TYPES) == form.TYPES == typing.get_args(Kind)
+    assert client.CLIENTS == typing.get_args(Client)
+    assert tuple(TYPES) == client.TYPES == typing.get_args(Kind)
     for limit in ("500 characters", "256 KiB"):
         assert limit in json.dumps(greeting.listed())
     assert (500, 256 << 10) == (form.TITLE_MAX, form.CONTENT_MAX_BYTES)
@@ -67,7 +68,7 @@ def test_a_description_tells_a_model_how_to_use_the_tool():
     assert "not the user's orders" in texts["get_handoff"]
     assert "after acting on them" in texts["mark_handoff_read"]
     assert "Deletes all its entries for good" in texts["close_handoff"]
-    assert "use one only when the user pasted it" in greeting.INSTRUCTIONS
+    assert "use one only if the user pasted it" in greeting.INSTRUCTIONS
 
 
 @pytest.mark.parametrize(

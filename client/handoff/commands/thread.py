@@ -21,6 +21,17 @@ from handoff.errors import (
 EXAMPLE = "handoff thread create 'Implement login' 'JWT with refresh tokens; 30 days'"
 TYPES = ("context", "task", "progress", "question", "decision", "done")
 CLIENTS = ("chat", "code")
+_TYPES_HELP = (
+    "context (background, requirements), task (something to do), progress (how far it is), "
+    "question (the other side's word is needed), decision (an answer), done (it is finished)"
+)
+_EXAMPLES = {
+    "create": "'Implement login' 'JWT with refresh tokens; 30 days'",
+    "get": "hof_V1StGXR8Z5jdHi6B-myT1 --watch",
+    "add": "hof_V1StGXR8Z5jdHi6B-myT1 decision '30 days'",
+    "read": "hof_V1StGXR8Z5jdHi6B-myT1 --up-to 12",
+    "close": "hof_V1StGXR8Z5jdHi6B-myT1",
+}
 _STDIN_SECONDS = 5.0
 _AGAIN_SECONDS = 0.5
 
@@ -36,15 +47,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     _add_content(create)
     create.add_argument("--project", metavar="TAG", help="a tag; informational only")
     get = _action(actions, "get", "show a thread, and what of it is unread", named=True)
-    get.add_argument("--new", action="store_true", help="only what is unread")
+    get.add_argument(
+        "--new", action="store_true", help="only what is unread (--json has it as new_entries)"
+    )
     get.add_argument(
         "--watch", action="store_true", help="go on with each new entry, until it is closed"
     )
     add = _action(actions, "add", "append an entry", named=True)
-    add.add_argument("type", choices=TYPES, metavar="TYPE", help=", ".join(TYPES))
+    add.add_argument("type", choices=TYPES, metavar="TYPE", help=_TYPES_HELP)
     _add_content(add)
     read = _action(actions, "read", "mark what you have acted on as read", named=True)
-    read.add_argument("--up-to", type=int, metavar="SEQ", help="default: the latest entry")
+    read.add_argument("--up-to", type=_seq, metavar="SEQ", help="default: the latest entry")
     close = _action(actions, "close", "delete the entries for good, and close it", named=True)
     close.add_argument("--yes", action="store_true", help="do not ask")
     for action in (create, get, add, read):
@@ -57,9 +70,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def _seq(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return number
+
+
 def _action(actions: Any, name: str, text: str, *, named: bool = False) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(
-        name, help=text, description=text[0].upper() + text[1:] + "."
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=f"Example: handoff thread {name} {_EXAMPLES[name]}",
     )
     if named:
         parser.add_argument("id", metavar="ID", help="the thread's id (hof_…)")
@@ -80,6 +103,7 @@ def run(given: argparse.Namespace) -> int:
     params["cwd"] = here()
     if given.action in ("create", "add"):
         params["content"] = _content(given.content)
+    if given.action in ("create", "add", "read"):
         # The daemon may end after it was done and before it said so: it is not done again here.
         params["once"] = secrets.token_hex(16)
     if given.action == "close" and not given.yes:
@@ -89,6 +113,10 @@ def run(given: argparse.Namespace) -> int:
     if given.action == "get" and given.watch:
         return _watch(params, as_json=given.json)
     data, text, note = _call(params)
+    if given.action == "create" and not given.json:
+        # A script takes the id; a person reads on.
+        text, _, hint = text.partition("\n")
+        text, note = f"{text}\n", hint + note
     _print(data, text, as_json=given.json)
     sys.stderr.write(note)
     return 0
@@ -127,13 +155,17 @@ def _from_stdin(*, waits: bool) -> str:
     if not waits and not select.select([0], [], [], _STDIN_SECONDS)[0]:
         raise _usage(f"Nothing came on stdin for {_STDIN_SECONDS:g} s.")
     data = sys.stdin.buffer.read(2 * wire.ENTRY_MAX_BYTES)
-    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-    if len(text.encode()) > wire.ENTRY_MAX_BYTES:
+    if len(data.replace(b"\r\n", b"\n")) > wire.ENTRY_MAX_BYTES:
         raise HandoffError(
             f"An entry may have {wire.ENTRY_MAX_BYTES >> 10} KiB; there is more on stdin.",
             "Say it in several entries, or name a file that holds it.",
         )
-    return text
+    try:
+        return data.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise HandoffError(
+            "What comes on stdin is no text in UTF-8.", "Name the file that holds it instead."
+        ) from None
 
 
 def _usage(title: str) -> HandoffError:
@@ -156,10 +188,18 @@ def _ask_first(params: dict[str, Any], given: argparse.Namespace) -> int | None:
         )
         return EXIT_CHOICE_NEEDED
     question = f"Delete the entries of {title!r} ({number}) for good? [y/N] "
-    if input(question).strip().lower() in ("y", "yes"):
+    if _agrees(question):
         return None
     print("Nothing was deleted.")
     return 0
+
+
+def _agrees(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:  # Ctrl-D
+        print()
+        return False
 
 
 def _watch(params: dict[str, Any], *, as_json: bool) -> int:
@@ -199,8 +239,7 @@ class _Shown:
         """Tell whether there may be something that was not printed yet."""
         if "thread" not in change:
             return True
-        entry = change.get("entry") or {}
-        return bool(change["status"] == "completed" or entry.get("seq", 0) > self.last)
+        return bool(change["status"] == "completed" or change.get("seq", 0) > self.last)
 
     def ask(self) -> bool:
         """Print what is new; returns whether that was the end."""

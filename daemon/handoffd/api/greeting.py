@@ -22,7 +22,8 @@ TOOLS_MAX_AGE_MS = 3_600_000
 INSTRUCTIONS = (
     "Handoffs are threads that Claude Chat (decides) and Claude Code (implements) share by id. "
     "The user carries the id (hof_…) from one to the other: show it after create_handoff, and "
-    "use one only when the user pasted it. There is no list or search."
+    "use one only if the user pasted it, or it was used in this project before. "
+    "There is no list or search."
 )
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"

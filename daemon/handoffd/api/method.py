@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from handoffd.api.caller import Caller
 from handoffd.api.text import Style
@@ -51,3 +51,13 @@ class Method:
     params: type[Params]
     handle: Callable[[Parts, Any, Send], Awaitable[Reply]]
     render: Callable[[Any, Style], str]
+
+
+def explain(name: str, problem: ValidationError) -> str:
+    """Say what is wrong with the parameters of a method, and never what they are."""
+    first = problem.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "string_unicode":
+        why = "the name is not UTF-8"
+    else:
+        why = "must be an absolute path" if first["loc"] == ("cwd",) else first["msg"]
+    return f"{name}: {'.'.join(map(str, first['loc']))}: {why}"

@@ -34,6 +34,8 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema()
     properties = {}
     for name, found in schema["properties"].items():
+        if model.model_fields[name].exclude:
+            continue
         # An optional argument may be left out; to say that it may also be null helps nobody.
         kept = {k: v for k, v in found.items() if k not in ("title", "default", "anyOf")}
         properties[name] = {**next(iter(found.get("anyOf", ({},)))), **kept}

@@ -17,7 +17,7 @@ from handoff.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, Handof
 from handoffd import log
 from handoffd.api import mcp, registry
 from handoffd.api.caller import Caller
-from handoffd.api.method import Reply, Send
+from handoffd.api.method import Reply, Send, explain
 from handoffd.api.peer import is_allowed
 from handoffd.api.text import Style
 from handoffd.api.threads import note_use, threads
@@ -139,6 +139,7 @@ class Connection:
                 line = await self._line()
             while line:
                 await self._answer(line)
+                await asyncio.sleep(0)  # one that asks without pause must not keep all others
                 line = await self._line()
         finally:
             for watcher in self._watchers:
@@ -237,8 +238,7 @@ async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
         style = Style.model_validate(given.pop("render")) if "render" in given else None
         params = method.params.model_validate(_known_to(method.params, given))
     except ValidationError as problem:
-        first = problem.errors(include_url=False, include_input=False)[0]
-        text = f"{method.name}: {'.'.join(map(str, first['loc']))}: {_plain(first)}"
+        text = explain(method.name, problem)
         return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
     reply = await method.handle(parts, params, send)
     warnings = [
@@ -251,12 +251,6 @@ async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
     if style is not None:
         result["text"] = rendered(reply, style, method.render, warnings)
     return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply
-
-
-def _plain(problem: Any) -> str:
-    if problem["type"] == "string_unicode":
-        return "the name is not UTF-8"
-    return "must be an absolute path" if problem["loc"] == ("cwd",) else str(problem["msg"])
 
 
 def _known_to(model: type[Any], given: dict[str, Any]) -> dict[str, Any]:

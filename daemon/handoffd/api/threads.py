@@ -1,55 +1,56 @@
 """Threads as a running daemon serves them: whoever waits for one, or worked with it, is told."""
 
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import Any
 
 from handoff import paths
 from handoffd import log
-from handoffd.errors import StoreError
+from handoffd.config import Threads as Settings
 from handoffd.parts import Parts
+from handoffd.store.core import CoreStore
 from handoffd.store.threads import Entry, Thread
 from handoffd.workflow.threads import Threads
+
+Changed = Callable[[Thread, Entry | None], None]
 
 
 def threads(parts: Parts) -> Threads:
     def changed(thread: Thread, entry: Entry | None) -> None:
-        # What Code itself says changes nothing of what it has not read.
-        if entry is None or entry.from_client != "code":
-            for project_id in parts.core.threads.users(thread.id):
-                parts.board.touch(project_id, git_too=False)
+        for project_id in concerned(parts.core, thread, entry):
+            parts.board.touch(project_id, git_too=False)
         change: dict[str, Any] = {"thread": thread.id, "status": thread.status}
         if entry is not None:
-            change["entry"] = asdict(entry)
+            change["seq"] = entry.seq
         for watcher in list(parts.watchers):
             watcher(change)
 
-    settings = parts.config.threads
-    return Threads(
-        parts.core.threads,
-        parts.core.scrub,
-        archive_directory() if settings.archive_on_close else "",
-        settings.refuse_secrets,
-        changed,
-    )
+    return build(parts.core, parts.config.threads, changed)
 
 
-def archive_directory() -> str:
-    return f"{paths.state_dir()}/archive"
+def build(core: CoreStore, settings: Settings, changed: Changed) -> Threads:
+    archive = f"{paths.state_dir()}/archive" if settings.archive_on_close else ""
+    return Threads(core.threads, core.scrub, archive, settings.refuse_secrets, changed)
+
+
+def concerned(core: CoreStore, thread: Thread, entry: Entry | None) -> list[str]:
+    """Return the projects in which Code has more, or less, to read than before."""
+    if entry is not None and entry.from_client == "code":
+        return []
+    return core.threads.users(thread.id)
 
 
 def note_use(parts: Parts, directory: str, thread_id: str) -> None:
     """Remember that a project used a thread as code, unless nothing may be learned there."""
     if not directory:
         return
-    project = parts.projects.at(directory, create=False)
-    if not project.root.exists or parts.gate.refusal(project.id, project.root.path):
-        return
     try:
+        project = parts.projects.at(directory, create=False)
+        if not project.root.exists or parts.gate.refusal(project.id, project.root.path):
+            return
         project = parts.projects.at(directory)
         is_new = parts.core.threads.note_use(thread_id, project.id)
-    except StoreError as problem:  # what was asked for is done all the same
-        log.get().warning("use_not_noted", why=problem.title)
-        return
-    # What has just been begun there holds nothing new for Code.
-    if is_new and thread_id in dict(parts.core.threads.unread(project.id)):
-        parts.board.touch(project.id, git_too=False)
+        # What has just been begun there holds nothing new for Code.
+        if is_new and thread_id in dict(parts.core.threads.unread(project.id)):
+            parts.board.touch(project.id, git_too=False)
+    except Exception as problem:  # noqa: BLE001  what was asked for is done all the same
+        log.get().warning("use_not_noted", error=log.where(problem))

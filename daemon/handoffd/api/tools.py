@@ -78,6 +78,8 @@ class MarkArguments(Arguments):
 
 class CloseArguments(Arguments):
     id: _Id
+    # It makes no difference who closes; but Code is told to say on every call who it is.
+    as_client: Annotated[Client | None, Field(exclude=True)] = None
 
 
 class Output(BaseModel):
@@ -139,6 +141,8 @@ class Closed(Output):
     closed: bool
     id: str
     title: str
+    # The copy that was kept, if there is one.
+    archive: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ TOOLS = {
             "Mark entries read, after acting on them; up_to: the last seq you acted on.",
             MarkArguments,
             Marked,
-            lambda threads, given, client, _once: threads.mark(given.id, client, given.up_to),
+            lambda threads, given, client, once: threads.mark(given.id, client, given.up_to, once),
             idempotent=True,
         ),
         Tool(
@@ -245,7 +249,8 @@ def _said(problem: Any) -> str:
 
 
 def _usage(tool: Tool) -> str:
-    fields = tool.arguments.model_fields
+    given = tool.arguments.model_fields
+    fields = {name: field for name, field in given.items() if not field.exclude}
     needed = ", ".join(name for name, field in fields.items() if field.is_required())
     optional = ", ".join(name for name, field in fields.items() if not field.is_required())
     return f"Arguments: {needed}" + (f"; optional: {optional}" if optional else "")

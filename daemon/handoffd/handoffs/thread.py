@@ -7,11 +7,10 @@ from typing import Any
 from handoff import wire
 from handoffd.session.redact import redact
 
-CLIENTS = ("chat", "code")
-TYPES = ("context", "task", "progress", "question", "decision", "done")
 TITLE_MAX = 500
 CONTENT_MAX_BYTES = wire.ENTRY_MAX_BYTES
-THREAD_MAX_BYTES = 4 << 20
+# More than a client would show to a model at once.
+THREAD_MAX_BYTES = 1 << 20
 
 # All control characters but tab and newline; C1, too: a terminal obeys both.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")

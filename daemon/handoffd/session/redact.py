@@ -111,7 +111,8 @@ def _found(text: str) -> Iterator[Found]:
             continue
         for found in _found_at(text, seen, at):
             done = max(done, found[1])
-            yield found
+            if found[2]:
+                yield found
 
 
 def _found_at(text: str, seen: bytes, at: int) -> Iterator[Found]:
@@ -131,13 +132,18 @@ def _found_at(text: str, seen: bytes, at: int) -> Iterator[Found]:
 def _tokens(text: str, at: int, openings: Iterable[Opening]) -> Iterator[Found]:
     for back, kind, pattern in openings:
         token = pattern.match(text, at - back, at + _FAR) if at >= back else None
-        if token and (span := _secret_part(token)):
+        if not token:
+            continue
+        if span := _secret_part(token):
             if token.end() > at + _FAR - _NEARLY and (whole := pattern.match(text, at - back)):
                 span = span[0], whole.end()
             yield *span, kind
             if kind == "aws-key":
                 yield from _aws_secrets(text, span[1])
             return
+        if token.end() > at + _FAR - _NEARLY:
+            # "ghp_ghp_ghp_…": to read so far again from each of these would take minutes.
+            yield at, token.end() - _NEARLY, ""
 
 
 # The name of a group in a pattern -> what its value has to look like.

@@ -20,7 +20,7 @@ from handoffd.store.database import (
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import RECORDS, TRIGGERS, Ledger
 from handoffd.store.outbox import OUTBOX, Outbox
-from handoffd.store.threads import BRIDGE, THREADS, Threads, ThreadStore
+from handoffd.store.threads import BRIDGE, THREADS, SqliteThreads, ThreadStore
 
 EVERYTHING = "*"
 
@@ -145,7 +145,8 @@ class CoreStore:
             ) from None
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
-        self.threads: ThreadStore = Threads(self._db)
+        # Killed between the deletion and the scrub, the missing copy tells that one is due.
+        self.threads: ThreadStore = SqliteThreads(self._db, lambda: backup.drop(path))
 
     def close(self) -> None:
         self._db.close()

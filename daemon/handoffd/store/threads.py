@@ -98,6 +98,15 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What a side has read: all, or `up_to` an entry; `once` tells a repeated call."""
+
+    client: str
+    up_to: int | None = None
+    once: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """How many threads are active, and in how many of them each side has something unread."""
 
@@ -107,6 +116,7 @@ class Counts:
 
 
 Whole = tuple[Thread, list[Entry]]
+Kept = tuple[str, str | None]
 
 
 def size(content: str) -> int:
@@ -128,10 +138,13 @@ class ThreadStore(Protocol):
     def add(self, thread_id: str, said: Said, size_max: int) -> tuple[Thread, Entry]:
         """Append an entry, unless the contents would come to more than `size_max` bytes."""
 
-    def mark(self, thread_id: str, client: str, up_to: int | None, at: str) -> Thread: ...
+    def mark(self, thread_id: str, mark: Mark, at: str) -> Thread: ...
 
-    def close(self, thread_id: str, at: str, before: Callable[[Whole], None]) -> Thread:
-        """Complete a thread; `before` sees what is about to be deleted, and may refuse."""
+    def close(self, thread_id: str, at: str, before: Callable[[Whole], Kept]) -> Thread:
+        """Complete a thread; `before` sees what is about to be deleted, and may refuse.
+
+        It says under which title and tag the thread stays.
+        """
 
     def note_use(self, thread_id: str, project_id: str) -> bool:
         """Note that a project used a thread as code; False if that was known."""
@@ -143,11 +156,12 @@ class ThreadStore(Protocol):
     def counts(self) -> Counts: ...
 
 
-class Threads:
-    """The threads in core.db."""
+class SqliteThreads:
+    """The threads in core.db; `before_delete` is called before entries are gone."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, before_delete: Callable[[], None]) -> None:
         self._db = db
+        self._before_delete = before_delete
 
     def create(
         self, thread_id: str, title: str, project: str | None, said: Said
@@ -195,30 +209,36 @@ class Threads:
                 self._see(thread_id, said.client, entry.seq)
             return self._thread(thread_id), entry
 
-    def mark(self, thread_id: str, client: str, up_to: int | None, at: str) -> Thread:
+    def mark(self, thread_id: str, mark: Mark, at: str) -> Thread:
         """Advance a side's cursor to the last entry, or to `up_to`; it never goes back."""
         with transaction(self._db):
             thread = self._thread(thread_id)
+            # Done again it would mark what has come since.
+            if self._call(mark.once):
+                return thread
             last = self._db.execute(
                 "SELECT max(seq) FROM handoff_entries WHERE handoff_id = ?", (thread_id,)
             ).fetchone()[0]
-            seen = last or 0 if up_to is None else min(up_to, last or 0)
-            if seen > thread.last_seen(client):
-                self._see(thread_id, client, seen)
+            seen = last or 0 if mark.up_to is None else min(mark.up_to, last or 0)
+            if seen > thread.last_seen(mark.client):
+                self._see(thread_id, mark.client, seen)
+            self._remember(mark.once, thread_id, seen)
             self._db.execute("UPDATE handoffs SET updated_at = ? WHERE id = ?", (at, thread_id))
             return self._thread(thread_id)
 
-    def close(self, thread_id: str, at: str, before: Callable[[Whole], None]) -> Thread:
+    def close(self, thread_id: str, at: str, before: Callable[[Whole], Kept]) -> Thread:
         """Delete the entries and complete the thread; what is closed already stays as it is."""
         with transaction(self._db):
             thread, entries = self._whole(thread_id)
             if thread.status == COMPLETED:
                 return thread
-            before((thread, entries))
+            title, project = before((thread, entries))
+            self._before_delete()
             self._db.execute("DELETE FROM handoff_entries WHERE handoff_id = ?", (thread_id,))
             self._db.execute(
-                "UPDATE handoffs SET status = ?, updated_at = ?, content_bytes = 0 WHERE id = ?",
-                (COMPLETED, at, thread_id),
+                "UPDATE handoffs SET title = ?, project = ?, status = ?, updated_at = ?,"
+                " content_bytes = 0 WHERE id = ?",
+                (title, project, COMPLETED, at, thread_id),
             )
             return self._thread(thread_id)
 
@@ -297,23 +317,12 @@ class Threads:
             "UPDATE handoffs SET content_bytes = content_bytes + ?, updated_at = ? WHERE id = ?",
             (size(said.content), said.at, thread_id),
         )
-        if said.once:
-            self._db.execute(
-                "INSERT INTO thread_calls (key, handoff_id, seq) VALUES (?, ?, ?)",
-                (said.once, thread_id, seq),
-            )
-            self._db.execute(
-                "DELETE FROM thread_calls WHERE number <= last_insert_rowid() - ?", (_CALLS_KEPT,)
-            )
+        self._remember(said.once, thread_id, seq)
         return Entry(seq, thread_id, said.client, said.type, said.content, said.at)
 
     def _done(self, said: Said) -> tuple[Thread, Entry] | None:
         """Return what this very call came to, if it was done before."""
-        if not said.once:
-            return None
-        row = self._db.execute(
-            "SELECT handoff_id, seq FROM thread_calls WHERE key = ?", (said.once,)
-        ).fetchone()
+        row = self._call(said.once)
         if row is None:
             return None
         found = self._db.execute(
@@ -323,6 +332,24 @@ class Threads:
         # Closed since: the entry is gone, but it was there.
         said_then = (row[1], row[0], said.client, said.type, said.content, said.at)
         return self._thread(row[0]), Entry(*(found or said_then))
+
+    def _call(self, key: str) -> tuple[str, int] | None:
+        """Return the thread and the entry of a call that was done before."""
+        found: tuple[str, int] | None = self._db.execute(
+            "SELECT handoff_id, seq FROM thread_calls WHERE key = ?", (key,)
+        ).fetchone()
+        return found
+
+    def _remember(self, key: str, thread_id: str, seq: int) -> None:
+        if not key:
+            return
+        self._db.execute(
+            "INSERT INTO thread_calls (key, handoff_id, seq) VALUES (?, ?, ?)",
+            (key, thread_id, seq),
+        )
+        self._db.execute(
+            "DELETE FROM thread_calls WHERE number <= last_insert_rowid() - ?", (_CALLS_KEPT,)
+        )
 
     def _size(self, thread_id: str) -> int:
         row = self._db.execute("SELECT content_bytes FROM handoffs WHERE id = ?", (thread_id,))

@@ -7,18 +7,22 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from handoff.errors import HandoffError
-from handoffd import clock
+from handoffd import clock, log
 from handoffd.errors import NoThreadError, StoreError, ThreadError
 from handoffd.handoffs import thread as form
 from handoffd.handoffs.thread_file import keep_copy
 from handoffd.session.redact import redact
-from handoffd.store.threads import Entry, Said, Thread, ThreadStore, Whole, size
+from handoffd.store.threads import Entry, Kept, Mark, Said, Thread, ThreadStore, Whole, size
 
 _ID_LENGTH = 21
+# Everybody waits meanwhile, and a text can be made to take minutes.
+_LOOKING_SECONDS = 0.2
+_PIECE, _OVERLAP = 16 << 10, 512
 _SHOWN_MAX = 80
 # What we make is longer; another program that kept its threads in this database may not.
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-
+_OURS = re.compile(rf"(?<![\w-])hof_[A-Za-z0-9_-]{{{_ID_LENGTH}}}(?![\w-])")
+_PASTED_MAX = 1000
 # Quotation marks, the end of a sentence, markdown, and what nobody sees.
 _AROUND = "`'\"<>.,;:!?()[]{}* \u2018\u2019\u201c\u201d\u200b\u2060\ufeff"
 
@@ -51,7 +55,7 @@ class Threads:
             raise ThreadError("A handoff needs a title.")
         tag = _line(project or "", "project tag") or None
         said, found = self._said(content, "context", client, once)
-        warnings = self._warnings(found | set(redact(f"{title}\n{tag or ''}")[1]))
+        warnings = self._warnings(found | _secrets_in(f"{title}\n{tag or ''}"))
         thread, entry = self.store.create(new_id(), title, tag, said)
         self._tell(thread, entry)
         return {"handoff": _plain(thread), "entries": [_plain(entry)], **warnings}
@@ -74,15 +78,25 @@ class Threads:
         self._tell(thread, entry)
         return {"handoff": _plain(thread), "entry": _plain(entry), **warnings}
 
-    def mark(self, thread_id: str, client: str, up_to: int | None = None) -> Result:
-        thread = self.store.mark(pasted(thread_id), client, up_to, clock.iso())
+    def mark(self, thread_id: str, client: str, up_to: int | None = None, once: str = "") -> Result:
+        thread = self.store.mark(pasted(thread_id), Mark(client, up_to, once), clock.iso())
         self._tell(thread)
         return {"marked_read": True, "client": client, "last_seen": thread.last_seen(client)}
 
     def close(self, thread_id: str) -> Result:
         """Wipe the entries for good; a copy is kept first where that is wanted."""
-        thread = self.store.close(pasted(thread_id), clock.iso(), self._keep_copy)
+        copies: list[str] = []
+
+        def before(whole: Whole) -> Kept:
+            if self.archive:
+                copies.append(self._keep_copy(*whole))
+            title, project = whole[0].title, whole[0].project
+            return redact(title)[0], redact(project)[0] if project else None
+
+        thread = self.store.close(pasted(thread_id), clock.iso(), before)
         result: Result = {"closed": True, "id": thread.id, "title": thread.title}
+        if copies:
+            result["archive"] = copies[0]
         try:
             self.wipe()
         except StoreError as problem:
@@ -90,18 +104,16 @@ class Threads:
         self._tell(thread)
         return result
 
-    def _keep_copy(self, whole: Whole) -> None:
-        if self.archive:
-            thread, entries = whole
-            text = form.as_markdown(_plain(thread), map(_plain, entries))
-            try:
-                keep_copy(self.archive, thread.id, text)
-            except (OSError, HandoffError) as problem:
-                why = problem.title if isinstance(problem, HandoffError) else problem.strerror
-                raise ThreadError(
-                    f"Handoff '{thread.id}' was not closed: no copy could be kept ({why}).",
-                    "Mend that, or set archive_on_close = false.",
-                ) from None
+    def _keep_copy(self, thread: Thread, entries: list[Entry]) -> str:
+        text = form.as_markdown(_plain(thread), map(_plain, entries))
+        try:
+            return keep_copy(self.archive, thread.id, text)
+        except (OSError, HandoffError) as problem:
+            why = problem.title if isinstance(problem, HandoffError) else problem.strerror
+            raise ThreadError(
+                f"Handoff '{thread.id}' was not closed: no copy could be kept ({why}).",
+                "Mend that, or set archive_on_close = false.",
+            ) from None
 
     def _said(self, content: str, kind: str, client: str, once: str) -> tuple[Said, set[str]]:
         content = form.tidy(content)
@@ -113,19 +125,33 @@ class Threads:
                 f"{-(-size(content) // 1024)} KiB.",
                 "Say it in several entries, or name a file that holds it.",
             )
-        return Said(client, kind, content, clock.iso(), once), set(redact(content)[1])
+        return Said(client, kind, content, clock.iso(), once), _secrets_in(content)
 
     def _warnings(self, kinds: set[str]) -> Result:
         if not kinds:
             return {}
-        text = f"This seems to hold a secret ({', '.join(sorted(kinds))})."
+        text = f"This may hold a secret ({', '.join(sorted(kinds))})."
         if self.refuse_secrets:
             raise ThreadError(f"{text} It was not kept.", "Take it out, and say it again.")
         return {"warnings": [f"{text} It is kept as it is until the handoff is closed."]}
 
     def _tell(self, thread: Thread, entry: Entry | None = None) -> None:
         if self.changed is not None:
-            self.changed(thread, entry)
+            try:
+                self.changed(thread, entry)
+            except Exception as problem:  # noqa: BLE001  what was asked for is done
+                log.get().warning("change_not_told", error=log.where(problem))
+
+
+def _secrets_in(text: str) -> set[str]:
+    """Return the kinds of secrets in a text, as far as it can be looked through in time."""
+    limit = clock.thread_cpu() + _LOOKING_SECONDS
+    found: set[str] = set()
+    for start in range(0, len(text), _PIECE):
+        if start and clock.thread_cpu() > limit:
+            return found | {"not looked through to its end"}
+        found |= {*redact(text[max(start - _OVERLAP, 0) : start + _PIECE])[1]}
+    return found
 
 
 def _plain(record: Thread | Entry) -> Result:
@@ -145,7 +171,9 @@ def _line(text: str, what: str) -> str:
 
 def pasted(thread_id: str) -> str:
     """Return an id without what comes along when it is pasted."""
-    found = form.tidy_line(thread_id).strip(_AROUND)
+    found = form.tidy_line(thread_id[:_PASTED_MAX]).strip(_AROUND)
+    if ours := _OURS.search(found):
+        return ours[0]
     if not _ID.fullmatch(found):
         raise NoThreadError(f"Handoff '{found[:_SHOWN_MAX]}' not found.")
     return found

@@ -25,7 +25,7 @@ _ROWS = {
     "contracts": "note on a handoff",
     "read_marks": "read mark",
     "triggers": "trigger",
-    "seen": "note on a track or an epic",
+    "seen": "mark of what was seen of it",
     "session_tracks": "note on a session's track",
     "outbox": "note or mail to be sent",
     "thread_uses": "note on a thread that was used here",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from handoffd.api import tools
 from handoffd.api.mcp import ONCE_MAX
@@ -11,7 +11,7 @@ from handoffd.api.method import Method, Params, Reply, Send
 from handoffd.api.text import Style
 from handoffd.api.threads import note_use, threads
 from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
-from handoffd.handoffs.thread import tidy, tidy_line
+from handoffd.handoffs.thread import mend, tidy, tidy_line
 from handoffd.parts import Parts
 from handoffd.workflow.threads import Threads, pasted
 
@@ -24,7 +24,8 @@ _TOOLS = {
     "read": "mark_handoff_read",
     "close": "close_handoff",
 }
-_ARGUMENTS = {"id", "title", "content", "project", "type", "up_to"}
+_TEXTS = ("id", "title", "content", "project", "type")
+_ARGUMENTS = {*_TEXTS, "up_to"}
 _OTHER = {"chat": "Claude Code", "code": "Claude Chat"}
 
 
@@ -45,6 +46,12 @@ class ThreadParams(Params):
     )
     after: int = Field(default=0, description="leave out the entries up to this one")
     new: bool = Field(default=False, description="show only what is new")
+
+    @field_validator(*_TEXTS, mode="before")
+    @classmethod
+    def _mended(cls, value: Any) -> Any:
+        """Take what is no UTF-8, as the tools do."""
+        return mend(value) if isinstance(value, str) else value
 
 
 async def handle(parts: Parts, params: ThreadParams, send: Send) -> Reply:
@@ -118,7 +125,10 @@ def _read(data: Data, _style: Style) -> list[str]:
 
 def _closed(data: Data, _style: Style) -> list[str]:
     title = tidy_line(data["result"]["title"])
-    return [f"Closed {data['id']} ({title}). Its entries are deleted for good."]
+    lines = [f"Closed {data['id']} ({title}). Its entries are deleted for good."]
+    if copy := data["result"].get("archive"):
+        lines.append(f"A copy, secrets masked, is yours to keep or to delete: {copy}")
+    return lines
 
 
 def _got(data: Data, style: Style) -> list[str]:
