@@ -63,7 +63,7 @@ async def _main(
 ) -> None:
     use_patterns(settings.redact.patterns)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS_MAX))
-    had_core = os.path.exists(f"{directory}/core.db")
+    had_core = os.path.exists(f"{directory}/core.db")  # noqa: ASYNC240  nobody waits yet
     parts = build(directory, config_path, settings, log_file)
     server = Server(parts)
     tasks: list[asyncio.Task[None]] = []
