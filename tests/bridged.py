@@ -16,6 +16,16 @@ from conftest import House
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 MODERN = "2026-07-28"
 TYPES = ("context", "task", "progress", "question", "decision", "done")
+# The tables as the seed makes them.
+SEED = """
+CREATE TABLE handoffs (
+    id TEXT PRIMARY KEY, title TEXT NOT NULL, project TEXT,
+    chat_last_seen INTEGER DEFAULT 0, code_last_seen INTEGER DEFAULT 0,
+    status TEXT DEFAULT 'active', created_at TEXT, updated_at TEXT);
+CREATE TABLE handoff_entries (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, handoff_id TEXT NOT NULL REFERENCES handoffs(id),
+    from_client TEXT NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, created_at TEXT);
+"""
 # Of the one and the other table: the seed's columns, in its order.
 HANDOFF = [
     "id", "title", "project", "chat_last_seen", "code_last_seen", "status", "created_at", "updated_at",

@@ -253,3 +253,21 @@ def client() -> Iterator[subprocess.Popen]:
     yield process
     process.kill()
     process.wait()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[House]:
+    """A running daemon for all the tests of a file that leave nothing behind but threads."""
+    from bridged import serving
+
+    with serving(tmp_path_factory.mktemp("bridge")) as house:
+        yield house
+
+
+@pytest.fixture
+def mcp(served):
+    """A connection that speaks MCP."""
+    from bridged import Mcp
+
+    with Mcp(served) as connection:
+        yield connection

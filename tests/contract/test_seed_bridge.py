@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from bridged import ENTRY, HANDOFF, TYPES, Mcp, ask, serving
+from bridged import ENTRY, HANDOFF, SEED, TYPES, Mcp, ask
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
 
@@ -21,39 +21,6 @@ TOOLS = {
 BY_ID = [name for name, (required, _) in TOOLS.items() if "id" in required]
 GIVEN = {"title": "A title", "content": "Some words", "type": "task"}
 UNKNOWN = "hof_AAAAAAAAAAAAAAAAAAAAA"
-SCHEMA = """
-CREATE TABLE handoffs (
-    id TEXT PRIMARY KEY,
-    title TEXT NOT NULL,
-    project TEXT,
-    chat_last_seen INTEGER DEFAULT 0,
-    code_last_seen INTEGER DEFAULT 0,
-    status TEXT DEFAULT 'active',
-    created_at TEXT,
-    updated_at TEXT
-);
-CREATE TABLE handoff_entries (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    handoff_id TEXT NOT NULL REFERENCES handoffs(id),
-    from_client TEXT NOT NULL,
-    type TEXT NOT NULL,
-    content TEXT NOT NULL,
-    created_at TEXT
-);
-"""
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """A running daemon for all of these tests: no thread knows of another."""
-    with serving(tmp_path_factory.mktemp("bridge")) as house:
-        yield house
-
-
-@pytest.fixture
-def mcp(served):
-    with Mcp(served) as connection:
-        yield connection
 
 
 def arguments(tool: str, thread_id: str = UNKNOWN) -> dict:
@@ -334,7 +301,7 @@ def test_the_handoff_row_persists_after_close(mcp):
 def test_the_schema_is_the_seeds(served, table):
     """Both tables have the seed's columns, types, defaults and order; what we added comes after."""
     with contextlib.closing(sqlite3.connect(":memory:")) as seed:
-        seed.executescript(SCHEMA)
+        seed.executescript(SEED)
         columns = seed.execute(f"PRAGMA table_info({table})").fetchall()
         foreign = seed.execute(f"PRAGMA foreign_key_list({table})").fetchall()
     ours = ask(served, f"PRAGMA table_info({table})")

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from bridged import Mcp, ask, configure, files_with, serving
+from bridged import Mcp, ask, configure, files_with
 from conftest import House, wait_for
 from handoffd.store.core import CoreStore
 from planted import FORMATS, draw
@@ -44,19 +44,6 @@ def reading(house: House):
         assert b"reading\n" == process.stdout.readline()
         yield
         process.stdin.close()
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """A running daemon for those tests that leave nothing behind."""
-    with serving(tmp_path_factory.mktemp("bridge")) as house:
-        yield house
-
-
-@pytest.fixture
-def mcp(served):
-    with Mcp(served) as connection:
-        yield connection
 
 
 def start_eager(house: House) -> House:

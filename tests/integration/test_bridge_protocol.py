@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bridged import MODERN, VERSIONS, Mcp, envelope, serving
+from bridged import MODERN, VERSIONS, Mcp, envelope
 from handoff import __version__
 
 TOOLS = [
@@ -13,13 +13,6 @@ TOOLS = [
 SERVER = {"name": "handoffd", "title": "handoffd", "version": __version__}
 STAMP = {"io.modelcontextprotocol/serverInfo": SERVER}
 LIST_MAX_BYTES = 4096
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """A running daemon for all of these tests: every request stands alone."""
-    with serving(tmp_path_factory.mktemp("bridge")) as house:
-        yield house
 
 
 @pytest.fixture(params=["relay", "plain"])

@@ -7,18 +7,12 @@ import sys
 
 import pytest
 
+from bridged import SEED
 from handoffd.errors import StoreError
 from handoffd.store.core import EVERYTHING, CoreStore, Setting
 from handoffd.store.state import Cursor, StateStore, StoredSession
 
-SEED = """
-CREATE TABLE handoffs (
-    id TEXT PRIMARY KEY, title TEXT NOT NULL, project TEXT,
-    chat_last_seen INTEGER DEFAULT 0, code_last_seen INTEGER DEFAULT 0,
-    status TEXT DEFAULT 'active', created_at TEXT, updated_at TEXT);
-CREATE TABLE handoff_entries (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, handoff_id TEXT NOT NULL REFERENCES handoffs(id),
-    from_client TEXT NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, created_at TEXT);
+ROWS = """
 INSERT INTO handoffs (id, title) VALUES ('hof_1', 'A thread');
 INSERT INTO handoff_entries (handoff_id, from_client, type, content) VALUES ('hof_1', 'chat', 'context', 'x');
 """
@@ -28,7 +22,7 @@ def test_a_database_of_the_seeds_schema_opens(tmp_path):
     """A core.db that the specification's schema made, with rows, is taken over with its rows."""
     path = str(tmp_path / "core.db")
     with sqlite3.connect(path) as made:
-        made.executescript(SEED)
+        made.executescript(SEED + ROWS)
     made.close()
     store = CoreStore(path)
     store.project_id("/p", "now")
@@ -47,7 +41,7 @@ def test_columns_of_the_seed(tmp_path):
     path = str(tmp_path / "core.db")
     CoreStore(path).close()
     ours, theirs = sqlite3.connect(path), sqlite3.connect(":memory:")
-    theirs.executescript(SEED)
+    theirs.executescript(SEED + ROWS)
     for table in ("handoffs", "handoff_entries"):
         question = f"PRAGMA table_info({table})"
         columns = theirs.execute(question).fetchall()

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bridged import TYPES
+from bridged import SEED, TYPES
 from handoffd import clock
 from handoffd.api.tools import TOOLS, call
 from handoffd.errors import CompletedThreadError, NoThreadError, StoreError, ThreadError
@@ -161,15 +161,6 @@ TestCursors.__doc__ = (
 
 # Databases that others made
 
-SEED = """
-CREATE TABLE handoffs (
-    id TEXT PRIMARY KEY, title TEXT NOT NULL, project TEXT,
-    chat_last_seen INTEGER DEFAULT 0, code_last_seen INTEGER DEFAULT 0,
-    status TEXT DEFAULT 'active', created_at TEXT, updated_at TEXT);
-CREATE TABLE handoff_entries (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, handoff_id TEXT NOT NULL REFERENCES handoffs(id),
-    from_client TEXT NOT NULL, type TEXT NOT NULL, content TEXT NOT NULL, created_at TEXT);
-"""
 # As the origin makes them: with times by default, and an index.
 ORIGIN = (
     SEED.replace("created_at TEXT", "created_at TEXT DEFAULT (datetime('now'))")
