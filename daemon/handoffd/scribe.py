@@ -228,6 +228,12 @@ class Scribe:
 
     # Asked for
 
+    def drop_brief(self, project: Project) -> None:
+        """Let a client that finds no daemon say nothing, either, of what is left alone."""
+        directory, name = os.path.split(client_paths.brief_file(project.root.path))
+        with contextlib.suppress(OSError, HandoffError), files.directory(directory) as handle:
+            files.remove(handle, name)
+
     def write_now(self, project: Project) -> None:
         """Write at once what would be written within two seconds."""
         self.board.refresh(project)

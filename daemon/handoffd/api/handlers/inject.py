@@ -34,6 +34,7 @@ async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
         parts.scribe.write_now(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
     if parts.gate.refusal(project.id, project.root.path) in ("excluded", "disabled"):
+        parts.scribe.drop_brief(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
     parts.board.refresh(project)
     text = parts.board.brief(project, parts.board.view(project), params.level)
