@@ -262,3 +262,21 @@ def test_no_text_takes_its_square(unit):
 
     assert len(often) <= 2 * len(once) + 20
     redact(unit * (65536 // len(unit)))
+
+
+@pytest.mark.parametrize("opening", ["ghp_", "glpat-", "sk-ant-", "github_pat_"])
+def test_a_run_of_openings_is_read_once(opening, monkeypatch):
+    """A long word of nothing but the beginnings of tokens is judged a few times, not at each."""
+    judged = []
+    judge = gate._secret_part
+    monkeypatch.setattr(gate, "_secret_part", lambda token: judged.append(1) or judge(token))
+    redact(opening * 10_000)
+
+    assert 0 < len(judged) < 500
+
+
+def test_a_token_at_the_end_of_such_a_run_is_found():
+    """What is skipped is never the end of the run, where a token may begin."""
+    token = "ghp_" + "a1B2c3D4e5" * 4
+
+    assert token not in redact("ghp_" * 1000 + " " + token)[0]

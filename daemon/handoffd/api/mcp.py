@@ -12,10 +12,9 @@ from handoff import wire
 from handoff.errors import HandoffError
 from handoffd.api import greeting, tools
 from handoffd.api.caller import Caller
-from handoffd.api.greeting import METHODS, McpError, listed
+from handoffd.api.greeting import McpError
 from handoffd.workflow.threads import Threads
 
-__all__ = ("METHODS", "McpError", "answer", "listed")
 ONCE_MAX = 100
 
 Frame = dict[str, Any]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from handoff import __version__, paths, wire
 from handoff.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
 from handoffd import log
-from handoffd.api import mcp, registry
+from handoffd.api import greeting, mcp, registry
 from handoffd.api.caller import Caller
 from handoffd.api.method import Reply, Send, explain
 from handoffd.api.peer import is_allowed
@@ -200,7 +200,7 @@ async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -
         return error_frame(None, wire.INVALID_REQUEST, "The id must be a text or a number"), None
     frame: Answer
     try:
-        if caller is not None or request["method"] in mcp.METHODS:
+        if caller is not None or request["method"] in greeting.METHODS:
             frame = _answer_mcp(parts, request, caller or Caller()), None
         else:
             frame = await dispatch(parts, request, send)
