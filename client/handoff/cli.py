@@ -95,11 +95,13 @@ def _parser(name: str, wanted: str) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in fast.FLOW_COMMANDS if name == "flow" else COMMANDS:
         text = COMMANDS[command]
+        # Only one of them is used; the others are there for their line of help.
         sub = subparsers.add_parser(
             command,
             help=text,
             description=text[0].upper() + text[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=command == wanted,
         )
         if command == wanted:
             module = importlib.import_module(f"handoff.commands.{command.replace('-', '_')}")
