@@ -22,9 +22,19 @@ if TYPE_CHECKING:
     Outcome = tuple[int, str, str]
 
 # command -> the most positional arguments it takes
-HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0}
+HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0, "hook": 0}
+# They serve a hook: they never fail, and give up soon.
+SILENT = ("inject", "hook")
+# The sources of SessionStart after which a session knows nothing of what it was told before.
+FORGETFUL = ("startup", "clear", "compact")
 LEVELS = ("L0", "L1", "L2", "L3")
 HOOK_BUDGET_SECONDS = 0.1
+HOOK_VARIABLES = (
+    "CLAUDE_PROJECT_DIR",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_PLUGIN_ROOT",
+)
 REPLY_SECONDS = 3.0
 HOOK_INPUT_MAX_BYTES = 512 << 10
 FLOW_COMMANDS = ("save", "inject")
@@ -52,10 +62,10 @@ def main(name: str, argv: list[str]) -> None:
 
         code = slow_main(name, argv)
         # From a hook, exit code 2 would stop the editor's compaction.
-        _leave(0 if command == "inject" else code)
+        _leave(0 if command in SILENT else code)
         return
-    if command == "inject":
-        _leave(0, *_inject(params))
+    if command in SILENT:
+        _leave(0, *_serve_hook(command, params))
     _leave(*run(command, params))
 
 
@@ -73,7 +83,7 @@ def parse(command: str, arguments: list[str]) -> Params | None:
     positional = []
     rest = iter(arguments)
     for argument in rest:
-        if argument == "--json" and command != "inject":
+        if argument == "--json" and command not in SILENT:
             as_json = True
         elif argument == "--save-state" and command == "inject":
             params["save_state"] = True
@@ -90,7 +100,7 @@ def parse(command: str, arguments: list[str]) -> Params | None:
     if positional:
         params["project"] = positional[0]
     params["cwd"] = working_directory()
-    if not params["cwd"] and command != "inject":
+    if not params["cwd"] and command not in SILENT:
         return None
     params["render"] = rendering(as_json)
     return params
@@ -222,31 +232,31 @@ def is_ours(connection: _socket.socket) -> bool:
     return int.from_bytes(uid, sys.byteorder) in (posix.getuid(), 0)
 
 
-def _inject(params: Params) -> tuple[str, str]:
+def _serve_hook(command: str, params: Params) -> tuple[str, str]:
     """Answer a hook: within the budget or from disk, and never as a failure."""
     try:
         hook = hook_input()
         params["hook"] = hook
         params["cwd"] = params["cwd"] or "/"
-        params["environment"] = {
-            name: paths.variable(name) for name in ("CLAUDE_PROJECT_DIR", "CLAUDE_CODE_SESSION_ID")
-        }
+        params["environment"] = {name: paths.variable(name) for name in HOOK_VARIABLES}
         try:
-            return outcome(call("inject", params, HOOK_BUDGET_SECONDS))[1:]
+            return outcome(call(command, params, HOOK_BUDGET_SECONDS))[1:]
         except Unreachable:
-            return _inject_from_disk(params, hook)
+            return _from_disk(command, params, fields_of(hook))
     except Exception as problem:  # noqa: BLE001  a hook never fails the program it serves
-        return "", f"handoff inject: {problem}\n"
+        return "", f"handoff {command}: {problem}\n"
 
 
-def _inject_from_disk(params: Params, hook: str) -> tuple[str, str]:
-    start = paths.variable("CLAUDE_PROJECT_DIR") or hook_directory(hook) or params["cwd"]
-    if not start:
-        return "", ""
-    if not params.get("save_state") and params.get("level", "L1") == "L1":
-        brief = read_brief(paths.project_root(start))
-        if brief is not None:
-            return brief, ""
+def _from_disk(command: str, params: Params, hook: Params) -> tuple[str, str]:
+    start = paths.variable("CLAUDE_PROJECT_DIR") or text_of(hook, "cwd") or params["cwd"]
+    plain = not params.get("save_state") and params.get("level", "L1") == "L1"
+    brief = read_brief(paths.project_root(start)) if plain else None
+    if command == "hook":
+        # The rest is in the transcript; loading the daemon's code would cost several starts.
+        begins = text_of(hook, "hook_event_name") == "SessionStart"
+        return (brief or "" if begins and text_of(hook, "source") in FORGETFUL else ""), ""
+    if brief is not None:
+        return brief, ""
     from handoff import local
 
     code = local.daemon_code()
@@ -270,11 +280,16 @@ def read_brief(root: str) -> str | None:
     return body if head == f"{root}\t{paths.checkpoint_stamp(root)}" else None
 
 
-def hook_directory(hook: str) -> str:
+def fields_of(hook: str) -> Params:
     try:
-        found = wire.decode(hook.encode()).get("cwd", "")
+        found = wire.decode(hook.encode())
     except Exception:  # noqa: BLE001  whatever came on stdin, it was no hook's JSON
-        return ""
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def text_of(hook: Params, name: str) -> str:
+    found = hook.get(name)
     return found if isinstance(found, str) else ""
 
 

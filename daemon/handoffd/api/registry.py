@@ -11,6 +11,7 @@ NAMES = (
     "why",
     "save",
     "inject",
+    "hook",
     "sessions",
     "watch",
     "open",
