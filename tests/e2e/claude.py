@@ -97,6 +97,14 @@ class Claude:
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
+    def start(self, *words: str) -> subprocess.Popen:
+        """Run it with these words, and go on."""
+        return subprocess.Popen(
+            [str(self.program), *words],
+            env=self.environment, cwd=self.cwd, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
     def does(self, *words: str) -> str:
         """Run it, and return what it printed; it must succeed."""
         done = self.run(*words)
