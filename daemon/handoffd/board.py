@@ -255,7 +255,9 @@ class Board:
             return "git tracks handoff.yaml ([checkpoint] write_tracked)"
         return ""
 
-    async def brief(self, project: Project, view: View, level: str = "L1") -> str:
+    def brief(
+        self, project: Project, view: View, newest: shelf.Handoff | None, level: str = "L1"
+    ) -> str:
         """Tell a session what is known, in short where the work is done or long ago."""
         document = view.whole
         if view.main:
@@ -267,7 +269,6 @@ class Board:
             for lane in view.live
             if view.main and lane.state.session_id != view.main.state.session_id
         ]
-        newest = await self.newest_handoff(project)
         left = briefing.Left(clock.iso(newest.seconds), newest.contract) if newest else None
         around = briefing.Around(others, self.unread(project), left, self._moved(project, view))
         return briefing.render(document, project.root.path, level, around)

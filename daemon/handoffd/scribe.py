@@ -231,7 +231,8 @@ class Scribe:
         """Keep the rendered brief beside our state, for a client that finds no daemon."""
         root = card.project.root.path
         stamp = client_paths.checkpoint_stamp(root)
-        text = f"{root}\t{stamp}\n{await self.board.brief(card.project, view)}"
+        newest = await self.board.newest_handoff(card.project)
+        text = f"{root}\t{stamp}\n{self.board.brief(card.project, view, newest)}"
         if hash(text) == card.brief_hash:
             return
         path = client_paths.brief_file(root)

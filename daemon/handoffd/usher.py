@@ -137,8 +137,8 @@ class Usher:
         return told
 
     async def _whole(self, project: Project, view: View) -> Told:
-        text = await self.board.brief(project, view)
         newest = await self.board.newest_handoff(project)
+        text = self.board.brief(project, view, newest)
         calls = briefing.calls_of(newest.contract) if newest else []
         threads = [f"thread {name} {number}" for name, number in self.board.unread(project)]
         read = {newest.path: newest.stamp} if newest else {}

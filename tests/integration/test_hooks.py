@@ -240,6 +240,8 @@ def test_blocked_while_a_person_is_asked(hooks):
         asked["now"],
     )
     assert asked["now"] == document(hooks.project)["now"]
+    why = hooks.house.handoff("why", "now", cwd=hooks.project).stdout
+    assert f"{session.id}, a hook of its client" in " ".join(why.split())
     wait_for(lambda: "status: blocked" in hooks.house.yaml(hooks.project))
     session.say("Deployed. I'll look at the logs next.", timestamp=timestamp(-1))
     wait_for(lambda: document(hooks.project)["status"] == "in_progress")

@@ -154,7 +154,9 @@ def compose(
     if state.previous_goal:
         values["previous_goal"] = state.previous_goal
         document["previous_goal"] = state.previous_goal.text
-    parts = {"goal": insights.goal_parts(state), "now": insights.now_parts(state)}
+    waits = main is not None and main.waiting is not None
+    now_parts = [] if waits else insights.now_parts(state)
+    parts = {"goal": insights.goal_parts(state), "now": now_parts}
     view.receipts |= {
         f"{name}.{number}": part.receipt
         for name, found in parts.items()

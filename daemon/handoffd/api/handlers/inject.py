@@ -37,7 +37,8 @@ async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
         parts.scribe.drop_brief(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
     parts.board.refresh(project)
-    text = await parts.board.brief(project, parts.board.view(project), params.level)
+    newest = await parts.board.newest_handoff(project)
+    text = parts.board.brief(project, parts.board.view(project), newest, params.level)
     return Reply({"project": project.root.path, "text": text}, silent=True)
 
 
