@@ -167,13 +167,15 @@ class Usher:
         return abs(view.main.idle_seconds - since) < PARENT_SECONDS
 
     async def _ask_git(self, project: Project) -> None:
-        """Ask git what moved, no longer than a hook may wait; the answer is of use later, too."""
+        """Ask git once what moved; from then on its directory is watched.
+
+        No longer than a hook may wait; the answer is of use later, too.
+        """
         card = self.board.card(project)
-        if not project.id or card.asking:
-            return
-        card.asking = True
-        asking = self._beside(self.scribe.ask_git(card))
-        await asyncio.wait({asking}, timeout=GIT_SECONDS)
+        if project.id and card.tracked is None and not card.asking:
+            card.asking = True
+            asking = self._beside(self.scribe.ask_git(card))
+            await asyncio.wait({asking}, timeout=GIT_SECONDS)
 
     # While it goes on
 
