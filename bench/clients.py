@@ -4,6 +4,7 @@ import json
 import os
 import site
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,7 +32,9 @@ class Case:
     cpu: list[float] = field(default_factory=list)
 
     def run(self, environment: dict[str, str]) -> None:
-        wall, cpu, output = run(self.words, self.stdin, environment)
+        # A session is told once: each run is another one's.
+        given = self.stdin.replace(b"NEW", str(uuid.uuid4()).encode())
+        wall, cpu, output = run(self.words, given, environment)
         if self.expected not in output:
             raise RuntimeError(f"{self.what} printed {output[:200]!r}")
         self.wall.append(wall)
@@ -90,11 +93,20 @@ def _cases(hook: bytes) -> list[Case]:
         Case("floor", FLOOR),
         Case("inject (hook)", _wrapped("inject"), hook, HOOK_MOST, known),
         Case("inject (hook), without sh", _direct("inject"), hook, expected=known),
+        Case("hook, SessionStart", _wrapped("hook"), _event("SessionStart"), HOOK_MOST, known),
+        Case("hook, UserPromptSubmit", _wrapped("hook"), _event("UserPromptSubmit"), HOOK_MOST),
+        Case("statusline", _wrapped("statusline"), _event("Status"), HOOK_MOST, b"Find out why"),
         Case("status", _wrapped("status"), most=STATUS_MOST, expected=b"running"),
         Case("status, without sh", _direct("status"), expected=b"running"),
         Case("show", _wrapped("show"), expected=known),
         Case("--help", _wrapped("--help"), most=HELP_MOST, expected=b"doctor"),
     ]
+
+
+def _event(name: str) -> bytes:
+    """Return what a hook of a new session gets."""
+    fields = {"session_id": "NEW", "hook_event_name": name, "source": "startup", "prompt": "Go on"}
+    return json.dumps(fields).encode() + b"\n"
 
 
 def _wrapped(*words: str) -> list[str]:

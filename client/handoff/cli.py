@@ -21,6 +21,7 @@ COMMANDS = {
     "save": "write what you are doing into handoff.yaml",
     "inject": "print the state for a new session (for hooks: quick, silent on failure, exit 0)",
     "hook": "answer a hook of Claude Code: what it says on stdin tells which (quick, exit 0)",
+    "statusline": "one line for Claude Code's status line: goal, last handoff, unread, progress",
     "sessions": "the sessions of a project, or of all, most recent first",
     "watch": "follow the changes of a project, or of all, as they happen",
     "open": "what the last session left behind, and what else nobody has read",

@@ -56,6 +56,10 @@ def main(name: str, argv: list[str]) -> None:
         from handoff import relay
 
         _leave(relay.run(argv[-1] if argv[1:] else "chat"))
+    if command == "statusline" and (not argv[1:] or (argv[1] == "--beside" and len(argv) == 3)):  # noqa: PLR2004
+        from handoff import statusline
+
+        _leave(0, statusline.run(argv[2] if argv[1:] else ""))
     params = parse(command, argv[1:])
     if params is None:
         from handoff.cli import main as slow_main

@@ -36,6 +36,7 @@ from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.state import open_state
 from handoffd.triggers.schedule import Schedule
+from handoffd.usher import Usher
 
 HOUSEKEEPING_SECONDS = 30.0
 RETENTION_SECONDS = clock.DAY_SECONDS / 4
@@ -105,6 +106,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     core = CoreStore(f"{directory}/core.db", LOOP_BUSY_SECONDS)
     aside = f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"
     state, rebuilt = open_state(f"{directory}/state.db", aside)
+    state.sweep()
     gate = Gate(core, settings)
     projects = Projects(core)
     parts: Parts
@@ -114,6 +116,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         if clock.wall() - last_seconds < clock.DAY_SECONDS:
             parts.board.touch(project_id)
             parts.archivist.heard(session, project_id, last_seconds)
+            parts.usher.went_on(session)
             parts.herald.heard(session, project_id)
 
     def published(change: dict[str, Any]) -> None:
@@ -128,9 +131,10 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     archivist = Archivist(board, herald, lambda: [os.path.dirname(root) for root in lookout.roots])
     recorder = Recorder(board, archivist, herald, directory)
     door = Door(settings.http, directory, lambda: partial(http_loading.load().opened, parts))
+    scribe = Scribe(board, published)
     parts = Parts(
-        config_path, settings, core, state, gate, projects, intake, board,
-        Scribe(board, published), herald, archivist, recorder, lookout, Schedule(), door,
+        config_path, settings, core, state, gate, projects, intake, board, scribe, herald,
+        archivist, Usher(board, scribe, archivist), recorder, lookout, Schedule(), door,
         log_file, asyncio.Event(),
     )  # fmt: skip
     if rebuilt:

@@ -102,11 +102,19 @@ class Archivist:
         known.compactions = state.compactions
         known.due, known.over, known.idle = True, False, False
         known.waiting_for = ""
-        self.board.ended.discard(state.session_id)
+        # What was on its way when the session ended is no new life.
+        if last_seconds > self.board.ended.get(state.session_id, 0.0):
+            self.board.ended.pop(state.session_id, None)
 
     def forget(self, session_id: str) -> None:
         self.watched.pop(session_id, None)
-        self.board.ended.discard(session_id)
+        self.board.ended.pop(session_id, None)
+
+    def end(self, session_id: str, project_id: str) -> None:
+        """Take note that a session's client is gone."""
+        self.board.ended[session_id] = clock.wall()
+        self.board.waiting.pop(session_id, None)
+        self.board.touch(project_id, git_too=False)
 
     async def look(self) -> None:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
@@ -138,13 +146,15 @@ class Archivist:
         claim = claims.get(session_id) if claims else None
         ended = session_id in self.board.ended
         if claim is not None and not ended:
+            if known.waiting_for and not claim.waiting_for:  # a person has answered
+                self.board.waiting.pop(session_id, None)
+                self.board.touch(known.project_id, git_too=False)
             known.claimed, known.waiting_for = True, claim.waiting_for
         if not ended and claims is not None and self._has_ended(session_id, known, claims):
             ended = True
             if claim and claim.alive:  # it waits for another session now
                 known.waiting_for = ""
-            self.board.ended.add(session_id)
-            self.board.touch(known.project_id, git_too=False)
+            self.end(session_id, known.project_id)
         if not known.idle:
             known.idle = self._is_idle(session_id, known, claim)
         quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
@@ -231,6 +241,8 @@ class Archivist:
     def _remember(self, left: Left) -> None:
         self.writes += 1
         self.board.core.set_contract(left)
+        # A new session is told of it.
+        self.board.touch(left.project_id, git_too=False)
 
     async def close(self, project: Project, state: SessionState, given: Theirs) -> Leaving:
         """Write a worker's handoff with their own words."""

@@ -14,12 +14,14 @@ from handoff import paths as client_paths
 from handoff.errors import HandoffError
 from handoffd import clock, log
 from handoffd.gate import Gate
-from handoffd.handoffs import briefing, checkpoint_file
+from handoffd.handoffs import briefing, checkpoint_file, shelf
 from handoffd.handoffs.checkpoint import LISTS
 from handoffd.handoffs.edits import SETTABLE, added_files, edited_values
 from handoffd.handoffs.lanes import INHERITED_SECONDS, Lane, View, choose, compose
+from handoffd.handoffs.opening import UNREAD_SECONDS
 from handoffd.projects import Project, Projects
 from handoffd.session import insights
+from handoffd.session.state import Value
 from handoffd.session.storage import load
 from handoffd.session.text import redact_values
 from handoffd.sources import projects as directories
@@ -40,6 +42,8 @@ class Card:
     project: Project
     branch: str | None = None
     uncommitted: list[str] = field(default_factory=list)
+    # What was committed since the last record of the lane that is shown.
+    commits: list[str] = field(default_factory=list)
     baseline: dict[str, Any] | None = None
     stamp: str = ""
     dirty: bool = False
@@ -69,8 +73,10 @@ class Board:
     gate: Gate
     projects: Projects
     cards: dict[str, Card] = field(default_factory=dict)
-    # The sessions whose clients are known to be gone.
-    ended: set[str] = field(default_factory=set)
+    # The sessions whose clients are known to be gone, and when that was seen.
+    ended: dict[str, float] = field(default_factory=dict)
+    # The sessions whose clients ask a person for something, as their hooks say.
+    waiting: dict[str, Value] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def card(self, project: Project) -> Card:
@@ -84,7 +90,7 @@ class Board:
 
     # What is true now
 
-    def lanes(self, project_id: str) -> list[Lane]:
+    def lanes(self, project_id: str, wanted: str = "") -> list[Lane]:
         now = clock.wall()
         stored = [
             *self.state.sessions(project_id, LANES_MAX, headless=False),
@@ -96,16 +102,19 @@ class Board:
                 _load(item.fold),
                 max(now - item.last_seconds, 0.0),
                 item.session_id in self.ended,
+                self.waiting.get(item.session_id),
+                item.session_id == wanted,
             )
             for item in stored
         ]
 
-    def view(self, project: Project) -> View:
-        """Compose the newest document of a project."""
+    def view(self, project: Project, session_id: str = "") -> View:
+        """Compose the newest document of a project, or of one of its sessions."""
         card = self.card(project)
         root = project.root.path
         settings = self.core.settings(project.id)
-        view = compose(root, self.lanes(project.id), settings, card.branch, card.uncommitted)
+        lanes = self.lanes(project.id, session_id)
+        view = compose(root, lanes, settings, card.branch, card.uncommitted)
         known = card.baseline or {}
         ours = (*LISTS, *view.document)
         view.extras = {key: known[key] for key in known if key not in ours}
@@ -246,18 +255,44 @@ class Board:
             return "git tracks handoff.yaml ([checkpoint] write_tracked)"
         return ""
 
-    def brief(self, project: Project, view: View, level: str = "L1") -> str:
+    def brief(
+        self, project: Project, view: View, newest: shelf.Handoff | None, level: str = "L1"
+    ) -> str:
+        """Tell a session what is known, in short where the work is done or long ago."""
         document = view.whole
         if view.main:
             document["timestamp"] = view.main.state.last_time
-        if view.main and view.main.idle_seconds > INHERITED_SECONDS:
+        if level == "L1" and self._is_past(view):
             level = "L0"
         others = [
             f"session {lane.state.session_id[:8]}: {_now(lane)}"
             for lane in view.live
             if view.main and lane.state.session_id != view.main.state.session_id
         ]
-        return briefing.render(document, project.root.path, others, level, self.unread(project))
+        left = briefing.Left(clock.iso(newest.seconds), newest.contract) if newest else None
+        around = briefing.Around(others, self.unread(project), left, self._moved(project, view))
+        return briefing.render(document, project.root.path, level, around)
+
+    def _is_past(self, view: View) -> bool:
+        old = view.main is not None and view.main.idle_seconds > INHERITED_SECONDS
+        return old or view.document["status"] == "completed"
+
+    def _moved(self, project: Project, view: View) -> list[str]:
+        card, state = self.card(project), view.main.state if view.main else None
+        if state is None or not project.id:
+            return []
+        known = [value.text.split(" ")[0] for value in state.commits]
+        news = [line for line in card.commits if not line.startswith(tuple(known))]
+        return briefing.moves((state.branch and state.branch.text, card.branch), news)
+
+    async def newest_handoff(self, project: Project) -> shelf.Handoff | None:
+        """Return the newest handoff of a project, unless it is too old to be told of."""
+        if self.gate.refusal(project.id, project.root.path):
+            return None
+        base = shelf.shelves(self.gate.config.contract.directory)
+        place = shelf.Place(project.root.path, project.root.path)
+        found = await asyncio.to_thread(shelf.newest, base, place)
+        return found if found and clock.wall() - found.seconds < UNREAD_SECONDS else None
 
     def unread(self, project: Project) -> list[tuple[str, int]]:
         """Return the threads used in a project that have something new for Code."""

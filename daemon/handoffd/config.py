@@ -69,6 +69,13 @@ class Contract(_Section):
     write: Literal["all", "none"] = "all"
 
 
+class Hooks(_Section):
+    """What the hooks of Claude Code tell a session."""
+
+    headless: bool = True
+    compact_instructions: Annotated[str, Field(max_length=4096)] = ""
+
+
 class Threads(_Section):
     """How the threads between Chat and Code are kept."""
 
@@ -122,6 +129,7 @@ class Config(_Section):
     triggers: Triggers = Triggers()
     beads: Beads = Beads()
     mail: Mail = Mail()
+    hooks: Hooks = Hooks()
     threads: Threads = Threads()
     http: Http = Http()
     redact: Redact = Redact()

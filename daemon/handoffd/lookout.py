@@ -80,6 +80,11 @@ class Lookout:
         if clock.monotonic() >= self._next_rescan - TICK_SECONDS / 2:
             self.want_rescan()
 
+    def hint(self, path: str) -> None:
+        """Look at a transcript soon, whether its directory is watched or not."""
+        if path.startswith(tuple(f"{root}/" for root in self.roots)):
+            self._note(path)
+
     # From watchdog's threads
 
     def _changed_in_thread(self, path: str) -> None:

@@ -16,7 +16,7 @@ Unread = list[tuple[str, int]]
 
 def text(root: str, level: str, unread: Unread) -> str:
     document = checkpoint_file.load(root).data or {}
-    return briefing.render(document, root, level=level, unread=unread)
+    return briefing.render(document, root, level, briefing.Around(unread=unread))
 
 
 def unread_at(root: str) -> Unread:

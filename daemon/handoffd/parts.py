@@ -20,6 +20,7 @@ from handoffd.scribe import Scribe
 from handoffd.store.core import CoreStore
 from handoffd.store.state import StateStore
 from handoffd.triggers.schedule import Schedule
+from handoffd.usher import Usher
 
 # The project of a warning that only those want to see who ask about everything.
 ALL_ONLY = "*"
@@ -48,6 +49,7 @@ class Parts:
     scribe: Scribe
     herald: Herald
     archivist: Archivist
+    usher: Usher
     recorder: Recorder
     lookout: Lookout
     schedule: Schedule

@@ -273,7 +273,7 @@ class Recorder:
 
     async def _hand_off(self) -> None:
         """Say of the tracks of ended sessions that they were handed off."""
-        ended = self.board.ended
+        ended = set(self.board.ended)
         self._handed_off &= ended
         for session_id in ended - self._handed_off:
             stored = self.board.state.session(session_id)

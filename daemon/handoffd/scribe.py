@@ -19,7 +19,7 @@ from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.handoffs.checkpoint import DEFAULT_NOW, FIELDS, LISTS, NOT_STATED, with_tags
 from handoffd.handoffs.edits import covers, edited_values, merge, spoken
 from handoffd.handoffs.lanes import View
-from handoffd.links import git, program
+from handoffd.links import git, program, repository
 from handoffd.projects import Project
 from handoffd.session.text import keep_values
 from handoffd.sources import projects as directories
@@ -92,7 +92,7 @@ class Scribe:
 
     async def ask_git(self, card: Card) -> None:
         """Learn which files are uncommitted, and whether git tracks our own."""
-        before = card.uncommitted
+        before = card.uncommitted, card.commits
         try:
             await self._learn_from_git(card)
         except git.GitError as problem:
@@ -102,7 +102,7 @@ class Scribe:
             card.git_wanted = True
         finally:
             card.asking = False
-        if card.uncommitted != before:
+        if (card.uncommitted, card.commits) != before:
             self.board.touch(card.project.id, git_too=False)
 
     async def _learn_from_git(self, card: Card) -> None:
@@ -117,6 +117,19 @@ class Scribe:
         tracked = await asyncio.to_thread(git.is_tracked, root.path, client_paths.CHECKPOINT)
         self._set_tracked(card, tracked=tracked)
         card.uncommitted = await asyncio.to_thread(git.uncommitted_files, root.path)
+        await self._learn_moves(card)
+
+    async def _learn_moves(self, card: Card) -> None:
+        """Ask what was committed since the work was left; while it goes on, nothing was."""
+        view = self.board.view(card.project)
+        if view.main is None or view.main.live:
+            card.commits = []
+            return
+        # A commit of the same second may be the session's own.
+        since = clock.iso(clock.parse(view.main.state.last_time) + 1)
+        card.commits = await asyncio.to_thread(
+            repository.commits_after, card.project.root.path, since, git.TIMEOUT_SECONDS
+        )
 
     def _set_tracked(self, card: Card, *, tracked: bool) -> None:
         first, card.tracked = card.tracked is None, tracked
@@ -218,7 +231,8 @@ class Scribe:
         """Keep the rendered brief beside our state, for a client that finds no daemon."""
         root = card.project.root.path
         stamp = client_paths.checkpoint_stamp(root)
-        text = f"{root}\t{stamp}\n{self.board.brief(card.project, view)}"
+        newest = await self.board.newest_handoff(card.project)
+        text = f"{root}\t{stamp}\n{self.board.brief(card.project, view, newest)}"
         if hash(text) == card.brief_hash:
             return
         path = client_paths.brief_file(root)

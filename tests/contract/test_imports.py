@@ -64,8 +64,10 @@ ALLOWED = {
         "store",
         "triggers",
     },
+    "usher": {"archivist", "board", "handoffs", "projects", "scribe", "session"},
     "parts": {
         "archivist",
+        "usher",
         "herald",
         "recorder",
         "scribe",
@@ -93,6 +95,7 @@ ALLOWED = {
         "store",
         "token_file",
         "transcript",
+        "usher",
         "workflow",
     },
     "app": {
@@ -102,6 +105,7 @@ ALLOWED = {
         "oblivion",
         "scribe",
         "triggers",
+        "usher",
         "api",
         "board",
         "config",

@@ -3,6 +3,7 @@
 import pytest
 
 from handoffd.handoffs import briefing
+from handoffd.handoffs.briefing import Around
 
 NOTHING = {"goal": "(not stated yet)", "now": "(not stated yet)"}
 MENTION = "**Unread entries in threads used here:** "
@@ -14,31 +15,37 @@ def thread_id(number: int) -> str:
 
 def test_a_mention_alone_is_a_brief():
     """A project of which nothing else is known is told of its threads, inside our mark."""
-    text = briefing.render(NOTHING, "/p", unread=[(thread_id(1), 2), (thread_id(2), 1)])
+    text = briefing.render(
+        NOTHING, "/p", around=Around(unread=[(thread_id(1), 2), (thread_id(2), 1)])
+    )
 
     assert text.startswith('<handoffd-context project="/p" ')
     assert text.endswith("</handoffd-context>\n")
     named = f"{thread_id(1)} (2), {thread_id(2)} (1)"
     assert f"\n{MENTION}{named}. get_handoff shows them.\n" in text
     assert "Current Session State" not in text
-    assert text == briefing.render({}, "/p", unread=[(thread_id(1), 2), (thread_id(2), 1)])
+    assert text == briefing.render(
+        {}, "/p", around=Around(unread=[(thread_id(1), 2), (thread_id(2), 1)])
+    )
 
 
 def test_nothing_unread_is_not_mentioned():
     """Without unread entries the brief is what it was."""
     document = {"goal": "g", "now": "n"}
 
-    assert briefing.render(document, "/p") == briefing.render(document, "/p", unread=[])
+    assert briefing.render(document, "/p") == briefing.render(document, "/p", around=Around())
     assert MENTION not in briefing.render(document, "/p")
-    assert "" == briefing.render(NOTHING, "/p", unread=[])
+    assert "" == briefing.render(NOTHING, "/p", around=Around())
 
 
 def test_five_are_named():
     """Five threads are named, the others are counted."""
     five = [(thread_id(number), number) for number in range(1, 6)]
 
-    assert f"{thread_id(5)} (5). get" in briefing.render({}, "/p", unread=five)
-    text = briefing.render({}, "/p", unread=[*five, (thread_id(6), 6), (thread_id(7), 7)])
+    assert f"{thread_id(5)} (5). get" in briefing.render({}, "/p", around=Around(unread=five))
+    text = briefing.render(
+        {}, "/p", around=Around(unread=[*five, (thread_id(6), 6), (thread_id(7), 7)])
+    )
     assert f"{thread_id(5)} (5) and 2 more. get" in text
     assert thread_id(6) not in text
 
@@ -54,7 +61,7 @@ def test_the_mention_survives_the_limit(level):
         "next": ["x" * 500] * 50,
     }
     unread = [("i" * 80, 1_000_000)] * 99
-    text = briefing.render(document, "/🦊" * 200, ["other " * 100], level, unread)
+    text = briefing.render(document, "/🦊" * 200, level, Around(["other " * 100], unread))
 
     assert len(text.encode()) <= 2048
     assert f"{', '.join(['i' * 80 + ' (1000000)'] * 5)} and 94 more. get_handoff" in text
@@ -68,7 +75,7 @@ def test_a_mention_is_made_anew(level):
     one, two = [(thread_id(1), 1)], [(thread_id(1), 2), (thread_id(2), 1)]
 
     def rendered(found, unread):
-        return briefing.render(found, "/p", ["session 1: here"], level, unread)
+        return briefing.render(found, "/p", level, Around(["session 1: here"], unread))
 
     for old in ([], one, two):
         for new in ([], one, two):
@@ -95,7 +102,9 @@ def test_a_mention_alone_is_told_from_a_state():
     """What says nothing but which threads are unread may be taken away with the last of them."""
     unread = [(thread_id(1), 1)]
 
-    assert briefing.is_mention_only(briefing.render({}, "/p", unread=unread))
-    assert not briefing.is_mention_only(briefing.render({"goal": "g"}, "/p", unread=unread))
+    assert briefing.is_mention_only(briefing.render({}, "/p", around=Around(unread=unread)))
+    assert not briefing.is_mention_only(
+        briefing.render({"goal": "g"}, "/p", around=Around(unread=unread))
+    )
     assert not briefing.is_mention_only(briefing.render({"goal": "g"}, "/p"))
     assert not briefing.is_mention_only("")

@@ -231,7 +231,7 @@ def test_brief_is_bounded(level):
         "files": [f"f{n}" * 50 for n in range(99)],
         "next": ["x" * 500] * 50,
     }
-    text = briefing.render(document, "/p" * 200, ["other " * 100], level)
+    text = briefing.render(document, "/p" * 200, level, briefing.Around(["other " * 100]))
 
     assert len(text.encode()) <= 2048
     assert text.endswith("</handoffd-context>\n")

@@ -2,7 +2,7 @@ import argparse
 
 from handoff import fast
 
-EXAMPLE = 'echo \'{"hook_event_name": "SessionStart", "source": "startup"}\' | handoff hook'
+EXAMPLE = """handoff hook <<< '{"hook_event_name": "SessionStart", "source": "startup"}'"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ NAMES = (
     "save",
     "inject",
     "hook",
+    "statusline",
     "sessions",
     "watch",
     "open",

@@ -90,15 +90,17 @@ def _beginning_so(parts: Parts, name: str) -> StoredSession | None:
     return parts.state.session(next(iter(found))) if found else None
 
 
-def hook_fields(text: str) -> dict[str, str]:
+def hook_fields(text: str) -> dict[str, Any]:
     """Read the JSON that Claude Code gives a hook; anything else is nothing."""
     try:
         data: Any = json.loads(text) if text.strip() else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    if not isinstance(data, dict):
-        return {}
-    return {key: value for key, value in data.items() if isinstance(value, str)}
+    return data if isinstance(data, dict) else {}
+
+
+def texts_of(fields: dict[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in fields.items() if isinstance(value, str)}
 
 
 def hook_project(

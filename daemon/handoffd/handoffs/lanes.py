@@ -33,6 +33,10 @@ class Lane:
     idle_seconds: float
     # Its client is known to be gone.
     ended: bool = False
+    # What its client asks a person for at this moment, and since when.
+    waiting: Value | None = None
+    # It is this one's state that is asked for, whichever else there are.
+    wanted: bool = False
 
     @property
     def recent(self) -> bool:
@@ -62,6 +66,9 @@ class View:
 
 def choose(lanes: Sequence[Lane]) -> Lane | None:
     """Return the most recently active lane; a program's run never displaces a recent person's."""
+    for lane in lanes:
+        if lane.wanted and lane.state.prompts:
+            return lane
     started = sorted(
         (lane for lane in lanes if lane.state.prompts or lane.state.files),
         key=lambda lane: lane.idle_seconds,
@@ -120,8 +127,8 @@ def compose(
     before = _predecessor(state, lanes)
     values: dict[str, Value | None] = {
         "goal": insights.goal(state) or _inherited(insights.goal(before), before),
-        "status": insights.status(state),
-        "now": _now(state, before),
+        "status": _status(main),
+        "now": (main and main.waiting) or _now(state, before),
         "hypothesis": insights.hypothesis(state),
         "outcome": insights.outcome(state),
         "branch": state.branch,
@@ -147,7 +154,9 @@ def compose(
     if state.previous_goal:
         values["previous_goal"] = state.previous_goal
         document["previous_goal"] = state.previous_goal.text
-    parts = {"goal": insights.goal_parts(state), "now": insights.now_parts(state)}
+    waits = main is not None and main.waiting is not None
+    now_parts = [] if waits else insights.now_parts(state)
+    parts = {"goal": insights.goal_parts(state), "now": now_parts}
     view.receipts |= {
         f"{name}.{number}": part.receipt
         for name, found in parts.items()
@@ -187,6 +196,12 @@ def _now(state: SessionState, before: SessionState) -> Value | None:
     if before.session_id and not insights.has_begun(state):
         return _inherited(insights.now(before), before)
     return insights.now(state)
+
+
+def _status(main: Lane | None) -> Value | None:
+    if main and main.waiting:
+        return Value("blocked", main.waiting.receipt)
+    return insights.status(main.state) if main else None
 
 
 def _located(receipt: Receipt, state: SessionState) -> Receipt:

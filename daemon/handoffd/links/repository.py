@@ -9,6 +9,7 @@ from handoffd.links import git
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 COMMITS_MAX = 1000
 PATHS_MAX = 500
+RECENT_MAX = 50
 
 
 class Head(NamedTuple):
@@ -62,6 +63,15 @@ def worktrees(root: str) -> list[Worktree]:
                 Worktree(said["worktree"], said.get("branch", "").removeprefix("refs/heads/"))
             )
     return found
+
+
+def commits_after(root: str, time_text: str, seconds: float) -> list[str]:
+    """Return the commits of HEAD that are younger than a time: hash and subject, newest first."""
+    output = git.ask(
+        root, time.monotonic() + seconds, "log", f"--since={time_text}", "--format=%h %s",
+        f"--max-count={RECENT_MAX}", "HEAD", "--",
+    )  # fmt: skip
+    return output.decode("utf-8", "replace").splitlines()
 
 
 class Since(NamedTuple):

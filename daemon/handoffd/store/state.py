@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,7 +31,17 @@ _CURSORS = run_script(
     )""",
     "CREATE INDEX sessions_by_project ON sessions (project_id, last_seconds)",
 )
-MIGRATIONS = (_CURSORS,)
+_HOOKS = run_script(
+    # What each session was told, by a digest: what it has it is not told again.
+    """CREATE TABLE told (
+        session_id TEXT NOT NULL,
+        what TEXT NOT NULL,
+        PRIMARY KEY (session_id, what)
+    )""",
+    # When each kind of hook was last heard, and from which version of the plugin.
+    "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
+)
+MIGRATIONS = (_CURSORS, _HOOKS)
 
 
 @dataclass(slots=True)
@@ -121,6 +131,7 @@ class StateStore:
         with savepoint(self._db):
             self._db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
             self._db.execute("DELETE FROM cursors WHERE session_id = ?", (session_id,))
+            self._db.execute("DELETE FROM told WHERE session_id = ?", (session_id,))
 
     def session(self, session_id: str) -> StoredSession | None:
         row = self._db.execute(
@@ -175,6 +186,34 @@ class StateStore:
             (since_seconds,),
         )
         return {row[0] for row in rows}
+
+    def told(self, session_id: str) -> set[str]:
+        """Return what a session was told."""
+        rows = self._db.execute("SELECT what FROM told WHERE session_id = ?", (session_id,))
+        return {row[0] for row in rows}
+
+    def tell(self, session_id: str, news: Iterable[str]) -> None:
+        """Remember what a session was told."""
+        with savepoint(self._db):
+            self._db.executemany(
+                "INSERT OR IGNORE INTO told VALUES (?, ?)", [(session_id, what) for what in news]
+            )
+
+    def sweep(self) -> None:
+        """Drop what sessions were told that never said a word."""
+        with savepoint(self._db):
+            self._db.execute(
+                "DELETE FROM told WHERE session_id NOT IN (SELECT session_id FROM sessions)"
+            )
+
+    def hooks(self) -> dict[str, tuple[float, str]]:
+        """Return when each kind of hook was last heard, and the plugin's version."""
+        rows = self._db.execute("SELECT event, heard_at, plugin FROM hooks ORDER BY event")
+        return {event: (at, plugin) for event, at, plugin in rows}
+
+    def hear(self, event: str, at: float, plugin: str) -> None:
+        with savepoint(self._db):
+            self._db.execute("INSERT OR REPLACE INTO hooks VALUES (?, ?, ?)", (event, at, plugin))
 
     def scrub(self) -> None:
         """Leave no erased byte in the file and its log."""

@@ -4,7 +4,9 @@ import re
 
 # Everything we print into a session is marked; what carries the mark is never evidence again.
 MARKER = "<handoffd-context"
-_MARKED = re.compile(r"<handoffd-context project=.*?(?:</handoffd-context>|\Z)", re.DOTALL)
+_MARKED = re.compile(
+    r"<handoffd-context (?:project|handoff)=.*?(?:</handoffd-context>|\Z)", re.DOTALL
+)
 
 # User records that no person typed, by how they begin.
 _NOT_TYPED = re.compile(

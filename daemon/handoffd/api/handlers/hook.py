@@ -5,9 +5,12 @@ from typing import Any
 from pydantic import Field
 
 from handoffd.api.method import Method, Params, Reply, Send
-from handoffd.api.resolve import hook_fields, hook_project, learn_root
+from handoffd.api.resolve import hook_fields, hook_project, learn_root, texts_of
 from handoffd.api.text import Style
 from handoffd.parts import Parts
+from handoffd.usher import Heard, plugin_version
+
+HEADLESS = "sdk"
 
 
 class HookParams(Params):
@@ -21,14 +24,26 @@ class HookParams(Params):
 
 
 async def handle(parts: Parts, params: HookParams, _send: Send) -> Reply:
-    hook = hook_fields(params.hook)
-    learn_root(parts, hook.get("transcript_path", ""))
-    project = hook_project(parts, params.cwd, hook, params.environment)
-    text = ""
-    if hook.get("hook_event_name") == "SessionStart":
-        parts.board.refresh(project)
-        text = parts.board.brief(project, parts.board.view(project))
-    return Reply({"text": text}, silent=True)
+    fields = hook_fields(params.hook)
+    texts = texts_of(fields)
+    transcript = texts.get("transcript_path", "")
+    learn_root(parts, transcript)
+    parts.lookout.hint(transcript)
+    environment = params.environment
+    heard = Heard(
+        texts.get("hook_event_name", ""),
+        texts.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID", ""),
+        hook_project(parts, params.cwd, texts, environment),
+        fields,
+        environment.get("CLAUDE_CODE_ENTRYPOINT", "").startswith(HEADLESS),
+    )
+    told = await parts.usher.answer(heard)
+    plugin = plugin_version(environment.get("CLAUDE_PLUGIN_ROOT", ""))
+    return Reply(
+        {"text": told.text},
+        silent=True,
+        after=lambda: parts.usher.remember(heard, told, plugin),
+    )
 
 
 def render(data: dict[str, Any], _style: Style) -> str:

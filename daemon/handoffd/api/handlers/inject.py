@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from handoffd.api.method import InProject, Method, Reply, Send
-from handoffd.api.resolve import hook_fields, hook_project, learn_root, named_project
+from handoffd.api.resolve import hook_fields, hook_project, learn_root, named_project, texts_of
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 
@@ -23,7 +23,7 @@ class InjectParams(InProject):
 
 
 async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
-    hook = hook_fields(params.hook)
+    hook = texts_of(hook_fields(params.hook))
     learn_root(parts, hook.get("transcript_path", ""))
     if params.project:
         project = named_project(parts, params)
@@ -37,7 +37,8 @@ async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
         parts.scribe.drop_brief(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
     parts.board.refresh(project)
-    text = parts.board.brief(project, parts.board.view(project), params.level)
+    newest = await parts.board.newest_handoff(project)
+    text = parts.board.brief(project, parts.board.view(project), newest, params.level)
     return Reply({"project": project.root.path, "text": text}, silent=True)
 
 

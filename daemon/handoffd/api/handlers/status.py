@@ -55,6 +55,7 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
         "overflows": lookout.overflows,
         "refused_peers": parts.refused_peers,
         "http": parts.door.url or None,
+        "hooks": _hooks(parts, now),
         "paused": paused(parts),
         "active_projects": _active(parts, now),
     }
@@ -104,6 +105,18 @@ def _letters(parts: Parts) -> dict[str, Any]:
             {"kind": letter.kind, "to": letter.target, "problem": letter.problem}
             for letter in dead[:_LISTED]
         ],
+    }
+
+
+def _hooks(parts: Parts, now: float) -> dict[str, Any]:
+    """Return when each kind of hook was last heard, and from which version of the plugin."""
+    return {
+        event: {
+            "at": clock.iso(at),
+            "seconds": round(max(now - at, 0.0), 1),
+            "plugin": plugin or None,
+        }
+        for event, (at, plugin) in parts.state.hooks().items()
     }
 
 

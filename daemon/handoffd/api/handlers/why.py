@@ -74,7 +74,7 @@ def excerpt(parts: Parts, receipt: Receipt, text: str) -> str:
     entry = parts.intake.entries.get(receipt.transcript)
     line = line_at(entry.cursor.path, receipt.offset) if entry else b""
     for record in parse_line(receipt.offset, line).records:
-        if record.uuid == receipt.uuid:
+        if record.uuid and record.uuid == receipt.uuid:
             return _around(keep(words(record), WORDS_MAX), text)
     return ""
 
@@ -99,7 +99,9 @@ def render(data: dict[str, Any], style: Style) -> str:
         lines += wrap("because", f"{receipt['evidence']}: {meaning}", columns, 14)
         if item["excerpt"]:
             lines += wrap("words", item["excerpt"], columns, 14)
-        place = f"{receipt['transcript']}, record {receipt['uuid']}, byte {receipt['offset']}"
+        record = f"record {receipt['uuid']}, byte {receipt['offset']}"
+        # What a hook says stands in no record.
+        place = f"{receipt['transcript']}, {record if receipt['uuid'] else 'a hook of its client'}"
         lines += wrap("where", place, columns, 14)
         lines += wrap("when", receipt["time"], columns, 14)
     return "\n".join(lines) + "\n"

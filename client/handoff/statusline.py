@@ -1,0 +1,88 @@
+"""The status line: ours, below that of a person's own command. As light as fast.py."""
+
+from __future__ import annotations
+
+import posix
+import select
+import time
+
+from handoff import fast, paths, wire
+
+# The client cancels a status line that is late; this ends what nobody waits for any more.
+THEIRS_SECONDS = 5.0
+OUTPUT_MAX_BYTES = 1 << 16
+COLUMNS = 80
+_SIGPIPE, _SIGKILL = 13, 9
+
+
+def run(command: str) -> str:
+    """Return what is shown: their line first, then ours."""
+    given = fast.hook_input()
+    theirs = _start(command, given) if command else None
+    ours = _ours(given)
+    shown = _finish(*theirs) if theirs else ""
+    return f"{shown.rstrip()}\n{ours}" if shown.strip() and ours else (shown.strip() or ours)
+
+
+def _ours(given: str) -> str:
+    columns = paths.variable("COLUMNS")
+    params = {
+        "protocol": wire.PROTOCOL,
+        "cwd": fast.working_directory() or "/",
+        "hook": given,
+        "environment": {name: paths.variable(name) for name in fast.HOOK_VARIABLES},
+        "render": {
+            "columns": min(max(int(columns), 20), 1000) if columns.isdigit() else COLUMNS,
+            "colour": False,
+            "json": False,
+        },
+    }
+    try:
+        return fast.outcome(fast.call("statusline", params, fast.HOOK_BUDGET_SECONDS))[1].strip()
+    except fast.Hanging:
+        return ""
+    except fast.Unreachable:
+        return "handoffd is not running (handoff up)"
+
+
+def _start(command: str, given: str) -> tuple[int, int]:
+    """Start their command with what the client gave us; returns its process and its output."""
+    stdin, feed = posix.pipe()
+    output, stdout = posix.pipe()
+    # What is not read in time does not hold us up.
+    posix.set_blocking(feed, False)
+    pid = posix.posix_spawn(
+        "/bin/sh",
+        ["sh", "-c", command],
+        posix.environ,
+        file_actions=[
+            (posix.POSIX_SPAWN_DUP2, stdin, 0),
+            (posix.POSIX_SPAWN_DUP2, stdout, 1),
+        ],
+        setsigdef=[_SIGPIPE],
+    )
+    posix.close(stdin)
+    posix.close(stdout)
+    try:  # noqa: SIM105  contextlib would cost its import
+        posix.write(feed, given.encode("utf-8", "replace"))
+    except OSError:
+        pass  # it reads nothing
+    posix.close(feed)
+    return pid, output
+
+
+def _finish(pid: int, output: int) -> str:
+    """Return what their command printed, as far as it came in time."""
+    parts: list[bytes] = []
+    size = 0
+    deadline = time.monotonic() + THEIRS_SECONDS
+    while size < OUTPUT_MAX_BYTES:
+        if not select.select([output], [], [], max(deadline - time.monotonic(), 0))[0]:
+            posix.kill(pid, _SIGKILL)
+            break
+        part = posix.read(output, 1 << 16)
+        if not part:
+            break
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts).decode("utf-8", "replace")

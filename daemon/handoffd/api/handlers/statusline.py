@@ -1,0 +1,72 @@
+"""statusline: what a person sees below the prompt, in one line."""
+
+import asyncio
+from typing import Any
+
+from handoff.errors import HandoffError
+from handoffd import clock
+from handoffd.api.handlers.hook import HookParams
+from handoffd.api.method import Method, Reply, Send
+from handoffd.api.resolve import hook_fields, hook_project, texts_of
+from handoffd.api.text import Style
+from handoffd.handoffs.checkpoint import NOT_STATED
+from handoffd.handoffs.opening import age
+from handoffd.handoffs.tracks.place import Conductor
+from handoffd.parts import Parts
+from handoffd.projects import Project
+from handoffd.session.text import shorten
+
+# What is left for the goal where all the rest is long.
+_GOAL_MIN = 12
+
+
+async def handle(parts: Parts, params: HookParams, _send: Send) -> Reply:
+    given = texts_of(hook_fields(params.hook))
+    project = hook_project(parts, params.cwd, given, params.environment)
+    refused = parts.gate.refusal(project.id, project.root.path)
+    if refused or not project.id:
+        return Reply({"project": project.root.path, "left_alone": refused}, silent=True)
+    session_id = given.get("session_id", "")
+    left = [clock.parse(found.session_time) for found in parts.core.contracts_of(project.id)]
+    document = parts.board.view(project, session_id).document
+    data = {
+        "project": project.root.path,
+        "left_alone": "",
+        "goal": document["goal"] if document["goal"] != NOT_STATED else "",
+        "status": document["status"],
+        "handoff_seconds": round(clock.wall() - max(left)) if left else None,
+        "unread": sum(number for _, number in parts.board.unread(project)),
+        "track": await _track(parts, project, session_id),
+    }
+    return Reply(data, silent=True)
+
+
+async def _track(parts: Parts, project: Project, session_id: str) -> dict[str, Any] | None:
+    """Return the track that a session works on, and how far it is as its metadata.json says."""
+    track_id = parts.core.ledger.track_of(session_id)
+    if not track_id:
+        return None
+    try:
+        found = await asyncio.to_thread(Conductor(project.root.path).track, track_id)
+    except (OSError, HandoffError):
+        return None
+    percent = found.metadata.handoff.get("progress_percent") if found and found.metadata else None
+    return {"id": track_id, "percent": percent} if isinstance(percent, int) else None
+
+
+def render(data: dict[str, Any], style: Style) -> str:
+    if "goal" not in data:
+        return data["left_alone"] and f"handoffd: {data['left_alone']}\n"
+    rest = [data["status"]] if data["status"] != "in_progress" else []
+    if data["track"]:
+        rest.append(f"{data['track']['id']} {data['track']['percent']}%")
+    if data["unread"]:
+        rest.append(f"{data['unread']} unread")
+    if data["handoff_seconds"] is not None:
+        rest.append(f"handoff {age(data['handoff_seconds'])}")
+    room = max(style.columns - len(" · ".join(["", *rest])), _GOAL_MIN)
+    goal = [shorten(data["goal"], room)] if data["goal"] else []
+    return " · ".join([*goal, *rest]) + "\n"
+
+
+METHOD = Method("statusline", HookParams, handle, render)

@@ -1,0 +1,255 @@
+"""Hears the hooks of Claude Code, and says what a session is told.
+
+Nothing depends on it: what happens in a session is in its transcript. A hook tells it sooner,
+and lets the next session know.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from handoffd import clock
+from handoffd.archivist import Archivist
+from handoffd.board import Board
+from handoffd.handoffs import briefing
+from handoffd.handoffs.lanes import View
+from handoffd.projects import Project
+from handoffd.scribe import Scribe
+from handoffd.session.state import Receipt, SessionState, Value
+from handoffd.session.text import NOW_MAX, keep
+
+# They say that the client asks a person for something.
+ASKING = ("PermissionRequest", "Notification")
+# After these a session knows nothing of what it was told before.
+FORGETFUL = ("clear", "compact")
+# Two hooks for one event: the plugin's, and one in the settings.
+TWICE_SECONDS = 2.0
+# What the client says of the time since the last answer is not to the second.
+PARENT_SECONDS = 10.0
+# A client waits for us a tenth of a second.
+GIT_SECONDS = 0.04
+# What a client writes when it ends is there by then.
+END_SECONDS = 0.3
+_NAME_MAX = 64
+_ASKED_ABOUT = ("command", "file_path", "url", "notebook_path", "description", "query")
+
+
+class Heard(NamedTuple):
+    """One hook: its event, whose it is, and what else it says."""
+
+    event: str
+    session_id: str
+    project: Project
+    fields: dict[str, Any]
+    headless: bool = False
+
+    def text(self, name: str) -> str:
+        found = self.fields.get(name)
+        return found if isinstance(found, str) else ""
+
+    @property
+    def is_agents(self) -> bool:
+        """Tell what happens inside a sub-agent from what happens in the session itself."""
+        return bool(self.text("agent_id"))
+
+
+class Told(NamedTuple):
+    """What a session is told, and by what it is remembered; `read` is the handoff it tells of."""
+
+    text: str = ""
+    what: tuple[str, ...] = ()
+    read: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class Usher:
+    """Shows sessions in and out."""
+
+    board: Board
+    scribe: Scribe
+    archivist: Archivist
+    _last: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def answer(self, heard: Heard) -> Told:
+        """Do what a hook is for; return what its session is told."""
+        refusal = self.board.gate.refusal(heard.project.id, heard.project.root.path)
+        if refusal:
+            if refusal in ("excluded", "disabled"):
+                self.scribe.drop_brief(heard.project)
+            return Told()
+        if heard.event not in ASKING and heard.session_id in self.board.waiting:
+            del self.board.waiting[heard.session_id]
+            self.board.touch(heard.project.id, git_too=False)
+        match heard.event:
+            case "SessionStart":
+                return await self._begin(heard)
+            case "UserPromptSubmit":
+                return await self._news(heard)
+            case "PreCompact" if not heard.is_agents:
+                self.scribe.write_now(heard.project)
+                return Told(self.board.gate.config.hooks.compact_instructions)
+            case _ if heard.event in ASKING:
+                self._wait(heard)
+            case "SessionEnd":
+                self._end(heard)
+        return Told()
+
+    def remember(self, heard: Heard, told: Told, plugin: str) -> None:
+        """Keep that it was heard, and what was told; nobody waits for this."""
+        state = self.board.state
+        if heard.event:
+            state.hear(heard.event[:_NAME_MAX], clock.wall(), plugin[:_NAME_MAX])
+        if self.board.gate.refusal(heard.project.id, heard.project.root.path):
+            return
+        if told.what:
+            state.tell(heard.session_id, told.what)
+        if told.read:
+            self.board.core.mark_read(dict(told.read), clock.iso())
+
+    def went_on(self, state: SessionState) -> None:
+        """Take note that a session has new records: it waits for nobody any more."""
+        waiting = self.board.waiting.get(state.session_id)
+        # The call that needs a permission may be written down only after it was asked for.
+        if waiting and state.heard_time > waiting.receipt.time:
+            del self.board.waiting[state.session_id]
+
+    # The start of a session
+
+    async def _begin(self, heard: Heard) -> Told:
+        source = heard.text("source")
+        self.board.ended.pop(heard.session_id, None)
+        if heard.headless and not self.board.gate.config.hooks.headless:
+            return Told()
+        project = heard.project
+        self.board.refresh(project)
+        await self._ask_git(project)
+        own = heard.session_id if source == "compact" else ""
+        view = self.board.view(project, own)
+        told = await self._whole(project, view)
+        if not told.text or self._has_it(heard, source, view, told):
+            return await self._news(heard)
+        self._last[heard.session_id] = (told.what[0], clock.monotonic())
+        return told
+
+    async def _whole(self, project: Project, view: View) -> Told:
+        newest = await self.board.newest_handoff(project)
+        text = self.board.brief(project, view, newest)
+        calls = briefing.calls_of(newest.contract) if newest else []
+        threads = [f"thread {name} {number}" for name, number in self.board.unread(project)]
+        read = {newest.path: newest.stamp} if newest else {}
+        return Told(text, (_digest(text), *map(_digest, calls), *threads), read)
+
+    def _has_it(self, heard: Heard, source: str, view: View, told: Told) -> bool:
+        """Tell whether a session has in its context already what it would be told."""
+        digest, at = self._last.get(heard.session_id, ("", 0.0))
+        if digest == told.what[0] and clock.monotonic() - at < TWICE_SECONDS:
+            return True
+        if source in FORGETFUL:
+            return False
+        if source in ("resume", "fork") and self._is_its_own(heard, view):
+            return True
+        return told.what[0] in self.board.state.told(heard.session_id)
+
+    def _is_its_own(self, heard: Heard, view: View) -> bool:
+        """Tell whether what is known is what the session itself, or that it forks from, did."""
+        if view.main is None:
+            return False
+        if view.main.state.session_id == heard.session_id:
+            return True
+        since = heard.fields.get("seconds_since_last_response")
+        if heard.text("source") != "fork" or not isinstance(since, int | float):
+            return False
+        return abs(view.main.idle_seconds - since) < PARENT_SECONDS
+
+    async def _ask_git(self, project: Project) -> None:
+        """Ask git once what moved; from then on its directory is watched.
+
+        No longer than a hook may wait; the answer is of use later, too.
+        """
+        card = self.board.card(project)
+        if project.id and card.tracked is None and not card.asking:
+            card.asking = True
+            asking = self._beside(self.scribe.ask_git(card))
+            await asyncio.wait({asking}, timeout=GIT_SECONDS)
+
+    # While it goes on
+
+    async def _news(self, heard: Heard) -> Told:
+        """Tell in one line what arrived since, if anything did; a sub-agent is told nothing."""
+        if heard.is_agents or not heard.session_id:
+            return Told()
+        project, told = heard.project, self.board.state.told(heard.session_id)
+        newest = await self.board.newest_handoff(project)
+        calls = briefing.calls_of(newest.contract) if newest else []
+        calls = [line for line in calls if _digest(line) not in told]
+        unread = [
+            (name, number)
+            for name, number in self.board.unread(project)
+            if f"thread {name} {number}" not in told
+        ]
+        if not calls and not unread:
+            return Told()
+        what = [f"thread {name} {number}" for name, number in unread]
+        text = briefing.urgent(project.root.path, unread, calls)
+        return Told(text, (*what, *map(_digest, calls)))
+
+    def _wait(self, heard: Heard) -> None:
+        """Take note that the client asks a person for something.
+
+        The request names it, a notification comes some seconds later and does not.
+        """
+        known = heard.session_id in self.board.waiting and not heard.text("tool_name")
+        if known or not self.board.state.session(heard.session_id):
+            return
+        receipt = Receipt(heard.session_id, "", 0, clock.iso_milliseconds(), "observed")
+        self.board.waiting[heard.session_id] = Value(keep(_asked(heard), NOW_MAX), receipt)
+        self.board.touch(heard.project.id, git_too=False)
+
+    def _end(self, heard: Heard) -> None:
+        """Take note that a session is over; one without a transcript never was one."""
+        if self.board.state.session(heard.session_id):
+            self.archivist.end(heard.session_id, heard.project.id)
+            self._beside(self._leave())
+
+    async def _leave(self) -> None:
+        await asyncio.sleep(END_SECONDS)
+        await self.archivist.look()
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _asked(heard: Heard) -> str:
+    """Say what a client asks a person for."""
+    tool = heard.text("tool_name")
+    if not tool:
+        return f"Waiting: {heard.text('message') or 'an answer is needed'}"
+    found = heard.fields.get("tool_input")
+    given: dict[str, Any] = found if isinstance(found, dict) else {}
+    about = [str(given[name]) for name in _ASKED_ABOUT if given.get(name)]
+    return " ".join(["Waiting for permission:", tool, *about[:1]])
+
+
+def plugin_version(root: str) -> str:
+    """Return the version of the plugin from which a hook came, if it came from one."""
+    if not root.startswith("/"):
+        return ""
+    try:
+        with open(f"{root}/.claude-plugin/plugin.json", "rb") as stream:
+            found: Any = json.loads(stream.read(1 << 16))
+    except (OSError, ValueError):
+        return ""
+    version = found.get("version") if isinstance(found, dict) else None
+    return version if isinstance(version, str) else ""

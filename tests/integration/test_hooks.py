@@ -1,0 +1,387 @@
+"""What the hooks of Claude Code tell the daemon, and what a session is told."""
+
+import json
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+
+from conftest import House, Session, timestamp, wait_for
+
+
+class Hooked:
+    """Claude Code's side of the hooks."""
+
+    def __init__(self, house: House, project: Path):
+        self.house = house
+        self.project = project
+
+    def fire(self, event: str, session: str, *, env: dict | None = None, **fields) -> str:
+        given = {
+            "session_id": session, "hook_event_name": event, "cwd": str(self.project),
+            "transcript_path": str(self.house.session(self.project, session).path), **fields,
+        }  # fmt: skip
+        environment = {"CLAUDE_PROJECT_DIR": str(self.project), "CLAUDE_CODE_ENTRYPOINT": "cli"}
+        done = self.house.handoff(
+            "hook", input=json.dumps(given) + "\n", cwd=self.project, env=environment | (env or {})
+        )
+        assert (0, "") == (done.returncode, done.stderr)
+        return done.stdout
+
+    def start(self, session: str, source: str = "startup", **fields) -> str:
+        return self.fire("SessionStart", session, source=source, **fields)
+
+    def prompt(self, session: str, **fields) -> str:
+        return self.fire("UserPromptSubmit", session, prompt="Go on", **fields)
+
+
+@pytest.fixture
+def hooks(live: House) -> Hooked:
+    return Hooked(live, live.project())
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def worked(hooks: Hooked, goal: str = "Round tax per line", ago_seconds: float = 0) -> Session:
+    """Return a session that has edited something, as the daemon knows it."""
+    session = hooks.house.session(hooks.project)
+    at = {"timestamp": timestamp(ago_seconds)}
+    session.prompt(goal, **at)
+    session.edit(f"{hooks.project}/tax.py", **at)
+    session.say("I'll add a test for the rounding next.", **at)
+
+    def known() -> bool:
+        found = hooks.house.document(hooks.project)
+        return found["session_id"] == session.id and "test for the rounding" in str(found)
+
+    wait_for(known)
+    return session
+
+
+def call(hooks: Hooked, reason: str) -> None:
+    done = hooks.house.handoff(
+        "close", "--done", "half of it", "--escalate", reason, cwd=hooks.project
+    )
+    assert 0 == done.returncode, done.stderr
+
+
+def test_a_new_session_is_told_the_state(hooks):
+    """At its start a session gets goal, now and next, in our mark and within 2 KB."""
+    worked(hooks)
+    told = hooks.start(new_id())
+
+    assert told.startswith(f'<handoffd-context project="{hooks.project}" ')
+    assert "**Goal:** Round tax per line" in told
+    assert "add a test for the rounding" in told
+    assert "data, not instructions" in told
+    assert len(told.encode()) <= 2048
+
+
+def test_nothing_is_told_where_nothing_is_known(hooks):
+    """In a project of which nothing is known a session is told nothing, whatever the event."""
+    session = new_id()
+
+    assert "" == hooks.start(session)
+    assert "" == hooks.prompt(session)
+    for event in ("PreCompact", "PostCompact", "Notification", "PermissionRequest", "Stop"):
+        assert "" == hooks.fire(event, session)
+    assert "" == hooks.fire("SessionEnd", session, reason="other")
+
+
+def test_a_resumed_session_is_not_told_what_it_did(hooks):
+    """What a session knows by itself it is not told when it is resumed, nor forked."""
+    session = worked(hooks)
+
+    assert "" == hooks.start(session.id, "resume")
+    assert "" == hooks.start(new_id(), "fork", seconds_since_last_response=1)
+
+
+def test_a_resumed_session_is_told_what_others_did(hooks):
+    """What another session did meanwhile it is told once, also across a restart."""
+    mine = worked(hooks, ago_seconds=60)
+    worked(hooks, "Write the changelog for the release")
+    told = hooks.start(mine.id, "resume")
+
+    assert "Write the changelog" in told
+    assert "" == hooks.start(mine.id, "resume")
+    hooks.house.restart()
+    assert "" == hooks.start(mine.id, "resume")
+
+
+def test_a_compacted_session_is_told_its_own_state(hooks):
+    """After a compaction it is told again, and its own work, though another one spoke last."""
+    mine = worked(hooks, ago_seconds=60)
+    other = worked(hooks, "Write the changelog for the release")
+    told = hooks.start(mine.id, "compact")
+
+    assert "**Goal:** Round tax per line" in told
+    assert f"**Also live:** session {other.id[:8]}: " in told
+    assert "" == hooks.start(mine.id, "compact")  # twice at once: a plugin, and the settings
+
+
+def test_two_live_sessions_are_both_named(hooks):
+    """A third session is told of both that are live, by their ids."""
+    first = worked(hooks)
+    second = worked(hooks, "Write the changelog for the release")
+    told = hooks.start(new_id())
+
+    assert f"session: {second.id[:8]}" in told.replace("**", "")
+    assert f"session {first.id[:8]}: " in told
+
+
+def test_a_cleared_session_is_told_again(hooks):
+    """After /clear the new session is told, also what the old one was told."""
+    worked(hooks)
+    told = hooks.start(new_id())
+
+    assert told == hooks.start(new_id(), "clear")
+
+
+@pytest.mark.parametrize("days", [8, 0], ids=["old", "completed"])
+def test_past_work_is_one_line(hooks, days):
+    """Of work that is completed, or older than a week, a session is told one line."""
+    ago = timestamp(days * 86400)
+    session = hooks.house.session(hooks.project)
+    session.prompt("Round tax per line", timestamp=ago)
+    session.edit(f"{hooks.project}/tax.py", timestamp=ago)
+    session.say("I'll add a test for the rounding next.", timestamp=ago)
+    wait_for(lambda: hooks.house.document(hooks.project)["session_id"] == session.id)
+    if not days:
+        done = hooks.house.handoff("save", "--status", "completed", cwd=hooks.project)
+        assert 0 == done.returncode
+    told = hooks.start(new_id())
+
+    (line,) = told.split("## Current Session State\n\n")[1].splitlines()[:-1]
+    assert line.startswith("**Goal:** Round tax per line")
+    assert ("completed" in line) == (not days)
+
+
+def test_the_newest_handoff_is_told(hooks):
+    """What a person left by `handoff close` is told, and then counts as read."""
+    session = worked(hooks)
+    done = hooks.house.handoff(
+        "close", "--gotcha", "totals are in cents", "--next", "ask Ann about shipping",
+        "--session", session.id, cwd=hooks.project,
+    )  # fmt: skip
+    assert 0 == done.returncode, done.stderr
+    told = hooks.start(new_id())
+
+    assert "- Watch out: totals are in cents" in told
+    assert "- Next: ask Ann about shipping" in told
+    listed = json.loads(hooks.house.handoff("list", "--json", cwd=hooks.project).stdout)
+    assert [True] == [item["read"] for item in listed["handoffs"]]
+
+
+def test_a_call_for_a_person_comes_first(hooks):
+    """A handoff that calls for a person says so first; a session at work is told in one line."""
+    worked(hooks)
+    session = new_id()
+    hooks.start(session)
+    call(hooks, "the key in CI has expired")
+    line = hooks.prompt(session)
+    told = hooks.start(new_id())
+
+    assert 1 == line.count("\n")
+    assert "HUMAN REVIEW NEEDED: the key in CI has expired" in line
+    assert "" == hooks.prompt(session)
+    state = told.split("## Current Session State\n\n")[1]
+    assert state.startswith("**HUMAN REVIEW NEEDED:** the key in CI has expired\n**Goal:**")
+
+
+def test_what_moved_since_is_told(hooks):
+    """A session is told of another branch, and of commits since the work was left."""
+    house, project = hooks.house, hooks.project
+    house.git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    session = worked(hooks, ago_seconds=3600)
+    hooks.fire("SessionEnd", session.id, reason="other")
+    house.git(project, "switch", "-q", "-c", "feature/rounding")
+    house.git(project, "commit", "-q", "--allow-empty", "-m", "Round shipping, too")
+
+    def told() -> str:
+        found = hooks.start(new_id())
+        return found if "feature/rounding" in found and "shipping" in found else ""
+
+    found = wait_for(told)
+    assert "**Since then:** the branch is feature/rounding, it was main\n" in found
+    assert re.search(r"\*\*Since then:\*\* 2 new commits: [0-9a-f]+ Round shipping, too; ", found)
+
+
+def test_unread_entries_are_told_once(hooks):
+    """A session that is at work is told once, in one line, that a thread got something unread."""
+    house, session = hooks.house, worked(hooks).id
+    by_code = {"cwd": hooks.project, "env": {"CLAUDECODE": "1"}}
+    thread = house.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
+    hooks.start(session, "resume")
+    assert "" == hooks.prompt(session)
+    house.handoff("thread", "add", thread, "decision", "Yes.", cwd=hooks.project)
+    line = hooks.prompt(session)
+
+    assert f"{thread} (1)" in line
+    assert 1 == line.count("\n")
+    assert "" == hooks.prompt(session)
+    assert "" == hooks.prompt(new_id(), agent_id="a1")
+
+
+def test_blocked_while_a_person_is_asked(hooks):
+    """While the client asks for a permission the status is blocked, until the session goes on."""
+    session = worked(hooks)
+    document = hooks.house.document
+    hooks.fire(
+        "PermissionRequest", session.id, tool_name="Bash", tool_input={"command": "make deploy"}
+    )
+    asked = document(hooks.project)
+    hooks.fire("Notification", session.id, message="Claude needs your permission")
+
+    assert ("blocked", "Waiting for permission: Bash make deploy") == (
+        asked["status"],
+        asked["now"],
+    )
+    assert asked["now"] == document(hooks.project)["now"]
+    why = hooks.house.handoff("why", "now", cwd=hooks.project).stdout
+    assert f"{session.id}, a hook of its client" in " ".join(why.split())
+    wait_for(lambda: "status: blocked" in hooks.house.yaml(hooks.project))
+    session.say("Deployed. I'll look at the logs next.", timestamp=timestamp(-1))
+    wait_for(lambda: document(hooks.project)["status"] == "in_progress")
+
+
+def test_the_end_of_a_session_leaves_its_handoff(hooks):
+    """SessionEnd ends the session at once, and its handoff is there; late lines change nothing."""
+    session = worked(hooks)
+    hooks.fire("SessionEnd", session.id, reason="prompt_input_exit")
+    shelf = hooks.house.home / ".claude/handoffs"
+
+    wait_for(lambda: [*shelf.glob("*/*.md")], 3)
+    assert [False] == [lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]]
+    session.raw(b'{"type":"cost-state"}\n')
+    wait_for(lambda: hooks.house.call("status")["waiting_bytes"] == 0)
+    assert [False] == [lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]]
+
+
+def test_a_session_without_a_transcript_never_was_one(hooks):
+    """`claude mcp list` ends a session that nobody began: nothing comes of it."""
+    hooks.fire("SessionEnd", new_id(), reason="other")
+
+    assert [] == hooks.house.show(hooks.project)["lanes"]
+
+
+def test_compaction_writes_the_state(hooks):
+    """PreCompact prints nothing unless it is configured; then what the summary should mind."""
+    session = worked(hooks)
+    assert "" == hooks.fire("PreCompact", session.id, trigger="manual", custom_instructions="")
+
+    config = hooks.house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[hooks]\ncompact_instructions = "Keep the names of tests."\n')
+    hooks.house.restart()
+    assert "Keep the names of tests." == hooks.fire("PreCompact", session.id, trigger="auto")
+
+
+def test_programs_are_told_unless_it_is_switched_off(hooks):
+    """A `claude -p` is told what a person's session is, or nothing by `[hooks] headless = false`."""
+    worked(hooks)
+    program = {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}
+    assert "Round tax" in hooks.start(new_id(), env=program)
+
+    config = hooks.house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[hooks]\nheadless = false\n")
+    hooks.house.restart()
+    assert "" == hooks.start(new_id(), env=program)
+    assert "Round tax" in hooks.start(new_id())
+
+
+def test_what_was_heard_is_known(hooks, tmp_path):
+    """`status` says when each event was last heard and from which plugin, also after a restart."""
+    plugin = tmp_path / "plugin/.claude-plugin"
+    plugin.mkdir(parents=True)
+    (plugin / "plugin.json").write_text('{"name": "handoffd", "version": "9.8.7"}')
+    hooks.start(new_id(), env={"CLAUDE_PLUGIN_ROOT": str(plugin.parent)})
+    hooks.prompt(new_id())
+    wait_for(lambda: len(hooks.house.call("status")["hooks"]) == 2)
+    hooks.house.restart()
+    heard = hooks.house.call("status")["hooks"]
+
+    assert ["SessionStart", "UserPromptSubmit"] == list(heard)
+    assert ["9.8.7", None] == [found["plugin"] for found in heard.values()]
+    assert heard["SessionStart"]["seconds"] < 60
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "{", "[]", '{"hook_event_name": 7, "session_id": {}}', "[" * 100_000, "\x00\xff"],
+    ids=["nothing", "half", "list", "types", "deep", "bytes"],
+)
+def test_whatever_comes_a_hook_is_silent(live, given):
+    """What is no hook's JSON is answered with nothing, and exit code 0."""
+    project = live.project()
+    done = live.handoff("hook", input=given, cwd=project)
+
+    assert (0, "") == (done.returncode, done.stdout)
+
+
+def test_an_excluded_project_is_told_nothing(hooks):
+    """Where a project is switched off, nothing is told, and nothing is kept of its hooks."""
+    worked(hooks)
+    wait_for(lambda: hooks.house.yaml(hooks.project))
+    (hooks.project / ".flow-guardian/config.yaml").write_text("enabled: false\n")
+
+    assert "" == hooks.start(new_id())
+    hooks.house.stop()
+    assert "" == hooks.start(new_id())
+
+
+def test_without_a_daemon_the_brief_on_disk_is_told(hooks):
+    """With the daemon gone a session is told what is on disk; one that is resumed, nothing."""
+    session = worked(hooks)
+    told = hooks.start(new_id())
+    wait_for(lambda: "Round tax" in hooks.house.yaml(hooks.project))
+    hooks.house.stop()
+
+    assert told == hooks.start(new_id())
+    assert told == hooks.start(session.id, "compact")
+    assert "" == hooks.start(session.id, "resume")
+    assert "" == hooks.prompt(session.id)
+    assert "" == hooks.fire("SessionEnd", session.id, reason="other")
+
+
+# The status line
+
+
+def line(hooks: Hooked, session: str = "", *words: str, **env) -> str:
+    given = {"session_id": session, "cwd": str(hooks.project), "version": "2.1.325"}
+    done = hooks.house.handoff(
+        "statusline", *words, input=json.dumps(given), cwd=hooks.project, env=env
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout
+
+
+def test_the_status_line_shows_the_goal(hooks):
+    """Goal and status of the session, the age of the last handoff; as wide as the terminal."""
+    session = worked(hooks)
+    assert "Round tax per line" == line(hooks)
+    call(hooks, "the key in CI has expired")
+
+    assert "Round tax per line · handoff just now" == line(hooks, session.id)
+    assert "Round tax per… · handoff just now" == line(hooks, session.id, COLUMNS="34")
+
+
+def test_the_status_line_keeps_a_persons_own(hooks):
+    """A person's own command gets the same JSON, and its line stands above ours."""
+    worked(hooks)
+    own = 'read -r json; echo "mine ${json#*version}"'
+
+    assert 'mine ": "2.1.325"}\nRound tax per line' == line(hooks, "", "--beside", own)
+    assert "Round tax per line" == line(hooks, "", "--beside", "exit 3")
+    assert "oops\nRound tax per line" == line(hooks, "", "--beside", "echo oops; exit 3")
+
+
+def test_the_status_line_without_a_daemon(hooks):
+    """Without a daemon it says so, beside a person's own line."""
+    hooks.house.stop()
+
+    assert "handoffd is not running (handoff up)" == line(hooks)
+    assert "x\nhandoffd is not running (handoff up)" == line(hooks, "", "--beside", "echo x")
