@@ -68,8 +68,8 @@ def test_two_worktrees(hooked: Claude, served: House, beside: Callable[..., Clau
     with Terminal(hooked, GOAL) as first, Terminal(other, OTHER) as second:
         first.played()
         second.played()
-    known(served, hooked, now=DONE)
-    known(served, other, now="Parcels are sorted")
+        known(served, hooked, now=DONE)
+        known(served, other, now="Parcels are sorted")
     here, there = brief(opened(hooked)), brief(opened(other))
 
     assert (GOAL, "main") == (field(here, "Goal"), field(here, "Branch"))
