@@ -19,7 +19,7 @@ from handoffd.errors import StoreError
 from handoffd.handoffs import briefing
 from handoffd.handoffs.lanes import View
 from handoffd.projects import Project
-from handoffd.scribe import Scribe
+from handoffd.scribe import LEFT_ALONE, Scribe
 from handoffd.session.state import Receipt, SessionState, Value
 from handoffd.session.text import NOW_MAX, keep
 
@@ -82,7 +82,7 @@ class Usher:
             self.board.ended.pop(heard.session_id, None)
         refusal = self.board.gate.refusal(heard.project.id, heard.project.root.path)
         if refusal:
-            if refusal in ("excluded", "disabled"):
+            if refusal in LEFT_ALONE:
                 self.scribe.drop_brief(heard.project)
             return Told()
         if heard.event not in ASKING and heard.session_id in self.board.waiting:

@@ -357,12 +357,12 @@ def test_an_excluded_project_is_told_nothing(hooks):
 def test_without_a_daemon_the_brief_on_disk_is_told(hooks):
     """With the daemon gone a session is told what is on disk; one that is resumed, nothing."""
     session = worked(hooks)
-    told = hooks.start(new_id())
     wait_for(lambda: "Round tax" in hooks.house.yaml(hooks.project))
     hooks.house.stop()
+    told = hooks.start(new_id())
 
-    assert told == hooks.start(new_id())
-    assert told == hooks.start(session.id, "compact")
+    assert "**Goal:** Round tax per line" in told
+    assert told == hooks.start(session.id, "compact") == hooks.start(new_id(), "clear")
     assert "" == hooks.start(session.id, "resume")
     assert "" == hooks.prompt(session.id)
     assert "" == hooks.fire("SessionEnd", session.id, reason="other")
