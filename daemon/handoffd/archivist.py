@@ -109,6 +109,7 @@ class Archivist:
     def forget(self, session_id: str) -> None:
         self.watched.pop(session_id, None)
         self.board.ended.pop(session_id, None)
+        self.board.waiting.pop(session_id, None)
 
     def end(self, session_id: str, project_id: str) -> None:
         """Take note that a session's client is gone."""

@@ -28,6 +28,8 @@ WRITE_SECONDS = 2.0
 GIT_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 0.2
 RETRY_SECONDS = (1.0, 60.0)
+# Why a project is left alone for good, and not for a while.
+LEFT_ALONE = ("excluded", "disabled")
 # A line with the project's path, and the brief.
 _BRIEF_FILE_MAX_BYTES = 4096 + 2 * briefing.BRIEF_MAX_BYTES
 # What is ours in a checkpoint; all the rest is a person's.
@@ -236,14 +238,23 @@ class Scribe:
         if hash(text) == card.brief_hash:
             return
         path = client_paths.brief_file(root)
-        await asyncio.to_thread(_write_private, path, text.encode("utf-8", "replace"))
+        await asyncio.to_thread(self._put_brief, path, text.encode("utf-8", "replace"), card)
         card.brief_hash = hash(text)
         card.write_not_before = clock.monotonic() + WRITE_SECONDS
+
+    def _put_brief(self, path: str, data: bytes, card: Card) -> None:
+        parent, name = os.path.split(path)
+        with files.directory(parent) as handle:
+            files.write(handle, name, data)
+            # Here, because nobody may be left to look after it was written.
+            if self.board.gate.refusal(card.project.id, card.project.root.path) in LEFT_ALONE:
+                files.remove(handle, name)
 
     # Asked for
 
     def drop_brief(self, project: Project) -> None:
         """Let a client that finds no daemon say nothing, either, of what is left alone."""
+        self.board.card(project).brief_hash = 0
         directory, name = os.path.split(client_paths.brief_file(project.root.path))
         with contextlib.suppress(OSError, HandoffError), files.directory(directory) as handle:
             files.remove(handle, name)
@@ -323,9 +334,3 @@ class Scribe:
         for card in list(self.board.cards.values()):
             if card.dirty:
                 await self.publish(card)
-
-
-def _write_private(path: str, data: bytes) -> None:
-    parent, name = os.path.split(path)
-    with files.directory(parent) as handle:
-        files.write(handle, name, data)

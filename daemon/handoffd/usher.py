@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from handoffd import clock
+from handoffd import clock, log
 from handoffd.archivist import Archivist
 from handoffd.board import Board
+from handoffd.errors import StoreError
 from handoffd.handoffs import briefing
 from handoffd.handoffs.lanes import View
 from handoffd.projects import Project
-from handoffd.scribe import Scribe
+from handoffd.scribe import LEFT_ALONE, Scribe
 from handoffd.session.state import Receipt, SessionState, Value
 from handoffd.session.text import NOW_MAX, keep
 
@@ -77,9 +78,11 @@ class Usher:
 
     async def answer(self, heard: Heard) -> Told:
         """Do what a hook is for; return what its session is told."""
+        if heard.event == "SessionStart":
+            self.board.ended.pop(heard.session_id, None)
         refusal = self.board.gate.refusal(heard.project.id, heard.project.root.path)
         if refusal:
-            if refusal in ("excluded", "disabled"):
+            if refusal in LEFT_ALONE:
                 self.scribe.drop_brief(heard.project)
             return Told()
         if heard.event not in ASKING and heard.session_id in self.board.waiting:
@@ -87,9 +90,9 @@ class Usher:
             self.board.touch(heard.project.id, git_too=False)
         match heard.event:
             case "SessionStart":
-                return await self._begin(heard)
+                return await self._begin(heard) if self._may_tell(heard) else Told()
             case "UserPromptSubmit":
-                return await self._news(heard)
+                return await self._news(heard) if self._may_tell(heard) else Told()
             case "PreCompact" if not heard.is_agents:
                 self.scribe.write_now(heard.project)
                 return Told(self.board.gate.config.hooks.compact_instructions)
@@ -99,17 +102,21 @@ class Usher:
                 self._end(heard)
         return Told()
 
+    def _may_tell(self, heard: Heard) -> bool:
+        return not heard.headless or self.board.gate.config.hooks.headless
+
     def remember(self, heard: Heard, told: Told, plugin: str) -> None:
         """Keep that it was heard, and what was told; nobody waits for this."""
-        state = self.board.state
-        if heard.event:
-            state.hear(heard.event[:_NAME_MAX], clock.wall(), plugin[:_NAME_MAX])
-        if self.board.gate.refusal(heard.project.id, heard.project.root.path):
-            return
-        if told.what:
-            state.tell(heard.session_id, told.what)
-        if told.read:
-            self.board.core.mark_read(dict(told.read), clock.iso())
+        try:
+            if heard.event:
+                at = clock.wall()
+                self.board.state.hear(heard.event[:_NAME_MAX], at, plugin[:_NAME_MAX])
+            if told.what and heard.session_id:
+                self.board.state.tell(heard.session_id, told.what)
+            if told.read:
+                self.board.core.mark_read(dict(told.read), clock.iso())
+        except StoreError as problem:  # at worst it is told twice
+            log.get().warning("hook_not_kept", why=problem.title)
 
     def went_on(self, state: SessionState) -> None:
         """Take note that a session has new records: it waits for nobody any more."""
@@ -121,11 +128,7 @@ class Usher:
     # The start of a session
 
     async def _begin(self, heard: Heard) -> Told:
-        source = heard.text("source")
-        self.board.ended.pop(heard.session_id, None)
-        if heard.headless and not self.board.gate.config.hooks.headless:
-            return Told()
-        project = heard.project
+        source, project = heard.text("source"), heard.project
         self.board.refresh(project)
         await self._ask_git(project)
         own = heard.session_id if source == "compact" else ""
@@ -133,7 +136,9 @@ class Usher:
         told = await self._whole(project, view)
         if not told.text or self._has_it(heard, source, view, told):
             return await self._news(heard)
-        self._last[heard.session_id] = (told.what[0], clock.monotonic())
+        now = clock.monotonic()
+        recent = {name: last for name, last in self._last.items() if now - last[1] < TWICE_SECONDS}
+        self._last = {**recent, heard.session_id: (told.what[0], now)}
         return told
 
     async def _whole(self, project: Project, view: View) -> Told:

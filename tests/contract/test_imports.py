@@ -90,6 +90,7 @@ ALLOWED = {
         "parts",
         "paths",
         "projects",
+        "scribe",
         "session",
         "sources",
         "store",

@@ -17,14 +17,25 @@ class Hooked:
         self.house = house
         self.project = project
 
-    def fire(self, event: str, session: str, *, env: dict | None = None, **fields) -> str:
-        given = {
+    def given(self, event: str, session: str, env: dict | None, fields: dict) -> dict:
+        hook = {
             "session_id": session, "hook_event_name": event, "cwd": str(self.project),
             "transcript_path": str(self.house.session(self.project, session).path), **fields,
         }  # fmt: skip
         environment = {"CLAUDE_PROJECT_DIR": str(self.project), "CLAUDE_CODE_ENTRYPOINT": "cli"}
+        return {"hook": json.dumps(hook) + "\n", "environment": environment | (env or {})}
+
+    def fire(self, event: str, session: str, *, env: dict | None = None, **fields) -> str:
+        """Return the daemon's answer, however long it takes; a client would not wait."""
+        given = self.given(event, session, env, fields)
+        if self.house.process is None:
+            return self.fire_client(event, session, env=env, **fields)
+        return self.house.call("hook", cwd=str(self.project), **given)["text"]
+
+    def fire_client(self, event: str, session: str, *, env: dict | None = None, **fields) -> str:
+        given = self.given(event, session, env, fields)
         done = self.house.handoff(
-            "hook", input=json.dumps(given) + "\n", cwd=self.project, env=environment | (env or {})
+            "hook", input=given["hook"], cwd=self.project, env=given["environment"]
         )
         assert (0, "") == (done.returncode, done.stderr)
         return done.stdout
@@ -78,6 +89,16 @@ def test_a_new_session_is_told_the_state(hooks):
     assert "add a test for the rounding" in told
     assert "data, not instructions" in told
     assert len(told.encode()) <= 2048
+
+
+def test_the_client_prints_what_the_daemon_answers(hooks):
+    """`handoff hook` prints the same brief; on a machine too busy for that, the one on disk."""
+    worked(hooks)
+    wait_for(lambda: "tax.py" in hooks.house.yaml(hooks.project))
+
+    assert "**Goal:** Round tax per line" in hooks.fire_client(
+        "SessionStart", new_id(), source="startup"
+    )
 
 
 def test_nothing_is_told_where_nothing_is_known(hooks):
@@ -336,12 +357,12 @@ def test_an_excluded_project_is_told_nothing(hooks):
 def test_without_a_daemon_the_brief_on_disk_is_told(hooks):
     """With the daemon gone a session is told what is on disk; one that is resumed, nothing."""
     session = worked(hooks)
-    told = hooks.start(new_id())
     wait_for(lambda: "Round tax" in hooks.house.yaml(hooks.project))
     hooks.house.stop()
+    told = hooks.start(new_id())
 
-    assert told == hooks.start(new_id())
-    assert told == hooks.start(session.id, "compact")
+    assert "**Goal:** Round tax per line" in told
+    assert told == hooks.start(session.id, "compact") == hooks.start(new_id(), "clear")
     assert "" == hooks.start(session.id, "resume")
     assert "" == hooks.prompt(session.id)
     assert "" == hooks.fire("SessionEnd", session.id, reason="other")

@@ -167,9 +167,11 @@ class Connection:
         if reply.watcher is not None:
             self._watchers.append(reply.watcher)
             self.parts.watchers.append(reply.watcher)
-        await self.writer.drain()
-        if reply.after is not None:
-            reply.after()
+        try:
+            await self.writer.drain()
+        finally:  # also for a hook whose client would not wait for the answer
+            if reply.after is not None:
+                reply.after()
 
     def _send(self, frame: dict[str, Any]) -> None:
         transport = self.writer.transport

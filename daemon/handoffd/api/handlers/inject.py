@@ -8,6 +8,7 @@ from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, named_project, texts_of
 from handoffd.api.text import Style
 from handoffd.parts import Parts
+from handoffd.scribe import LEFT_ALONE
 
 
 class InjectParams(InProject):
@@ -33,7 +34,7 @@ async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
         # The caller has 100 ms; the writing goes on without it.
         parts.scribe.write_now(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
-    if parts.gate.refusal(project.id, project.root.path) in ("excluded", "disabled"):
+    if parts.gate.refusal(project.id, project.root.path) in LEFT_ALONE:
         parts.scribe.drop_brief(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
     parts.board.refresh(project)
