@@ -141,7 +141,12 @@ class Scribe:
     async def publish(self, card: Card) -> None:
         """Write the checkpoint if it says something new, then the brief; tell the watchers."""
         async with card.turn:
-            await self._publish(card)
+            try:
+                await self._publish(card)
+            except asyncio.CancelledError:
+                # Between the checkpoint and its brief: `finish` writes what is left.
+                card.dirty = True
+                raise
 
     async def _publish(self, card: Card) -> None:
         project = self.board.projects.by_id(card.project.id) or card.project

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from conftest import House, wait_for
+from bridged import Mcp
+from conftest import House, timestamp, wait_for
 from e2e.claude import Claude
 from e2e.model import Model, Request, limited, say
 from e2e.story import (
@@ -132,3 +133,46 @@ def test_forked(hooked: Claude, model: Model, served: House):
     assert session != fork.session
     assert [GOAL] == [field(told, "Goal") for told in briefs(fork)]
     assert "Bring the tax of the invoices in order" == served.document(hooked.cwd)["goal"]
+
+
+def test_all_that_is_told(hooked: Claude, model: Model, served: House):
+    """A brief has what the newest handoff warns of, what moved since, and what is unread."""
+    project = hooked.cwd
+    # So long ago that nobody is at it any more.
+    session = worked(served, project, ago=3600)
+    known(served, hooked, goal=GOAL)
+    closing = ["close", "--session", session.id, "--gotcha", "Totals are in cents"]
+    closing += ["--escalate", "Who sets the rates?"]
+    assert 0 == served.handoff(*closing, cwd=project).returncode
+    served.git(project, "checkout", "-q", "-b", "parcels")
+    served.git(project, "commit", "-q", "--allow-empty", "-m", "Sort the parcels")
+    with Mcp(served, "code", project) as code, Mcp(served, "chat", project) as chat:
+        thread = code.create("JWT.", title="Auth")
+        chat.add(thread, "30 days.", "decision")
+    wait_for(lambda: "Sort" in served.handoff("inject", cwd=project).stdout, what="the commit")
+    told = brief(opened(hooked))
+
+    assert GOAL == field(told, "Goal")
+    assert "- Watch out: Totals are in cents" in told
+    assert "HUMAN REVIEW NEEDED:** Who sets the rates?" in told
+    assert "the branch is parcels, it was main" in told
+    assert "1 new commit: " in told
+    assert "Sort the parcels" in told
+    assert f"{thread} (1)" in told
+
+
+@pytest.mark.parametrize("why", ["old", "completed"])
+def test_what_is_over(hooked: Claude, model: Model, served: House, why: str):
+    """Work that is a week old, or completed, is told in one line."""
+    project, ago = hooked.cwd, 8 * 86400 if why == "old" else 60
+    session = served.session(project)
+    session.prompt(GOAL, timestamp=timestamp(ago))
+    session.edit(f"{project}/tax.py", timestamp=timestamp(ago))
+    session.say(DONE, timestamp=timestamp(ago))
+    known(served, hooked, now=DONE)
+    if why == "completed":
+        assert 0 == served.handoff("save", "--status", "completed", cwd=project).returncode
+        known(served, hooked, status="completed")
+    (line,) = [line for line in brief(opened(hooked)).splitlines() if GOAL in line]
+
+    assert DONE in line

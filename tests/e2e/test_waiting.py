@@ -1,11 +1,13 @@
 """What waits for a person: a dialog that is open, and what arrives while a session goes on."""
 
 from bridged import Mcp
-from conftest import House
+from conftest import BIN, House
 from e2e.claude import Claude
 from e2e.model import Model, say, use, words
-from e2e.story import GOAL, briefs, known
+from e2e.story import GOAL, briefs, known, work
 from e2e.terminal import ENTER, Terminal
+from left import PURPOSE
+from left import work as worked
 
 
 def test_a_permission_dialog(hooked: Claude, model: Model, served: House):
@@ -41,4 +43,34 @@ def test_a_thread_that_speaks_up(hooked: Claude, model: Model, served: House):
     (line,) = briefs(model.requests[-1])
     assert thread in line
     assert "30 days." not in line
-    assert line in words(model.requests[2])
+    assert [line] == briefs(model.requests[2])
+
+
+def test_a_call_for_a_person(hooked: Claude, model: Model, served: House):
+    """A handoff that calls for a person says so in one line to a session that is at work."""
+    session = worked(served, hooked.cwd)
+    known(served, hooked, goal=PURPOSE)
+    closing = ("close", "--session", session.id, "--next", "Ask for the rates")
+    assert 0 == served.handoff(*closing, cwd=hooked.cwd).returncode
+    model.will(say("One."))
+    with Terminal(hooked, "Translate the letters to the customers") as terminal:
+        terminal.played()
+        assert 0 == served.handoff("escalate", "Who sets the rates?", cwd=hooked.cwd).returncode
+        model.will(say("Two."))
+        terminal.asks("Begin with the Dutch ones")
+
+    brief, line = briefs(model.requests[-1])
+    assert "Who sets the rates?" not in brief
+    assert "HUMAN REVIEW NEEDED: Who sets the rates?" in line
+    assert "\n" not in line
+
+
+def test_the_status_line(hooked: Claude, model: Model, served: House):
+    """The goal is shown below the prompt."""
+    with hooked.changing("settings.json") as settings:
+        settings["statusLine"] = {"type": "command", "command": f"{BIN}/handoff statusline"}
+    work(hooked)
+    with Terminal(hooked, GOAL) as terminal:
+        terminal.played()
+        # Below the box in which is typed.
+        terminal.sees(rf"(?s)\n❯\s+─+\n(?!.*❯).*{GOAL}")
