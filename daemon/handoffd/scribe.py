@@ -141,7 +141,11 @@ class Scribe:
     async def publish(self, card: Card) -> None:
         """Write the checkpoint if it says something new, then the brief; tell the watchers."""
         async with card.turn:
-            await self._publish(card)
+            try:
+                await self._publish(card)
+            except asyncio.CancelledError:  # we are ending: what is half done is done then
+                card.dirty = True
+                raise
 
     async def _publish(self, card: Card) -> None:
         project = self.board.projects.by_id(card.project.id) or card.project
