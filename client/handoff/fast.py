@@ -252,15 +252,18 @@ def _serve_hook(command: str, params: Params) -> tuple[str, str]:
 
 
 def _from_disk(command: str, params: Params, hook: Params) -> tuple[str, str]:
+    if command == "hook" and not (
+        text_of(hook, "hook_event_name") == "SessionStart" and text_of(hook, "source") in FORGETFUL
+    ):
+        return "", ""  # all the rest is in the transcript
     start = paths.variable("CLAUDE_PROJECT_DIR") or text_of(hook, "cwd") or params["cwd"]
+    root = paths.project_root(start)
     plain = not params.get("save_state") and params.get("level", "L1") == "L1"
-    brief = read_brief(paths.project_root(start)) if plain else None
-    if command == "hook":
-        # The rest is in the transcript; loading the daemon's code would cost several starts.
-        begins = text_of(hook, "hook_event_name") == "SessionStart"
-        return (brief or "" if begins and text_of(hook, "source") in FORGETFUL else ""), ""
+    brief = read_brief(root) if plain else None
     if brief is not None:
         return brief, ""
+    if command == "hook" and paths.checkpoint_stamp(root) == "none":
+        return "", ""
     from handoff import local
 
     code = local.daemon_code()

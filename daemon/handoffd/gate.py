@@ -15,6 +15,7 @@ from handoffd.config import Config
 from handoffd.store.core import EVERYTHING, CoreStore, Pause, Skip
 from handoffd.store.erasure import Forgotten
 
+_PROJECT_CONFIG = ".flow-guardian/config.yaml"
 _PROJECT_CONFIG_MAX_BYTES = 64 << 10
 
 
@@ -33,8 +34,7 @@ class Gate:
             return "paused"
         if root is None:
             return ""
-        projects = self.config.projects
-        if not _matches(root, projects.include) or _matches(root, projects.exclude):
+        if is_excluded(root, self.config):
             return "excluded"
         return "" if self._is_enabled(root) else "disabled"
 
@@ -135,7 +135,7 @@ class Gate:
 
     def _is_enabled(self, root: str) -> bool:
         """Read `enabled:` of `.flow-guardian/config.yaml`, again when the file has changed."""
-        path = f"{root}/.flow-guardian/config.yaml"
+        path = f"{root}/{_PROJECT_CONFIG}"
         try:
             stamp = os.lstat(path).st_mtime
         except OSError:
@@ -144,6 +144,18 @@ class Gate:
         if known is None or known[0] != stamp:
             known = self._switches[root] = (stamp, _read_switch(root))
         return known[1]
+
+
+def is_excluded(root: str, config: Config) -> bool:
+    projects = config.projects
+    return not _matches(root, projects.include) or _matches(root, projects.exclude)
+
+
+def is_left_alone(root: str, config: Config) -> bool:
+    """Tell, without knowing of pauses, whether a project is switched off."""
+    if is_excluded(root, config):
+        return True
+    return os.path.lexists(f"{root}/{_PROJECT_CONFIG}") and not _read_switch(root)
 
 
 def _read_switch(root: str) -> bool:

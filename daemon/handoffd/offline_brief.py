@@ -2,11 +2,16 @@
 
 import contextlib
 import os
+from typing import TYPE_CHECKING
 
 from handoff import fast, paths
+from handoff.errors import HandoffError
 from handoffd import files
 from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.store.core import CoreStore
+
+if TYPE_CHECKING:
+    from handoffd.config import Config
 
 # A hook waits for it.
 _BUSY_SECONDS = 0.1
@@ -15,8 +20,23 @@ Unread = list[tuple[str, int]]
 
 
 def text(root: str, level: str, unread: Unread) -> str:
+    from handoffd import gate  # noqa: PLC0415
+
+    if gate.is_left_alone(root, _config()):
+        return ""
     document = checkpoint_file.load(root).data or {}
     return briefing.render(document, root, level, briefing.Around(unread=unread))
+
+
+def _config() -> "Config":
+    """Return the configuration; a broken one is for `handoff doctor` to say."""
+    # Seldom needed, and a hook pays for each import.
+    from handoffd.config import Config, load  # noqa: PLC0415
+
+    try:
+        return load(paths.config_file())
+    except HandoffError:
+        return Config()
 
 
 def unread_at(root: str) -> Unread:
@@ -38,11 +58,9 @@ def _unread(core: CoreStore, project_id: str | None, root: str) -> Unread:
     found = core.threads.unread(project_id) if project_id else []
     if not found:
         return []
-    # Seldom needed, and a hook pays for each import.
-    from handoffd import config  # noqa: PLC0415
     from handoffd.gate import Gate  # noqa: PLC0415
 
-    refused = Gate(core, config.load(paths.config_file())).refusal(project_id, root)
+    refused = Gate(core, _config()).refusal(project_id, root)
     return [] if refused else found
 
 

@@ -143,8 +143,7 @@ class Scribe:
         async with card.turn:
             try:
                 await self._publish(card)
-            except asyncio.CancelledError:
-                # Between the checkpoint and its brief: `finish` writes what is left.
+            except asyncio.CancelledError:  # we are ending: what is half done is done then
                 card.dirty = True
                 raise
 
