@@ -22,12 +22,10 @@ def text(house, project):
     return found[0].read_text() if found else ""
 
 
-def work(
-    house, project, ago=AGO, session_id=None, file="src/tax.py", goal=PURPOSE, **envelope
-):
+def work(house, project, ago=AGO, session_id=None, file="src/tax.py", goal=PURPOSE, **envelope):
     """Write a session that did something, some time ago."""
     session = house.session(project, session_id, **envelope)
-    session.prompt(goal, timestamp=timestamp(ago))
+    session.prompt(PURPOSE, timestamp=timestamp(ago))
     session.edit(f"{project}/{file}", timestamp=timestamp(ago - 1))
     session.say(
         "Tax is now rounded per line. Next, I'll do shipping.", timestamp=timestamp(ago - 2)

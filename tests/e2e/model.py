@@ -169,7 +169,9 @@ class Model:
     def answer(self, request: Request) -> Reply:
         """Return the next turn of the script that a request belongs to."""
         said = self._turn(request)
-        reply = said if isinstance(said, Reply) else Reply(said if isinstance(said, list) else [said])
+        reply = (
+            said if isinstance(said, Reply) else Reply(said if isinstance(said, list) else [said])
+        )
         blocks = [self._with_id(block) for block in reply.blocks]
         return Reply(blocks, reply.tokens)
 
@@ -179,9 +181,7 @@ class Model:
             return say(self.summary)
         if not request.get("tools") or _SUGGESTION in asked(request):
             return say("Ok.")
-        heard, script = (
-            (self.agents, self.agent) if request.agent else (self.requests, self.script)
-        )
+        heard, script = (self.agents, self.agent) if request.agent else (self.requests, self.script)
         heard.append(request)
         self.asked_at = time.time()
         if not script:

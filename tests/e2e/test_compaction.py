@@ -90,7 +90,9 @@ def test_twice(hooked: Claude, model: Model, served: House):
         told = [briefs(model.requests[-1])[-1]]
 
         model.summary = summary(model)
-        model.will(reading(FULL, writing(hooked, "month.css")), say("The document has a style of its own."))
+        model.will(
+            reading(FULL, writing(hooked, "month.css")), say("The document has a style of its own.")
+        )
         terminal.asks("Give it a style as well")
         twice = known(served, hooked, now="The document has a style of its own.")
         told.append(briefs(model.requests[-1])[-1])

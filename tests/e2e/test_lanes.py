@@ -125,7 +125,9 @@ def test_a_sub_agent(hooked: Claude, model: Model, served: House):
     assert wanted in words(request)
     assert [] == briefs(request)
     assert [OTHER, OTHER] == [during["goal"], after["goal"]]
-    assert not any("everywhere" in text or "Find every" in text for text in map(str, after.values()))
+    assert not any(
+        "everywhere" in text or "Find every" in text for text in map(str, after.values())
+    )
 
 
 def test_an_unrelated_first_prompt(hooked: Claude, model: Model, served: House):

@@ -110,7 +110,9 @@ def test_resumed(hooked: Claude, model: Model, served: House):
     assert session == again.session
     assert [GOAL] == [field(told, "Goal") for told in briefs(again)]
 
-    worked(served, hooked.cwd, ago=0, file="src/shipping.py", goal="Pack small parcels first")
+    other = served.session(hooked.cwd)
+    other.prompt("Pack small parcels first")
+    other.edit(f"{hooked.cwd}/parcels.py")
     known(served, hooked, goal="Pack small parcels first")
     once_more = opened(hooked, "And now", "--resume", session)
     assert session == once_more.session
