@@ -82,7 +82,10 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def type(self, text: str) -> None:
-        """Type a line and send it: after it was seen, or it would be taken for a paste."""
+        """Type a line that is not on the screen yet, and send it once it is.
+
+        Sent at once, it would be taken for a paste.
+        """
         self.sees(READY)
         self.write(text)
         self.sees(rf"❯ {re.escape(text)}")
