@@ -3,6 +3,7 @@
 from conftest import timestamp, wait_for
 
 AGO = 120.0
+PURPOSE = "Round tax per line in the invoice module"
 
 
 def shelf(house, project):
@@ -21,10 +22,10 @@ def text(house, project):
     return found[0].read_text() if found else ""
 
 
-def work(house, project, ago=AGO, session_id=None, file="src/tax.py", **envelope):
+def work(house, project, ago=AGO, session_id=None, file="src/tax.py", goal=PURPOSE, **envelope):
     """Write a session that did something, some time ago."""
     session = house.session(project, session_id, **envelope)
-    session.prompt("Round tax per line in the invoice module", timestamp=timestamp(ago))
+    session.prompt(PURPOSE, timestamp=timestamp(ago))
     session.edit(f"{project}/{file}", timestamp=timestamp(ago - 1))
     session.say(
         "Tax is now rounded per line. Next, I'll do shipping.", timestamp=timestamp(ago - 2)

@@ -1,13 +1,15 @@
-"""The real Claude Code, run by `claude -p` in a temporary HOME, with a scripted model behind it."""
+"""The real Claude Code in a temporary HOME, with a scripted model behind it; here by `claude -p`."""
 
+import contextlib
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import House
+from conftest import BIN, REPOSITORY, House
 from e2e.model import Model
 
 VERSIONS = ["197", "325"]
@@ -20,6 +22,8 @@ QUIET = {
 PATIENT = {"MCP_CONNECTION_NONBLOCKING": "false", "MCP_CONNECT_TIMEOUT_MS": "30000"}
 # The client's own name for our tools.
 TOOL = "mcp__handoffd__"
+KEY = "sk-ant-scripted"
+HOOK = f"{BIN}/handoff hook 2>/dev/null || :"
 
 
 def program(variable: str) -> Path:
@@ -49,8 +53,41 @@ class Claude:
         self.environment = {
             **QUIET, **PATIENT, **house.environment, "PATH": "/usr/local/bin:/usr/bin:/bin",
             "CLAUDE_CONFIG_DIR": str(self.config), "CLAUDE_CODE_TMPDIR": str(temporary),
-            "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-scripted",
+            "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": KEY,
         }  # fmt: skip
+        self._settle_in()
+
+    def _settle_in(self) -> None:
+        """Answer beforehand what it would ask a person at its first start, and in a new folder."""
+        with self.changing(".claude.json") as found:
+            found["hasCompletedOnboarding"] = True
+            found["fullscreenUpsellSeenCount"] = 3
+            found["customApiKeyResponses"] = {"approved": [KEY[-20:]], "rejected": []}
+            trusted = {"hasTrustDialogAccepted": True}
+            found.setdefault("projects", {})[str(self.cwd)] = trusted
+
+    @contextlib.contextmanager
+    def changing(self, name: str) -> Iterator[dict]:
+        """A file of its configuration, to be changed; while it runs it may rewrite it itself."""
+        path = self.config / name
+        found = json.loads(path.read_text()) if path.exists() else {}
+        yield found
+        replacement = path.with_suffix(".new")
+        replacement.write_text(json.dumps(found, indent=2))
+        replacement.rename(path)
+
+    def hook(self, command: str = HOOK) -> None:
+        """Put the hooks into its settings, as `handoff setup` does."""
+        given = json.loads((REPOSITORY / "client/plugin/hooks/hooks.json").read_text())["hooks"]
+        for groups in given.values():
+            for group in groups:
+                group["hooks"] = [{**hook, "command": command} for hook in group["hooks"]]
+        with self.changing("settings.json") as settings:
+            settings["hooks"] = given
+
+    def transcript(self, session_id: str) -> Path:
+        (found,) = self.config.glob(f"projects/*/{session_id}.jsonl")
+        return found
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess:
         """Run it with these words, to its end."""
@@ -58,6 +95,14 @@ class Claude:
             [str(self.program), *words],
             env={**self.environment, **environment}, cwd=self.cwd, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def start(self, *words: str) -> subprocess.Popen:
+        """Run it with these words, and go on."""
+        return subprocess.Popen(
+            [str(self.program), *words],
+            env=self.environment, cwd=self.cwd, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
     def does(self, *words: str) -> str:

@@ -1,5 +1,6 @@
 """What the tests with real programs share: a scripted model, Claude Code, the relay."""
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from conftest import House
 from e2e.claude import VERSIONS, Claude, program
 from e2e.model import Model
+
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
@@ -28,3 +31,11 @@ def version(request) -> str:
 def claude(version: str, live: House, model: Model) -> Claude:
     """Claude Code in a project, in a HOME with a running daemon."""
     return Claude(version, live, model, live.project())
+
+
+@pytest.fixture
+def hooked(version: str, served: House, model: Model) -> Claude:
+    """Claude Code with our hooks, in a project of its own; the daemon is the file's."""
+    claude = Claude(version, served, model, served.project(f"shop{next(_NUMBERS)}"))
+    claude.hook()
+    return claude

@@ -5,25 +5,58 @@ A test writes the script before it starts the client, and reads afterwards what 
     model.will(use("Bash", command="ls"), say("Done."))
     ...
     assert "README.md" in results(model.requests[1])
+
+What a sub-agent asks is answered from a script of its own (`model.agent`), a compaction by
+`model.summary`; the client's other asides (titles, suggestions) are no part of any script.
 """
 
+import contextlib
+import itertools
 import json
 import threading
+import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
 Block = dict[str, Any]
-Request = dict[str, Any]
-# What the model answers to one request; a function sees the request first, and may act.
-Turn = Block | list[Block] | Callable[[Request], "Block | list[Block]"]
+TOKENS = 1000
+# By these words the client asks for the summary of a compaction, for an idea what to type next.
+_COMPACTION = "Your task is to create a detailed summary of"
+_SUGGESTION = "[SUGGESTION MODE"
 
-USAGE = {
-    "input_tokens": 1000, "output_tokens": 10,
-    "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-}  # fmt: skip
+
+class Request(dict[str, Any]):
+    """What the client sent, and by its headers: the session, and the sub-agent if it is one."""
+
+    session: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Blocks, and how many tokens the model says it has read for them."""
+
+    blocks: list[Block]
+    tokens: int = TOKENS
+
+
+@dataclass
+class Refusal(Exception):  # noqa: N818  it is an answer
+    """An answer that is an error; the client is told not to try again."""
+
+    status: int
+    kind: str
+    text: str
+
+
+# What the model answers to one request; a function sees the request first, and may act.
+Said = Block | list[Block] | Reply
+Turn = Said | Refusal | Callable[[Request], Said]
 
 
 def say(text: str) -> Block:
@@ -32,6 +65,31 @@ def say(text: str) -> Block:
 
 def use(tool: str, **given) -> Block:
     return {"type": "tool_use", "name": tool, "input": given}
+
+
+def reading(tokens: int, *blocks: Block) -> Reply:
+    """Answer as if so many tokens had been read: beyond a limit the client compacts."""
+    return Reply(list(blocks), tokens)
+
+
+def limited() -> Refusal:
+    """Refuse as an account that is used up is refused."""
+    text = "This request would exceed your account's rate limit. Please try again later."
+    return Refusal(429, "rate_limit_error", text)
+
+
+class Held:
+    """A turn that waits until the test lets it go."""
+
+    def __init__(self, said: Said) -> None:
+        self.said = said
+        self.asked = threading.Event()
+        self.go = threading.Event()
+
+    def __call__(self, _request: Request) -> Said:
+        self.asked.set()
+        assert self.go.wait(60), "nobody let the model go"
+        return self.said
 
 
 def tools(request: Request) -> dict[str, dict]:
@@ -55,6 +113,12 @@ def words(request: Request) -> str:
     return "\n".join([_text(request.get("system", "")), *map(_shown, _blocks(request))])
 
 
+def asked(request: Request) -> str:
+    """Return the last thing that a request says in a user's name."""
+    last = [message for message in request["messages"] if message["role"] == "user"][-1]
+    return _text(last["content"])
+
+
 def _blocks(request: Request) -> Iterator[Block]:
     for message in request["messages"]:
         content = message["content"]
@@ -76,13 +140,19 @@ class Model:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.agents: list[Request] = []
+        self.compactions: list[Request] = []
         self.script: deque[Turn] = deque()
+        self.agent: deque[Turn] = deque()
+        self.summary = "<summary>\nThe conversation so far.\n</summary>"
         self.problems: list[str] = []
-        self._answered = 0
+        # When the last turn of the script was asked for.
+        self.asked_at = 0.0
+        self._named = itertools.count(1)
         handler = type("Handler", (_Handler,), {"model": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -96,20 +166,34 @@ class Model:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, request: Request) -> list[Block]:
-        """Return the next turn of the script; asides of the client (a title) are no part of it."""
-        if not request.get("tools"):
-            return [say("Ok.")]
-        self.requests.append(request)
-        if not self.script:
-            raise IndexError("the script is over")
-        turn = self.script.popleft()
-        found = turn(request) if callable(turn) else turn
-        return [self._named(block) for block in (found if isinstance(found, list) else [found])]
+    def answer(self, request: Request) -> Reply:
+        """Return the next turn of the script that a request belongs to."""
+        said = self._turn(request)
+        reply = (
+            said if isinstance(said, Reply) else Reply(said if isinstance(said, list) else [said])
+        )
+        blocks = [self._with_id(block) for block in reply.blocks]
+        return Reply(blocks, reply.tokens)
 
-    def _named(self, block: Block) -> Block:
-        self._answered += 1
-        return {**block, "id": f"toolu_{self._answered}"} if block["type"] == "tool_use" else block
+    def _turn(self, request: Request) -> Said:
+        if _COMPACTION in asked(request):
+            self.compactions.append(request)
+            return say(self.summary)
+        if not request.get("tools") or _SUGGESTION in asked(request):
+            return say("Ok.")
+        heard, script = (self.agents, self.agent) if request.agent else (self.requests, self.script)
+        heard.append(request)
+        self.asked_at = time.time()
+        if not script:
+            raise IndexError("the script is over")
+        turn = script.popleft()
+        if isinstance(turn, Refusal):
+            raise turn
+        return turn(request) if callable(turn) else turn
+
+    def _with_id(self, block: Block) -> Block:
+        named = f"toolu_{next(self._named)}"
+        return {**block, "id": named} if block["type"] == "tool_use" else block
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -117,14 +201,16 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        request = Request(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        request.session = self.headers.get("x-claude-code-session-id", "")
+        request.agent = self.headers.get("x-claude-code-agent-id", "")
         path = urlsplit(self.path).path
         if path == "/v1/messages/count_tokens":
             self._json({"input_tokens": 1000})
         elif path == "/v1/messages":
             self._message(request)
         else:
-            self._refuse(404, f"there is no {path}")
+            self._refuse(Refusal(404, "not_found_error", f"there is no {path}"))
 
     def do_GET(self) -> None:
         self._json({})
@@ -134,25 +220,32 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _message(self, request: Request) -> None:
         try:
-            blocks = self.model.answer(request)
+            reply = self.model.answer(request)
+        except Refusal as refusal:
+            self._refuse(refusal)
+            return
         except Exception as problem:  # noqa: BLE001  whatever a turn raises is the test's to see
             self.model.problems.append(repr(problem))
-            self._refuse(400, repr(problem))
+            self._refuse(Refusal(400, "invalid_request_error", repr(problem)))
             return
-        wants_tool = any(block["type"] == "tool_use" for block in blocks)
+        wants_tool = any(block["type"] == "tool_use" for block in reply.blocks)
+        usage = {
+            "input_tokens": reply.tokens, "output_tokens": 10,
+            "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+        }  # fmt: skip
         message = {
-            "id": f"msg_{len(self.model.requests)}", "type": "message", "role": "assistant",
-            "model": request["model"], "content": blocks, "stop_sequence": None, "usage": USAGE,
-            "stop_reason": "tool_use" if wants_tool else "end_turn",
+            "id": f"msg_{uuid.uuid4().hex}", "type": "message", "role": "assistant",
+            "model": request["model"], "content": reply.blocks, "stop_sequence": None,
+            "stop_reason": "tool_use" if wants_tool else "end_turn", "usage": usage,
         }  # fmt: skip
         if not request.get("stream"):
             self._json(message)
             return
         self._send(200, "text/event-stream", b"".join(map(_event, _events(message))))
 
-    def _refuse(self, status: int, text: str) -> None:
-        error = {"type": "invalid_request_error", "message": text}
-        self._json({"type": "error", "error": error}, status)
+    def _refuse(self, refusal: Refusal) -> None:
+        error = {"type": refusal.kind, "message": refusal.text}
+        self._json({"type": "error", "error": error}, refusal.status)
 
     def _json(self, found: dict, status: int = 200) -> None:
         self._send(status, "application/json", json.dumps(found).encode())
@@ -161,9 +254,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.send_header("x-should-retry", "false")
+        # The client may be gone by now.
+        with contextlib.suppress(ConnectionError):
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
     def log_message(self, *_about) -> None:
         """Say nothing: pytest shows what failed."""
@@ -183,7 +279,7 @@ def _events(message: dict) -> Iterator[dict]:
         yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    yield {"type": "message_delta", "delta": ending, "usage": USAGE}
+    yield {"type": "message_delta", "delta": ending, "usage": message["usage"]}
     yield {"type": "message_stop"}
 
 

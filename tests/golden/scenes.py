@@ -156,6 +156,21 @@ def after_a_compaction() -> Told:
     )
 
 
+def summary_written_late() -> Told:
+    """What was said after a compaction stands, also where the summary follows it in the file."""
+    told = Told().prompt("Please move all invoices to the new store, and keep their old numbers")
+    told.edit("invoices.py")
+    told.record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
+    told.say("All invoices of 2023 are moved.", timestamp="2026-03-01T09:00:06.000Z")
+    return told.prompt(
+        "This session is being continued from a previous conversation.\n\nSummary:\n"
+        "7. Pending Tasks:\n   - Move the invoices of 2024\n"
+        "8. Current Work:\n   The invoices of 2023 were being moved in batches of a hundred.\n",
+        isCompactSummary=True,
+        timestamp="2026-03-01T09:00:05.000Z",
+    )
+
+
 # Todos
 
 

@@ -29,6 +29,15 @@ def test_git_switch_shows_without_a_transcript_line(live):
     wait_for(lambda: "branch: feature/codes" in live.yaml(project), 6)
 
 
+def test_a_stop_between_the_checkpoint_and_its_brief(live):
+    """A daemon that is stopped as soon as the file is there leaves a brief that goes with it."""
+    project, _ = begin(live)
+    live.stop()
+    event = f'{{"hook_event_name": "SessionStart", "source": "startup", "cwd": "{project}"}}'
+
+    assert "Add a discount code field" in live.handoff("hook", cwd=project, input=event).stdout
+
+
 def test_worktree_branch(live):
     """A worktree is a project of its own, with its own branch."""
     project, _ = begin(live)

@@ -56,6 +56,15 @@ def test_unpushed_commits(repository, tmp_path):
     assert 2 == git.unpushed_commits(str(root))
 
 
+def test_uncommitted_files(repository):
+    """What differs from the last commit is told, but for what the client has half written."""
+    root, _run = repository
+    for name in ("a.txt", "b.txt", "b.txt.tmp.22036.ff07b314c84e", "c.tmp"):
+        (root / name).write_text("two\n")
+
+    assert ["a.txt", "b.txt", "c.tmp"] == git.uncommitted_files(str(root))
+
+
 def test_added_lines(repository):
     """The lines that a commit added are told by file; those it took out are not."""
     root, run = repository

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from handoffd.links import git
-from handoffd.links.repository import Since, Worktree, head, since, worktrees
+from handoffd.links.repository import Since, Worktree, commits_after, head, since, worktrees
 
 ENVIRONMENT = {
     **os.environ,
@@ -153,3 +153,15 @@ def test_a_hostile_repository_runs_nothing(repository, tmp_path):
     worktrees(str(repository))
 
     assert not (tmp_path / "sprung").exists()
+
+
+def test_commits_after(repository, tmp_path):
+    """What was committed after a time is told, the newest first; before the first commit, nothing."""
+    commit(repository, "b.txt", "two")
+    run(tmp_path, "init", "-q", "empty")
+
+    found = commits_after(str(repository), "2020-01-01T00:00:00Z", 10)
+    assert 2 == len(found)
+    assert found[0].startswith(run(repository, "rev-parse", "--short", "HEAD"))
+    assert [] == commits_after(str(repository), "2099-01-01T00:00:00Z", 10)
+    assert [] == commits_after(str(tmp_path / "empty"), "2020-01-01T00:00:00Z", 10)

@@ -5,6 +5,7 @@ is run, and nothing is locked or written.
 """
 
 import os
+import re
 import shutil
 import time
 
@@ -33,6 +34,8 @@ class GitError(Exception):
 
 # What we write ourselves is nobody's work.
 _OURS = (".flow-guardian/", "conductor/handoffs/", "conductor/.last_activity")
+# What Claude Code writes beside a file before it takes its name: it is gone a moment later.
+_HALF_WRITTEN = re.compile(r"\.tmp\.\d+\.[0-9a-f]+$")
 # How many fields stand before the path, by the first letter of an entry.
 _FIELDS = {"1": 8, "u": 10, "?": 1}
 
@@ -64,8 +67,12 @@ def status(root: str, seconds: float, *more: str) -> tuple[dict[str, str], list[
     entries = output.decode("utf-8", "replace").split("\0")
     headers = dict(entry[2:].partition(" ")[::2] for entry in entries if entry.startswith("# "))
     found = [_path(entry).removeprefix(prefix.strip("\n")) for entry in entries]
-    kept = [path for path in found if path and not path.startswith(_OURS)]
+    kept = [path for path in found if path and not _is_nobodys(path)]
     return headers, kept[:FILES_MAX]
+
+
+def _is_nobodys(path: str) -> bool:
+    return path.startswith(_OURS) or bool(_HALF_WRITTEN.search(path))
 
 
 def _path(entry: str) -> str:

@@ -69,7 +69,8 @@ def commits_after(root: str, time_text: str, seconds: float) -> list[str]:
     """Return the commits of HEAD that are younger than a time: hash and subject, newest first."""
     output = git.ask(
         root, time.monotonic() + seconds, "log", f"--since={time_text}", "--format=%h %s",
-        f"--max-count={RECENT_MAX}", "HEAD", "--",
+        # There may be no commit at all yet.
+        f"--max-count={RECENT_MAX}", "--ignore-missing", "HEAD", "--",
     )  # fmt: skip
     return output.decode("utf-8", "replace").splitlines()
 

@@ -20,7 +20,7 @@ from handoffd.session.state import (
     SessionState,
     Value,
 )
-from handoffd.session.statements import hear, statements
+from handoffd.session.statements import hear, last_heard_time, statements
 from handoffd.session.summary import read_summary
 from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, heading, keep, plan_steps, request
 from handoffd.session.todos import listed, planned
@@ -279,7 +279,8 @@ def _summarised(state: SessionState, event: e.Summarised, source: Receipt) -> No
     state.pending = found.get("pending", [])
     if found.get("goal") and not (state.goal and state.goal.text in state.named):
         state.goal = found["goal"][0]
-    if found.get("now"):
+    # The client may write it down only after the answer that came upon it.
+    if found.get("now") and last_heard_time(state) <= source.time:
         hear(state, found["now"][0].text, source)
         state.spoke_last = False
 

@@ -73,6 +73,13 @@ def statements(state: SessionState) -> list[Statement]:
     return state.statements
 
 
+def last_heard_time(state: SessionState) -> str:
+    """Return when the last statement was made, or an empty text."""
+    if state.unread:
+        return state.unread[-1][1].time
+    return state.statements[-1].opening.receipt.time if state.statements else ""
+
+
 def is_last_done(state: SessionState) -> bool:
     """Tell whether the last statement called something done, without reading the others."""
     if state.unread:

@@ -1,0 +1,85 @@
+"""What sessions are about in these tests, and what a session was told by us."""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+
+from conftest import House, wait_for
+from e2e.claude import Claude
+from e2e.model import Block, Model, Request, say, use, words
+from e2e.terminal import Terminal
+
+GOAL = "Round tax per line in the invoice module"
+DONE = "Tax is rounded per line in tax.py."
+NEXT = "Next, I'll do the same for shipping."
+_BRIEF = re.compile(r"<handoffd-context .*?</handoffd-context>", re.DOTALL)
+
+
+def briefs(request: Request) -> list[str]:
+    """Return what of a request we have put there, the newest last."""
+    return _BRIEF.findall(words(request))
+
+
+def brief(request: Request) -> str:
+    """Return the one thing in a request that we have put there."""
+    (found,) = briefs(request)
+    assert len(found.encode()) < 2048
+    return found
+
+
+def field(text: str, name: str) -> str:
+    """Return a value of a brief, or an empty text: of a list, its lines."""
+    found = re.search(rf"(?m)^\*\*{name}:\*\* ?(.*(?:\n- .*)*)", text)
+    return found[1].strip() if found else ""
+
+
+def writing(claude: Claude, name: str = "tax.py") -> Block:
+    """Return the model's wish to write a file of the project."""
+    return use("Write", file_path=f"{claude.cwd}/{name}", content="LINES = True\n")
+
+
+def work(claude: Claude) -> None:
+    """Let the model do what GOAL asks for: an edit, what is done, and what comes next."""
+    claude.model.will(writing(claude), say(f"{DONE} {NEXT}"))
+
+
+def opened(claude: Claude, prompt: str = "Go on", *words: str) -> Request:
+    """Open a session with a prompt, and return its first request; nothing else comes of it."""
+    claude.model.will(say("Well."))
+    with Terminal(claude, *words, prompt) as terminal:
+        terminal.played()
+    return claude.model.requests[-1]
+
+
+def known(house: House, claude: Claude, **values: str) -> dict:
+    """Wait until the daemon says so of a project, and return its whole state."""
+
+    def right() -> dict | None:
+        document = house.document(claude.cwd)
+        return document if all(v in str(document.get(k)) for k, v in values.items()) else None
+
+    try:
+        return wait_for(right)
+    except AssertionError:
+        raise AssertionError((values, house.document(claude.cwd))) from None
+
+
+@contextlib.contextmanager
+def tool_at_work(terminal: Terminal, model: Model, said: str, name: str) -> Iterator[None]:
+    """Let the model say something and start a command; it is at work until this is left."""
+    fifo = terminal.claude.config.parent / f"tmp/{os.urandom(4).hex()}"
+    os.mkfifo(fifo)
+    model.will([say(said), use("Bash", command=f"cat {fifo}", description=name)])
+
+    def writer() -> int | None:
+        # There is one only while somebody reads.
+        with contextlib.suppress(OSError):
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        return None
+
+    handle = terminal.until(writer, "the command does not run")
+    try:
+        yield
+    finally:
+        os.close(handle)

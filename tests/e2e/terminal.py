@@ -1,0 +1,129 @@
+"""The interactive Claude Code in a pseudo-terminal: what a person sees and types.
+
+Whoever waits, waits for the screen, for the model or for the transcript, and never for a time.
+"""
+
+import codecs
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Callable
+from typing import Self
+
+from conftest import wait_for
+from e2e.claude import Claude
+from e2e.screen import COLUMNS, ROWS, Screen
+
+# A busy machine may take long to start a program of 245 MB.
+PATIENCE_SECONDS = 60.0
+ENTER, ESCAPE = "\r", "\x1b"
+READY = r"(?m)^❯"
+
+
+class Terminal:
+    """A terminal in which Claude Code runs, with a first prompt if one is given."""
+
+    def __init__(self, claude: Claude, *words: str, mode: str = "acceptEdits", **environment: str):
+        self.claude = claude
+        self.model = claude.model
+        self.screen = Screen()
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.process = subprocess.Popen(
+            [str(claude.program), "--permission-mode", mode, *words],
+            env={**claude.environment, "TERM": "xterm-256color", **environment}, cwd=claude.cwd,
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._reader.join(5)
+        os.close(self._master)
+
+    def _read(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # The last of those who have it open is gone: that is an error here.
+        with contextlib.suppress(OSError):
+            while data := os.read(self._master, 1 << 16):
+                self.screen.write(decoder.decode(data))
+
+    # What is seen
+
+    def until(self, condition: Callable, what: str) -> object:
+        """Wait for something that this client is to bring about."""
+        try:
+            return wait_for(condition, PATIENCE_SECONDS)
+        except AssertionError:
+            told = f"{what}\nproblems: {self.model.problems}\nscreen:\n{self.screen.text}"
+            raise AssertionError(told) from None
+
+    def sees(self, pattern: str) -> str:
+        """Wait until something is on the screen, and return it."""
+        self.until(lambda: re.search(pattern, self.screen.text), f"not on the screen: {pattern}")
+        return self.screen.text
+
+    # What is done
+
+    def write(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def type(self, text: str) -> None:
+        """Type a line and send it: after it was seen, or it would be taken for a paste."""
+        self.sees(READY)
+        self.write(text)
+        self.sees(rf"❯ {re.escape(text)}")
+        self.write(ENTER)
+
+    def asks(self, prompt: str) -> None:
+        """Type a prompt, and wait until the model's script was played and nothing goes on."""
+        self.rests()
+        self.type(prompt)
+        self.played()
+
+    def played(self) -> None:
+        """Wait until the model's script was played, and the client waits for a person."""
+        self.until(lambda: not self.model.script, "the script was not played")
+        self.rests()
+
+    def rests(self) -> None:
+        """Wait until the client waits for a person's next words."""
+        self.until(lambda: self.is_now("idle"), "it is not idle")
+
+    def is_now(self, status: str) -> bool:
+        """Tell whether the client says so of itself, and has since it last asked the model."""
+        path = self.claude.config / f"sessions/{self.process.pid}.json"
+        try:
+            found = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return False
+        since = found.get("statusUpdatedAt", 0) / 1000
+        return found.get("status") == status and since >= self.model.asked_at
+
+    # How it ends
+
+    def leave(self) -> None:
+        """End it as a person does."""
+        self.rests()
+        self.type("/exit")
+        self.until(lambda: self.process.poll() is not None, "it does not end")
+        assert self.process.returncode == 0
+
+    def kill(self) -> None:
+        """End it with -9, and whatever runs in its terminal."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
