@@ -94,7 +94,7 @@ def _told(*words: str) -> str:
 
 def _conductor(words: list[str]) -> str:
     if not words:
-        return _told("auto", *_PATIENCE)
+        return _told("auto", "--slash", *_PATIENCE)
     actions = {"create": _create, "resume": _resume}
     return actions[words[0]](words[1:]) if words[0] in actions else _HANDOFF_USAGE
 
