@@ -14,7 +14,9 @@ help:
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
 
-$(VENV)/installed: pyproject.toml $(shell find client daemon -name '*.py' -o -path 'client/bin/*') Makefile
+PACKED := $(shell find client/bin client/plugin .claude-plugin -type f)
+
+$(VENV)/installed: pyproject.toml $(shell find client daemon -name '*.py') $(PACKED) Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "handoffd needs Python 3.11 or newer; try: make PYTHON=python3.12 run"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,7 +42,7 @@ stop:
 TEST := .venv-test
 PIP := $(TEST)/bin/python -m pip --disable-pip-version-check --quiet
 
-$(TEST)/installed: $(shell find client daemon -type f -not -name '*.pyc') pyproject.toml Makefile
+$(TEST)/installed: $(shell find client daemon -type f -not -name '*.pyc') $(PACKED) pyproject.toml Makefile
 	@test -x $(TEST)/bin/python || $(PYTHON) -m venv $(TEST)
 	@echo "Building the wheel and installing it into $(TEST) ..."
 	@$(PIP) install --upgrade 'pip>=25.1'

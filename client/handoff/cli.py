@@ -32,6 +32,7 @@ COMMANDS = {
     "create": "make a track record in nine steps: file, metadata.json, index, Beads, mail",
     "resume": "take up a track: what was left, what moved since, what comes next",
     "auto": "resume at a session's first message, else create",
+    "slash": "do what a slash command of Claude Code says, and tell all of it (always exits 0)",
     "triggers": "what fired lately, why, and what it wrote",
     "trigger": "make a trigger's record by hand, or with --dry-run show what it would be",
     "mcp": "the tools by which Chat and Code share a thread, over MCP on stdin and stdout",
