@@ -79,6 +79,7 @@ ALLOWED = {
         "store",
         "triggers",
     },
+    "retention": {"archivist", "backlog", "handoffs", "parts", "session"},
     "oblivion": {"files", "handoffs", "parts", "projects", "session", "sources", "store"},
     "api": {
         "config",
@@ -88,6 +89,7 @@ ALLOWED = {
         "parts",
         "paths",
         "projects",
+        "retention",
         "session",
         "sources",
         "store",

@@ -29,6 +29,7 @@ NAMES = (
     "forget",
     "thread",
     "mcp",
+    "doctor",
     "down",
 )
 
