@@ -33,4 +33,4 @@ def judge_space(path: str, free_bytes: int) -> list[Finding]:
         return [bad(f"the disk of {path} is full ({megabytes} free)", "Free some space.")]
     if free_bytes < _LOW_BYTES:
         return [note(f"the disk of {path} is nearly full ({megabytes} free)", "Free some space.")]
-    return [ok(f"{path}, yours alone; {free_bytes >> 30} GB free")]
+    return [ok(f"{path}, yours alone; {megabytes} free")]

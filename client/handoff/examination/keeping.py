@@ -37,11 +37,11 @@ def judge_unit(unit: dict[str, str], socket: dict[str, str], pid: int | None) ->
     elif pid is not None and unit.get("MainPID") != str(pid):
         text = f"process {pid} runs beside {service.UNIT}, and will not be started again"
         found.append(note(text, "Run: handoff restart"))
-    if not {unit.get("UnitFileState"), socket.get("UnitFileState")} & set(_AT_LOGIN):
+    how = "enabled" if unit.get("UnitFileState") in _AT_LOGIN else "started by its socket"
+    if how != "enabled" and socket.get("UnitFileState") not in _AT_LOGIN:
         text = f"{service.UNIT} is not started when you log in"
         found.append(note(text, "Run: systemctl --user enable handoffd"))
-    state = f"{unit.get('UnitFileState') or 'installed'}, {unit.get('ActiveState')}"
-    return found or [ok(f"systemd: {service.UNIT} is {state}")]
+    return found or [ok(f"systemd: {service.UNIT} is {how}, and {unit.get('ActiveState')}")]
 
 
 def judge_agent(path: str) -> Finding:

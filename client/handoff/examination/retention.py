@@ -38,7 +38,7 @@ def judge(known: dict[str, Any]) -> list[Finding]:
             f"{os.path.dirname(root['path'])}/settings.json" for root in known["roots"]
         )
         remedy = f'Keep them: "cleanupPeriodDays": {_LONGER_DAYS} in {files}'
-        found.append(note(text, f"{remedy} (handoff doctor --json names the hundred oldest)"))
+        found.append(note(text, f"{remedy}; see docs/troubleshooting.md#transcripts-ageing"))
     kept = " and ".join(
         f"{days:g}" for days in sorted({root["keep_days"] for root in known["roots"]})
     )
