@@ -8,6 +8,8 @@ from handoff.examination.finding import Finding, bad, note, ok
 from handoff.examination.scene import Scene
 
 _NAMED_MAX = 5
+# The daemon tells of no more.
+_TOLD_MAX = 100
 # Long enough for most, and a number that Claude Code accepts.
 _LONGER_DAYS = 365
 
@@ -33,7 +35,8 @@ def judge(known: dict[str, Any]) -> list[Finding]:
     unsaved = known["unsaved"]
     found = [note(_sentence(item), f"Run: {_command(item)}") for item in unsaved[:_NAMED_MAX]]
     if len(unsaved) > _NAMED_MAX:
-        text = f"{len(unsaved) - _NAMED_MAX} more sessions without a handoff will be deleted"
+        number = f"{len(unsaved) - _NAMED_MAX} {'or ' if len(unsaved) >= _TOLD_MAX else ''}more"
+        text = f"{number} sessions without a handoff will be deleted"
         files = ", ".join(
             f"{os.path.dirname(root['path'])}/settings.json" for root in known["roots"]
         )
