@@ -3,18 +3,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint demo bench scores desktop-bundle clean
+.PHONY: help run stop test lint man demo bench scores desktop-bundle clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
 	@echo "make stop   end it"
 	@echo "make demo   watch a scripted session become a handoff (10 s, in a temporary HOME)"
 	@echo "make test   lint, types and every test, against the built wheel"
+	@echo "make man    docs/man, from what --help is made from"
 	@echo "make bench  measure, and print ratios"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
 
-$(VENV)/installed: pyproject.toml $(shell find client daemon -name '*.py' -o -path 'client/bin/*') Makefile
+PACKED := $(shell find client/bin client/plugin .claude-plugin -type f)
+
+$(VENV)/installed: pyproject.toml $(shell find client daemon -name '*.py') $(PACKED) Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "handoffd needs Python 3.11 or newer; try: make PYTHON=python3.12 run"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,7 +43,7 @@ stop:
 TEST := .venv-test
 PIP := $(TEST)/bin/python -m pip --disable-pip-version-check --quiet
 
-$(TEST)/installed: $(shell find client daemon -type f -not -name '*.pyc') pyproject.toml Makefile
+$(TEST)/installed: $(shell find client daemon docs/man -type f -not -name '*.pyc') $(PACKED) pyproject.toml Makefile
 	@test -x $(TEST)/bin/python || $(PYTHON) -m venv $(TEST)
 	@echo "Building the wheel and installing it into $(TEST) ..."
 	@$(PIP) install --upgrade 'pip>=25.1'
@@ -49,6 +52,12 @@ $(TEST)/installed: $(shell find client daemon -type f -not -name '*.pyc') pyproj
 	@$(PIP) install dist/*.whl
 	@$(PIP) install --force-reinstall --no-deps dist/*.whl
 	@touch $@
+
+# From the checkout, so that a new command is in it before the wheel is built anew.
+man: $(TEST)/installed
+	@for name in handoff handoffd; do \
+		PYTHONPATH=client:daemon $(TEST)/bin/python -m handoff.manual $$name >docs/man/$$name.1 || exit 1; \
+	done
 
 lint: $(TEST)/installed
 	$(TEST)/bin/ruff check .

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import sys
+from collections.abc import Collection
 from typing import Any
 
 from handoff import __version__, fast, wire
@@ -32,6 +33,7 @@ COMMANDS = {
     "create": "make a track record in nine steps: file, metadata.json, index, Beads, mail",
     "resume": "take up a track: what was left, what moved since, what comes next",
     "auto": "resume at a session's first message, else create",
+    "slash": "do what a slash command of Claude Code says, and tell all of it (always exits 0)",
     "triggers": "what fired lately, why, and what it wrote",
     "trigger": "make a trigger's record by hand, or with --dry-run show what it would be",
     "mcp": "the tools by which Chat and Code share a thread, over MCP on stdin and stdout",
@@ -47,6 +49,8 @@ COMMANDS = {
     "migrate": "bring handoff directories of the contract's first version to the second",
     "check-contract": "check a directory of handoffs against the contract, point by point",
     "doctor": "check that everything is as it should be; changes nothing",
+    "version": "this client's version; --check compares it with the daemon's and the plugin's",
+    "completion": "print the completion of a shell: bash, zsh or fish",
 }
 # git is asked, which may take its time; while the daemon is at it nobody else should be.
 ASKED_SECONDS = 30.0
@@ -59,7 +63,7 @@ EXIT_CODES = (
 def main(name: str, argv: list[str]) -> int:
     """Run one command and return its exit code; a person never sees a traceback."""
     try:
-        parser = _parser(name, argv[0] if argv else "")
+        parser = build(name, argv[:1])
         arguments, more = parser.parse_known_args(argv)
         # A last word behind an option: argparse has given up waiting for it by then.
         if len(more) == 1 and not more[0].startswith("-") and _lacks_content(arguments):
@@ -86,7 +90,8 @@ def _lacks_content(arguments: argparse.Namespace) -> bool:
     return getattr(arguments, "content", "") is None
 
 
-def _parser(name: str, wanted: str) -> argparse.ArgumentParser:
+def build(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
+    """Make the parser of a program; of its commands those that are wanted are whole."""
     parser = argparse.ArgumentParser(
         prog=name,
         description="The client of handoffd, which keeps the handoff of every project current.",
@@ -97,15 +102,15 @@ def _parser(name: str, wanted: str) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in fast.FLOW_COMMANDS if name == "flow" else COMMANDS:
         text = COMMANDS[command]
-        # Only one of them is used; the others are there for their line of help.
+        # Mostly one of them is used; the others are there for their line of help.
         sub = subparsers.add_parser(
             command,
             help=text,
             description=text[0].upper() + text[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            add_help=command == wanted,
+            add_help=command in wanted,
         )
-        if command == wanted:
+        if command in wanted:
             module = importlib.import_module(f"handoff.commands.{command.replace('-', '_')}")
             sub.epilog = f"Example: {module.EXAMPLE.replace('handoff', name, 1)}"
             module.arguments(sub)

@@ -13,6 +13,7 @@ from typing import Any
 
 from handoff import __version__, fast, wire
 from handoff.errors import (
+    EXIT_VERSIONS_DIFFER,
     HandoffError,
     NotAnsweringError,
     NotRunningError,
@@ -86,6 +87,10 @@ class Client:
 def _result(reply: dict[str, Any]) -> dict[str, Any]:
     if "error" in reply:
         data = reply["error"].get("data") or {}
+        if data.get("exit") == EXIT_VERSIONS_DIFFER:
+            raise VersionsDifferError(
+                reply["error"]["message"], data.get("hint", ""), str(data.get("version", ""))
+            )
         error = HandoffError(reply["error"]["message"], data.get("hint", ""))
         error.exit_code = data.get("exit", error.exit_code)
         raise error
@@ -95,5 +100,6 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
             f"This client is {__version__} (protocol {wire.PROTOCOL}), the daemon is "
             f"{result.get('version')} (protocol {result.get('protocol')}).",
             "Run: handoff restart",
+            str(result.get("version", "")),
         )
     return result

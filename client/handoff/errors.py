@@ -38,7 +38,13 @@ class NotAnsweringError(HandoffError):
 
 
 class VersionsDifferError(HandoffError):
+    """The daemon, of the version named, speaks another protocol."""
+
     exit_code = EXIT_VERSIONS_DIFFER
+
+    def __init__(self, title: str, hint: str = "", version: str = "") -> None:
+        super().__init__(title, hint)
+        self.version = version
 
 
 class AlreadyRunningError(HandoffError):

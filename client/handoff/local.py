@@ -2,6 +2,10 @@
 
 from types import ModuleType
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
 
 def daemon_code() -> ModuleType:
     from handoffd import offline
@@ -14,3 +18,10 @@ def greeting() -> ModuleType:
     from handoffd.api import greeting as found
 
     return found
+
+
+def daemon_parser() -> "ArgumentParser":
+    """What `handoffd --help` is made from."""
+    from handoffd.command_line import parser
+
+    return parser()

@@ -59,6 +59,18 @@ def has_systemd_unit() -> bool:
     return _succeeds("systemctl", "--user", "cat", UNIT)
 
 
+def unit_properties() -> tuple[dict[str, str], dict[str, str]]:
+    """Return what systemd says of our service and of its socket; nothing where it is silent."""
+    names = "LoadState,UnitFileState,ActiveState,Result,MainPID,ExecStart"
+    said = _run("systemctl", "--user", "show", UNIT, SOCKET_UNIT, f"--property={names}")
+    blocks = said.stdout.split("\n\n") if said is not None and not said.returncode else []
+    found = [
+        dict(line.split("=", 1) for line in block.split("\n") if "=" in line) for block in blocks
+    ]
+    service, socket = [*found, {}, {}][:2]
+    return service, socket
+
+
 def _is_active(unit: str) -> bool:
     return _succeeds("systemctl", "--user", "is-active", "--quiet", unit)
 
@@ -70,16 +82,20 @@ def has_launchd_agent() -> bool:
 
 
 def _succeeds(program: str, *arguments: str) -> bool:
+    done = _run(program, *arguments)
+    return done is not None and done.returncode == 0
+
+
+def _run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str] | None":
     found = shutil.which(program)
     if found is None:
-        return False
+        return None
     try:
-        done = subprocess.run(  # noqa: S603  fixed words
-            [found, *arguments], capture_output=True, timeout=10, check=False
+        return subprocess.run(  # noqa: S603  fixed words
+            [found, *arguments], capture_output=True, text=True, timeout=10, check=False
         )
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        return None
 
 
 def start() -> int:

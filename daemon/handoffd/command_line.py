@@ -16,7 +16,7 @@ TRACED = (
 
 
 def run() -> int:
-    arguments = _parser().parse_args()
+    arguments = parser().parse_args()
     if arguments.command == "run":
         return start(arguments.config, arguments.log_file)
     try:
@@ -27,14 +27,14 @@ def run() -> int:
         return problem.exit_code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    program = argparse.ArgumentParser(
         prog="handoffd",
         description="Keeps the handoff of every Claude Code project current.",
         epilog="Example: handoffd run        (people use `handoff up` and `handoff status`)",
     )
-    parser.add_argument("--version", action="version", version=f"handoffd {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    program.add_argument("--version", action="version", version=f"handoffd {__version__}")
+    commands = program.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser(
         "run",
         help="run in the foreground, for a service manager",
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (replay, redact):
         command.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
     run.add_argument("--log-file", help="log there instead of to stderr; kept below 2 MB")
-    return parser
+    return program
 
 
 def _use_own_patterns(path: str) -> None:

@@ -22,7 +22,7 @@ from handoffd.api.text import Style
 from handoffd.archivist import ask_git, intending, left_of, telling, worker
 from handoffd.config import Config
 from handoffd.handoffs import leaving, shelf
-from handoffd.handoffs.account import Surroundings, is_worth
+from handoffd.handoffs.account import Surroundings, account, is_worth
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
 from handoffd.paths import claude_dirs, make_state_dir
@@ -116,6 +116,8 @@ def _close(base: str, params: close.CloseParams, config: Config) -> dict[str, An
     close.require_something(state, given)
     facts = ask_git(root)
     around = Surroundings(clock.day(), facts.uncommitted, facts.unpushed)
+    if params.dry_run:
+        return close.preview(account(state, root, around), state)
     mine = worker(state, root)
     tell = telling(state, mine, root, around)
     with open_core() as core:

@@ -101,8 +101,8 @@ def _resume(here: _Here, params: resume.ResumeParams) -> dict[str, Any]:
     return implemented(found)
 
 
-def _auto(here: _Here, params: CreateParams) -> dict[str, Any]:
-    mode, why = decide(here.ports, in_session=bool(params.session))
+def _auto(here: _Here, params: auto.AutoParams) -> dict[str, Any]:
+    mode, why = decide(here.ports, in_session=bool(params.session), unwritten=params.slash)
     if mode == "resume":
         return {**take_up(here.ports, Wanted(params.track, framed=True), here.tell), "why": why}
     return {**_create(here, params), "why": why}

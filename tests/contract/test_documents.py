@@ -48,13 +48,15 @@ def test_example_configuration_has_every_default():
 
 
 def test_every_warning_has_an_anchor():
-    """Each anchor that a warning names is a heading of docs/troubleshooting.md."""
+    """Each anchor that a warning or a finding names is a heading of docs/troubleshooting.md."""
     anchors = set(
         re.findall(
             r"Warning_\([^)]*?\"([a-z-]+)\"(?:, (?:root|ALL_ONLY))?\)",
             read("daemon/handoffd/parts.py"),
         )
     )
+    for path in (REPOSITORY / "client/handoff/examination").glob("*.py"):
+        anchors |= set(re.findall(r"troubleshooting\.md#([a-z-]+)", path.read_text()))
     headings = set(re.findall(r"(?m)^## (.+)$", read("docs/troubleshooting.md")))
 
     assert anchors == headings

@@ -81,6 +81,7 @@ ALLOWED = {
         "store",
         "triggers",
     },
+    "retention": {"archivist", "backlog", "handoffs", "parts", "session"},
     "oblivion": {"files", "handoffs", "parts", "projects", "session", "sources", "store"},
     "api": {
         "config",
@@ -90,6 +91,7 @@ ALLOWED = {
         "parts",
         "paths",
         "projects",
+        "retention",
         "scribe",
         "session",
         "sources",

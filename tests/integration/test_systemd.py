@@ -381,3 +381,58 @@ def test_client_manages_activated_unit(activated):
     activated.handoff("down")
     assert activated.main_pid() == 0
     assert activated.socket_inode()
+
+
+def examined(unit: Manager) -> list[tuple[str, str, str]]:
+    """Return what doctor says of the service: level, text and remedy."""
+    done = unit.run("handoff", "doctor", "--json")
+    return [
+        (finding["level"], finding["text"], finding["remedy"])
+        for finding in json.loads(done.stdout)["findings"]
+        if finding["subject"] == "service"
+    ]
+
+
+def test_doctor_knows_the_unit(unit):
+    """Installed only, then enabled, then beside a process of its own: each with what mends it."""
+    unit.systemctl("disable", "--quiet", SERVICE)
+    unit.systemctl("start", SERVICE, check=True)
+    ((level, text, remedy),) = examined(unit)
+    unit.run("sh", "-c", remedy.removeprefix("Run: "), check=True)
+    enabled = examined(unit)
+    unit.systemctl("stop", SERVICE, check=True)
+    beside = unit.run("sh", "-c", "setsid handoffd run >/dev/null 2>&1 & sleep 0.1; echo $!")
+    wait_for(lambda: unit.run("handoff", "status").returncode == 0, what="it answers")
+    other = examined(unit)
+    unit.run("sh", "-c", other[0][2].removeprefix("Run: "), check=True)
+    after = examined(unit)
+    unit.systemctl("disable", "--quiet", SERVICE)
+
+    assert ("note", f"{SERVICE} is not started when you log in") == (level, text)
+    assert [("ok", f"systemd: {SERVICE} is enabled, and active", "")] == enabled
+    assert ("note", f"process {beside.stdout.strip()} runs beside {SERVICE}") == (
+        other[0][0],
+        other[0][1].partition(",")[0],
+    )
+    assert enabled == after
+
+
+def test_doctor_knows_a_unit_whose_program_is_gone(unit):
+    """A unit that starts what is not there is bad, and names it; so is one that failed."""
+    unit.systemctl("enable", "--quiet", SERVICE)
+    unit.configure("gone", "ExecStart=", "ExecStart=/nowhere/handoffd run")
+    unit.run("systemctl", "--user", "start", SERVICE)
+    wait_for(lambda: unit.show("ActiveState") == "failed", what="it has failed")
+    found = examined(unit)
+    unit.systemctl("disable", "--quiet", SERVICE)
+
+    assert ["bad", "bad"] == [level for level, _, _ in found]
+    assert f"{SERVICE} starts /nowhere/handoffd, which is not there" == found[0][1]
+    assert f"{SERVICE} has failed" in found[1][1]
+
+
+def test_doctor_knows_activation(activated):
+    """Where the socket is enabled, the service need not be."""
+    assert [("ok", f"systemd: {SERVICE} is started by its socket, and active", "")] == examined(
+        activated
+    )

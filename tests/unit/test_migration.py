@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -505,7 +506,7 @@ def test_commands(house):
     done = house.handoff("migrate")
     after = house.handoff("check-contract", str(base))
 
-    assert f"first version: {OLD}\n       -> Run: handoff migrate" in doctor
+    assert re.search(rf"first version: {OLD}\n +-> Run: handoff migrate\n", doctor)
     assert f"Would rename {OLD} to {NEW}.\n" in planned
     assert (0, f"Renamed {OLD} to {NEW}.\nLinked {OLD} to {NEW}.\n") == (
         done.returncode,
@@ -513,7 +514,7 @@ def test_commands(house):
     )
     assert (1, 0) == (before.returncode, after.returncode)
     assert "Nothing to migrate.\n" == house.handoff("migrate").stdout
-    assert "ok   links for readers" in house.handoff("doctor").stdout
+    assert "ok    links for readers" in house.handoff("doctor").stdout
 
 
 def test_configured_place(house):

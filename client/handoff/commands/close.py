@@ -47,11 +47,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--project", metavar="DIR", help="a directory of the project (default: this one)"
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what is known by itself, and write nothing"
+    )
     add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    names = (*(name for name, _ in SECTIONS), "purpose", "escalate", "session", "project")
+    own = ("purpose", "escalate", "session", "project", "dry_run")
+    names = (*(name for name, _ in SECTIONS), *own)
     params = {name: getattr(given, name) for name in names}
     return with_or_without("close", {**params, "text": _input()}, as_json=given.json)
 

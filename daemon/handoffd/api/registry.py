@@ -30,6 +30,7 @@ NAMES = (
     "forget",
     "thread",
     "mcp",
+    "doctor",
     "down",
 )
 

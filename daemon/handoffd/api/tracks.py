@@ -105,10 +105,12 @@ def render_created(data: dict[str, Any], _style: Style) -> str:
 
 
 def render_workers(choice: dict[str, Any]) -> str:
-    letters = dict(zip("ABC", choice["options"].values(), strict=False))
+    """Put the choice, and the command for each answer."""
+    letters = dict(zip("ABC", choice["options"], strict=True))
     lines = [f"⚠️ {choice['question']}", ""]
-    lines += [f"[{letter}] {text}" for letter, text in letters.items()]
-    lines += ["", "Say which: --if-parallel wait|include|cancel"]
+    lines += [f"[{letter}] {choice['options'][name]}" for letter, name in letters.items()]
+    lines += ["", "Say which:"]
+    lines += [f"  {letter}: {choice['commands'][name]}" for letter, name in letters.items()]
     return "\n".join(lines) + "\n"
 
 

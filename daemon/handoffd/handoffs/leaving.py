@@ -303,7 +303,10 @@ def close(base: str, worker: Worker, planned: Plan, left: Left | None) -> Leavin
         return render(complete(ours, given))
 
     directory, name = os.path.split(planned.path)
-    done = shelf.put(directory, name, compute)
+    # A new one without a word of anybody's own is no newer than the work that it tells of.
+    wordless = not planned.given and not os.path.exists(planned.path)
+    at = _work_seconds(worker) if wordless else None
+    done = shelf.put(directory, name, compute, mtime_seconds=at)
     if done is None:
         raise HandoffError(f"{planned.path} was not written.", "Try again.")
     shelf.link_v1(base, worker.cwd)

@@ -18,13 +18,23 @@ _CLIENT_COMMANDS = frozenset(
     }
 )  # fmt: skip
 
+# They hand off, or take up what was handed off, and ask for no work themselves.
+_HANDING_OVER = frozenset(
+    {"close", "conductor-handoff", "create_handoff", "handoff-thread", "resume_handoff"}
+)
+
 
 def is_for_client(name: str) -> bool:
     return name in _CLIENT_COMMANDS
 
 
 def in_words(event: Commanded) -> str:
-    """Return a command as the request it is."""
+    """Return a command as the request it is; nothing if it asks for no work."""
+    name = event.name.removeprefix("handoffd:")
+    if name in _HANDING_OVER:
+        return ""
+    if name == "open":
+        return event.arguments
     called = event.name.rsplit(":", 1)[-1].replace("-", " ").replace("_", " ")
     return f"{called}: {event.arguments}" if event.arguments else called
 

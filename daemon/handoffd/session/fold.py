@@ -169,7 +169,9 @@ def _commanded(state: SessionState, event: e.Commanded, source: Receipt) -> None
         return
     note_command(state, event, source)
     state.prompts += 1
-    value = quote(in_words(event), source, GOAL_MAX)
+    if not (words := in_words(event)):
+        return
+    value = quote(words, source, GOAL_MAX)
     if event.arguments:
         follow(state, value)
     _request(state, value)

@@ -229,6 +229,10 @@ class CoreStore:
                 astuple(left),
             )
 
+    def handed_off(self) -> set[str]:
+        """Return every session that left a handoff."""
+        return {row[0] for row in self._db.execute("SELECT session_id FROM contracts")}
+
     def read_marks(self, paths: list[str]) -> dict[str, str]:
         """Return which version of each of these handoffs was read, if any was."""
         found = {}

@@ -4,9 +4,12 @@ from handoffd.workflow.ports import Ports
 from handoffd.workflow.resume import newest_age_days
 
 
-def decide(ports: Ports, *, in_session: bool) -> tuple[str, str]:
-    """Return `resume` or `create`, and why: a session's first message takes up what was left."""
-    prompts = ports.state.prompts if ports.state else 0
+def decide(ports: Ports, *, in_session: bool, unwritten: bool) -> tuple[str, str]:
+    """Return `resume` or `create`, and why: a session's first message takes up what was left.
+
+    A slash command asks before its own message is in the transcript.
+    """
+    prompts = (ports.state.prompts if ports.state else 0) + unwritten
     if not in_session:
         return "create", "no session is named"
     if prompts > 1:

@@ -1,5 +1,6 @@
 """A track record in the making: what was asked for, and what is known so far."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -41,6 +42,14 @@ class Request:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def repeated(self, track_id: str) -> str:
+        """Return the command that asks for the same once more, now that the track is known."""
+        said = {"--bead": self.bead, "--phase": self.phase}
+        said |= {"--trigger": self.trigger} if self.trigger != "manual" else {}
+        words = ["handoff", "create", "--track", track_id]
+        words += [word for flag, value in said.items() if value for word in (flag, value)]
+        return shlex.join([*words, *(["--strict"] if self.strict else [])])
 
 
 def request_of(found: Mapping[str, Any]) -> Request:

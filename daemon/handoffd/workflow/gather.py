@@ -23,6 +23,11 @@ from handoffd.workflow.steps import Action, StoppedError
 
 # All of it new to git: then it names the directory alone, and nobody knows what is work in it.
 _ALL_NEW = "conductor/"
+_ANSWERS = {
+    "wait": "Wait for completion",
+    "include": "Handoff anyway (include worker state)",
+    "cancel": "Cancel",
+}
 _MASKED = re.compile(r"\[redacted:([\w-]{1,40})\]")
 
 
@@ -87,13 +92,14 @@ def _parallel(run: Creation) -> str:
     if run.request.if_parallel == "cancel":
         run.cancelled = True
         raise StoppedError(f"cancelled, at work: {names}")
+    again = run.request.repeated(run.track_id)
     run.choice = {
         "question": f"Parallel workers running: [{names}]",
         "workers": [worker._asdict() for worker in active],
-        "options": {"wait": "Wait for completion",
-                    "include": "Handoff anyway (include worker state)", "cancel": "Cancel"},
+        "options": _ANSWERS,
         "flag": "--if-parallel",
-    }  # fmt: skip
+        "commands": {name: f"{again} --if-parallel {name}" for name in _ANSWERS},
+    }
     raise StoppedError(f"a choice is needed, at work: {names}")
 
 

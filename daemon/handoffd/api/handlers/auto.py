@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from handoffd.api.method import Method, Reply, Send
 from handoffd.api.resolve import meant_session, named_project
 from handoffd.api.text import Style
@@ -17,13 +19,17 @@ from handoffd.workflow.auto import decide
 from handoffd.workflow.resumption import Wanted
 
 
-async def handle(parts: Parts, params: CreateParams, send: Send) -> Reply:
+class AutoParams(CreateParams):
+    slash: bool = Field(default=False, description="the message that asks is not written yet")
+
+
+async def handle(parts: Parts, params: AutoParams, send: Send) -> Reply:
     project = named_project(parts, params, create=True)
     project.root.require()
     state = meant_session(parts, project, params.session, params.track)
-    named = bool(params.session)
+    named, unwritten = bool(params.session), params.slash
     mode, why = await parts.recorder.ask(
-        project, state, lambda ports: decide(ports, in_session=named)
+        project, state, lambda ports: decide(ports, in_session=named, unwritten=unwritten)
     )
     if mode == "resume":
         wanted = Wanted(params.track, framed=True)
@@ -39,4 +45,4 @@ def render(data: dict[str, Any], style: Style) -> str:
     return f"{data['mode'].capitalize()}: {data['why']}.\n" + shown(data, style)
 
 
-METHOD = Method("auto", CreateParams, handle, render)
+METHOD = Method("auto", AutoParams, handle, render)

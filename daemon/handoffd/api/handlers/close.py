@@ -13,7 +13,8 @@ from handoffd.api.resolve import directory_of, named_project, session_at
 from handoffd.api.text import Style, count, shorten_path
 from handoffd.handoffs import leaving
 from handoffd.handoffs.account import is_worth
-from handoffd.handoffs.contract import Theirs, parse, persons_words
+from handoffd.handoffs.contract import Contract, Theirs, parse, persons_words
+from handoffd.handoffs.contract import render as render_contract
 from handoffd.handoffs.leaving import Leaving
 from handoffd.parts import Parts
 from handoffd.session.state import SessionState
@@ -29,6 +30,7 @@ class CloseParams(InProject):
     reflection: list[str] = Field(default=[], max_length=100)
     escalate: list[str] = Field(default=[], description="why a person is needed", max_length=20)
     text: str = Field(default="", description="markdown with sections, as from stdin")
+    dry_run: bool = Field(default=False, description="show what is known, and write nothing")
 
 
 async def handle(parts: Parts, params: CloseParams, _send: Send) -> Reply:
@@ -39,6 +41,9 @@ async def handle(parts: Parts, params: CloseParams, _send: Send) -> Reply:
     stored = parts.state.session(state.session_id) if state.session_id else None
     known = parts.projects.by_id(stored.project_id) if stored and stored.project_id else None
     require_something(state, given)
+    if params.dry_run:
+        told = await parts.archivist.told(known or project, state)
+        return Reply(preview(told, state), project=(known or project).root.path)
     done = await parts.archivist.close(known or project, state, given)
     data = outcome(done, state, given, masked)
     return Reply(data, project=(known or project).root.path)
@@ -83,6 +88,20 @@ def require_something(state: SessionState, given: Theirs) -> None:
         )
 
 
+def preview(told: Contract, state: SessionState) -> dict[str, Any]:
+    """Return what a handoff would say if nobody added a word."""
+    return {
+        "path": "",
+        "session_id": state.session_id or None,
+        "known": bool(state.records),
+        "purpose": told.purpose,
+        "said": {},
+        "escalations": list(told.escalations),
+        "redacted": 0,
+        "text": render_contract(told),
+    }
+
+
 def outcome(done: Leaving, state: SessionState, given: Theirs, masked: int) -> dict[str, Any]:
     return {
         "path": done.handoff.path,
@@ -97,6 +116,8 @@ def outcome(done: Leaving, state: SessionState, given: Theirs, masked: int) -> d
 
 
 def render(data: dict[str, Any], _style: Style) -> str:
+    if not data["path"]:
+        return f"Nothing was written. This much is known by itself:\n\n{data['text']}"
     lines = [f"Left {shorten_path(data['path'], home())}"]
     session = f"session {data['session_id'][:8]}" if data["session_id"] else "no session"
     known = "" if data["known"] else " (nothing is known of it)"

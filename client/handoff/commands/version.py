@@ -1,0 +1,43 @@
+import argparse
+import json
+
+from handoff import __version__
+from handoff.cli import add_json
+from handoff.errors import EXIT_VERSIONS_DIFFER
+
+EXAMPLE = "handoff version --check"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--check", action="store_true", help="compare it with the daemon's and the plugin's"
+    )
+    add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    if given.check:
+        return _check(as_json=given.json)
+    print(json.dumps({"client": __version__}) if given.json else f"handoff {__version__}")
+    return 0
+
+
+def _check(*, as_json: bool) -> int:
+    from handoff.examination import versions
+    from handoff.examination.scene import look
+
+    scene = look()
+    parts = versions.parts(scene)
+    remedies = {name: versions.remedy_for(name, version) for name, version in parts.items()}
+    code = EXIT_VERSIONS_DIFFER if any(remedies.values()) else 0
+    problem = "" if scene.daemon_version else str(scene.problem)
+    if problem and scene.problem is not None:
+        code = scene.problem.exit_code
+    if as_json:
+        print(json.dumps({**parts, "exit": code}, indent=2))
+        return code
+    for name, version in parts.items():
+        print(f"{name:8}{version}" + (f"    {remedies[name]}" if remedies[name] else ""))
+    if problem:
+        print(f"{'daemon':8}" + problem.replace("\n", "    "))
+    return code

@@ -1,0 +1,72 @@
+"""Does the daemon answer, and where; and what it says is wrong with itself."""
+
+import os
+import pwd
+import stat
+
+from handoff import paths, service
+from handoff.errors import EXIT_NOT_RUNNING, NotRunningError
+from handoff.examination.finding import Finding, bad, note, ok
+from handoff.examination.scene import Scene
+
+# What is told in other words elsewhere.
+TOLD_ELSEWHERE = ("letters_dead",)
+
+
+def examine(scene: Scene) -> list[Finding]:
+    if scene.problem is None:
+        status = scene.status
+        found = [ok(f"process {status['pid']} answers at {status['socket']}")]
+    else:
+        found = [_silence(scene)]
+    for path in paths.socket_candidates():
+        if path == scene.status.get("socket"):
+            break
+        found += _look_at(path, answered=scene.problem is None)
+    return found
+
+
+def _silence(scene: Scene) -> Finding:
+    """Say why nobody answers; one that runs and is not heard must be ended first."""
+    problem = scene.problem or NotRunningError()
+    holder = service.lock_holder() if isinstance(problem, NotRunningError) else None
+    if holder is not None:
+        text = f"handoffd (process {holder}) runs, but listens elsewhere"
+        return bad(text, "Run: handoff restart", EXIT_NOT_RUNNING)
+    return bad(problem.title, problem.hint, problem.exit_code)
+
+
+def _look_at(path: str, *, answered: bool) -> list[Finding]:
+    """Say what stands in the way at one of the places where a socket may be."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        return [note(f"{path}: {problem.strerror}", _OTHER_PLACE)]
+    if found.st_uid not in (os.getuid(), 0):
+        text = f"{path} is the socket of {_name(found.st_uid)}, and is left alone"
+        return [note(text, _OTHER_PLACE)]
+    if not stat.S_ISSOCK(found.st_mode):
+        return [bad(f"{path} is no socket", f"Move it away: mv {path} {path}.old")]
+    if answered:
+        return []
+    return [note(f"nobody listens at {path}: its daemon was killed", "handoff up replaces it.")]
+
+
+_OTHER_PLACE = "`su` leaves another user's XDG_RUNTIME_DIR: unset XDG_RUNTIME_DIR"
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
+
+
+def examine_warnings(scene: Scene) -> list[Finding]:
+    return [
+        bad(warning["text"], f"See docs/troubleshooting.md#{warning['anchor']}")
+        for warning in scene.warnings
+        if warning["code"] not in TOLD_ELSEWHERE
+    ]

@@ -1,0 +1,36 @@
+"""Where the state is kept: whose it is, who may read it, whether there is room."""
+
+import os
+
+from handoff import paths
+from handoff.examination.finding import Finding, bad, note, ok
+from handoff.examination.scene import Scene
+
+# A transaction needs some room; below the first we would soon be unable to keep anything.
+_FULL_BYTES = 20 << 20
+_LOW_BYTES = 200 << 20
+
+
+def examine(_scene: Scene) -> list[Finding]:
+    path = paths.state_dir()
+    if not os.path.lexists(path):
+        return []
+    if not paths.is_own_directory(path):
+        return [bad(f"{path} is no directory of yours", "Move it away, then: handoff restart")]
+    found = []
+    mode = os.stat(path).st_mode & 0o777
+    if mode & 0o077:
+        text = f"{path} is open to others (mode {mode:04o})"
+        found.append(bad(text, f"Run: chmod 700 {path}"))
+    disk = os.statvfs(path)
+    found += judge_space(path, disk.f_bavail * disk.f_frsize)
+    return found
+
+
+def judge_space(path: str, free_bytes: int) -> list[Finding]:
+    megabytes = f"{free_bytes >> 20} MB"
+    if free_bytes < _FULL_BYTES:
+        return [bad(f"the disk of {path} is full ({megabytes} free)", "Free some space.")]
+    if free_bytes < _LOW_BYTES:
+        return [note(f"the disk of {path} is nearly full ({megabytes} free)", "Free some space.")]
+    return [ok(f"{path}, yours alone; {megabytes} free")]

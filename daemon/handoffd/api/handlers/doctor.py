@@ -1,0 +1,54 @@
+"""doctor: what nobody but the daemon can know of how well it serves."""
+
+import os
+from typing import Any
+
+from handoffd import retention
+from handoffd.api.method import Method, Params, Reply, Send
+from handoffd.api.text import Style
+from handoffd.parts import Parts
+from handoffd.session.storage import load
+
+_NEWEST = 20
+
+
+async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
+    return Reply(
+        {
+            "roots": _roots(parts),
+            "newest": _newest(parts),
+            "unsaved": await retention.unsaved(parts),
+        }
+    )
+
+
+def _roots(parts: Parts) -> list[dict[str, Any]]:
+    """Return each root, how long its transcripts are kept, and when a person last typed there."""
+    typed: dict[str, str] = {}
+    for stored in parts.state.sessions(None, _NEWEST, headless=False):
+        entry = parts.intake.entries.get(stored.session_id)
+        prompt = load(stored.fold).last_prompt
+        if entry is not None and prompt is not None:
+            root = os.path.dirname(os.path.dirname(entry.cursor.path))
+            typed[root] = max(typed.get(root, ""), prompt.receipt.time)
+    return [
+        {"path": root, "keep_days": retention.keep_days(root), "typed_at": typed.get(root)}
+        for root in parts.lookout.roots
+    ]
+
+
+def _newest(parts: Parts) -> list[dict[str, Any]]:
+    """Return how long the newest transcripts are as far as we know, so that one can compare."""
+    entries = sorted(parts.intake.entries.values(), key=lambda entry: entry.mtime_ns, reverse=True)
+    return [
+        {"transcript": entry.cursor.path, "bytes": entry.size, "refusal": entry.refusal or None}
+        for entry in entries[:_NEWEST]
+    ]
+
+
+def render(data: dict[str, Any], _style: Style) -> str:
+    """Return a line; `handoff doctor` says the rest."""
+    return f"sessions that will be deleted unsaved: {len(data['unsaved'])}\n"
+
+
+METHOD = Method("doctor", Params, handle, render)

@@ -1,0 +1,117 @@
+"""Which sessions Claude Code will delete before they have left a handoff.
+
+It deletes a transcript some days after the file last changed: thirty, unless its settings say
+otherwise.
+"""
+
+import asyncio
+import json
+import os
+from typing import Any
+
+from handoffd import clock
+from handoffd.archivist import worker
+from handoffd.backlog import Entry
+from handoffd.handoffs import leaving
+from handoffd.handoffs.account import is_worth
+from handoffd.handoffs.contract import Contract
+from handoffd.handoffs.lanes import describe
+from handoffd.parts import Parts
+from handoffd.session.storage import load
+
+KEEP_DAYS = 30.0
+# How long before the end we begin to speak of it.
+NOTICE_DAYS = 5.0
+LOOKED_MAX = 500
+NAMED_MAX = 100
+_SETTINGS_MAX_BYTES = 1 << 20
+_TURN = 20
+
+
+def keep_days(root: str) -> float:
+    """Return after how many days the transcripts of a root go; what is no number of days is none.
+
+    Zero is refused by Claude Code itself, with the whole file.
+    """
+    try:
+        with open(f"{os.path.dirname(root)}/settings.json", "rb") as stream:
+            data: Any = json.loads(stream.read(_SETTINGS_MAX_BYTES))
+    except (OSError, ValueError):
+        return KEEP_DAYS
+    found = data.get("cleanupPeriodDays") if isinstance(data, dict) else None
+    if isinstance(found, (int, float)) and not isinstance(found, bool) and found > 0:
+        return float(found)
+    return KEEP_DAYS
+
+
+async def unsaved(parts: Parts) -> list[dict[str, Any]]:
+    """Return the sessions that did work and left no handoff, and whose time is nearly over.
+
+    The oldest come first. No more than some hundred are looked at, so that it stays quick.
+    """
+    if parts.gate.config.contract.write == "none":
+        return []
+    days = {root: keep_days(root) for root in parts.lookout.roots}
+    ageing = _ageing(parts, days)
+    found: list[dict[str, Any]] = []
+    for number, (entry, ends_at) in enumerate(await asyncio.to_thread(_existing, ageing)):
+        item = await _describe(parts, entry, ends_at)
+        if item is not None:
+            found.append(item)
+        if len(found) >= NAMED_MAX:
+            break
+        if number % _TURN == 0:
+            await asyncio.sleep(0)
+    return found
+
+
+def _ageing(parts: Parts, days: dict[str, float]) -> list[tuple[Entry, float]]:
+    """Return the transcripts without a handoff that will go soon, and when."""
+    known = parts.core.handed_off() | set(parts.archivist.watched)
+    now = clock.wall()
+    found = []
+    for name, entry in parts.intake.entries.items():
+        keep = days.get(os.path.dirname(os.path.dirname(entry.cursor.path)))
+        if keep is None or name != entry.cursor.session_id or name in known:
+            continue
+        ends_at = entry.mtime_ns / 1e9 + keep * clock.DAY_SECONDS
+        if ends_at - now < min(NOTICE_DAYS, keep / 2) * clock.DAY_SECONDS:
+            found.append((entry, ends_at))
+    return sorted(found, key=lambda item: item[1])
+
+
+def _existing(ageing: list[tuple[Entry, float]]) -> list[tuple[Entry, float]]:
+    """Leave out what is gone already."""
+    found = []
+    for entry, ends_at in ageing:
+        if os.path.exists(entry.cursor.path):
+            found.append((entry, ends_at))
+        if len(found) >= LOOKED_MAX:
+            break
+    return found
+
+
+async def _describe(parts: Parts, entry: Entry, ends_at: float) -> dict[str, Any] | None:
+    """Return what is known of a session whose handoff should be there, and is not."""
+    stored = parts.state.session(entry.cursor.session_id)
+    if stored is None or stored.project_id is None or stored.headless:
+        return None
+    project = parts.projects.by_id(stored.project_id)
+    if project is None or parts.gate.refusal(project.id, project.root.path):
+        return None
+    state = load(stored.fold)
+    if not is_worth(state):
+        return None
+    mine = worker(state, project.root.path)
+    base = parts.archivist.base
+    if await asyncio.to_thread(leaving.plan, base, mine, lambda _since: Contract(), None) is None:
+        return None  # somebody else wrote one
+    return {
+        "session_id": state.session_id,
+        "project": project.root.path,
+        "transcript": entry.cursor.path,
+        "goal": describe(state)["goal"],
+        "last_at": clock.iso(stored.last_seconds),
+        "deleted_at": clock.iso(ends_at),
+        "in_days": round((ends_at - clock.wall()) / clock.DAY_SECONDS, 1),
+    }

@@ -1,0 +1,494 @@
+"""`handoff doctor`: each finding has a real cause here, and goes away by its own remedy."""
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import BIN, House, timestamp, wait_for
+
+DAY = 86400
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a file away")
+
+
+def examined(house: House, cwd=None, **environment) -> dict:
+    """Return what `doctor` found, as a program reads it."""
+    done = house.handoff("doctor", "--json", cwd=cwd, env=environment)
+    found = json.loads(done.stdout)
+    assert found["exit"] == done.returncode
+    return found
+
+
+def about(house: House, subject: str, **environment) -> list[dict]:
+    """Return the findings of one subject."""
+    found = examined(house, **environment)["findings"]
+    return [finding for finding in found if finding["subject"] == subject]
+
+
+def levels(findings: list[dict]) -> list[str]:
+    return [finding["level"] for finding in findings]
+
+
+def follow(house: House, finding: dict) -> subprocess.CompletedProcess:
+    """Do what a remedy says, in a shell that has `handoff` on its PATH."""
+    command = finding["remedy"].partition("Run: ")[2]
+    environment = {**house.environment, "PATH": f"{BIN}:{house.environment['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-c", command], env=environment, cwd=house.home, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (command, done.stderr)
+    return done
+
+
+def put_settings(house: House, directory: str = ".claude", **settings) -> Path:
+    path = house.home / directory / "settings.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings))
+    return path
+
+
+def hook(program) -> dict:
+    """Return settings with a hook that starts a program of ours."""
+    command = {"type": "command", "command": f'"{program}" hook 2>/dev/null; exit 0'}
+    return {"SessionStart": [{"hooks": [command]}]}
+
+
+def put_plugin(house: House, version: str, *, enabled: bool = True) -> None:
+    """Write what Claude Code writes when it installs the plugin."""
+    put_settings(house, enabledPlugins={"handoffd@handoffd": enabled})
+    path = house.home / ".claude/plugins/installed_plugins.json"
+    path.parent.mkdir(exist_ok=True)
+    entry = {"scope": "user", "installPath": "/p", "version": version}
+    path.write_text(json.dumps({"version": 2, "plugins": {"handoffd@handoffd": [entry]}}))
+
+
+# The whole
+
+
+def test_it_reads_like_a_list(live):
+    """Subjects stand once, texts are aligned, remedies below them; the last line sums up."""
+    done = live.handoff("doctor")
+    lines = done.stdout.splitlines()
+    first = [line for line in lines if not line.startswith((" ", "All")) and line]
+
+    assert 0 == done.returncode
+    assert ["service", "socket", "versions"] == [line.split()[0] for line in first[:3]]
+    assert 1 == len({line.index(line.split()[1]) for line in first})
+    assert any(line.startswith("                   -> Make it one: handoff") for line in lines)
+    assert "All is well, with 2 notes." == lines[-1]
+
+
+def test_without_a_daemon_nothing_is_made(house):
+    """With nothing there at all it says what is missing, exits with 3, and creates nothing."""
+    done = house.handoff("doctor")
+
+    assert 3 == done.returncode
+    assert "handoffd is not running.\n" in done.stdout
+    assert "-> Start it with: handoff up\n" in done.stdout
+    assert done.stdout.endswith("\n1 thing needs you.\n")
+    assert [] == list(house.home.iterdir())
+
+
+# The socket
+
+
+def test_stale_socket(live):
+    """A socket that a killed daemon left is named; `handoff up` replaces it."""
+    live.kill()
+    left = about(live, "socket")
+    up = live.handoff("up")
+    found = about(live, "socket")
+    live.handoff("down")
+
+    assert ["bad", "note"] == levels(left)
+    assert f"nobody listens at {live.socket_path}" in left[1]["text"]
+    assert 0 == up.returncode
+    assert ["ok"] == levels(found)
+
+
+@needs_root
+def test_socket_of_another_user(house):
+    """A socket in another user's runtime directory is not ours to use, and is said."""
+    path = Path(house.socket_path)
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        os.chown(path, 61000, 61000)
+        found = about(house, "socket")
+        elsewhere = about(house, "socket", XDG_RUNTIME_DIR="")
+
+    assert f"{path} is the socket of user 61000, and is left alone" == found[1]["text"]
+    assert "unset XDG_RUNTIME_DIR" in found[1]["remedy"]
+    assert ["bad"] == levels(elsewhere)
+
+
+def test_a_file_in_the_socket_s_place(house):
+    """What is no socket is named, and the remedy clears the way."""
+    path = Path(house.socket_path)
+    path.parent.mkdir(mode=0o700)
+    path.write_text("x")
+    found = about(house, "socket")
+    follow(house, {"remedy": found[1]["remedy"].replace("Move it away", "Run")})
+
+    assert f"{path} is no socket" == found[1]["text"]
+    assert ["bad"] == levels(about(house, "socket"))
+
+
+def test_daemon_that_listens_elsewhere(house):
+    """One that runs and is not heard is told from one that does not run; `restart` mends it."""
+    house.environment["HANDOFFD_SOCKET"] = f"{house.runtime}/other"
+    house.start()
+    del house.environment["HANDOFFD_SOCKET"]
+    found = examined(house)
+    silent = next(finding for finding in found["findings"] if finding["subject"] == "socket")
+    follow(house, silent)
+    house.process.wait(10)
+    after = examined(house)
+    house.handoff("down")
+
+    assert 3 == found["exit"]
+    assert f"handoffd (process {house.process.pid}) runs, but listens elsewhere" == silent["text"]
+    assert 0 == after["exit"]
+
+
+def test_hanging_daemon(live):
+    """A daemon that hangs is called hanging, with what ends it."""
+    live.process.send_signal(19)
+    found = examined(live)
+    first = next(finding for finding in found["findings"] if finding["subject"] == "socket")
+
+    assert 1 == found["exit"]
+    assert "does not answer" in first["text"]
+    assert "handoff restart" in first["remedy"]
+
+
+# Versions
+
+
+def test_daemon_of_another_version(house, tmp_path):
+    """Both commands name both versions and exit with 6, until the daemon is started anew."""
+    (tmp_path / "sitecustomize.py").write_text("import handoff\nhandoff.__version__ = '0.0.9'\n")
+    house.transcripts.mkdir(parents=True)
+    house.environment["PYTHONPATH"] = str(tmp_path)
+    house.start()
+    del house.environment["PYTHONPATH"]
+    checked = house.handoff("version", "--check")
+    found = examined(house)
+    finding = next(item for item in found["findings"] if item["subject"] == "versions")
+    follow(house, finding)
+    house.process.wait(10)
+    after = house.handoff("version", "--check", "--json")
+    house.handoff("down")
+
+    assert 6 == checked.returncode
+    assert "daemon  0.0.9    Run: handoff restart\n" in checked.stdout
+    assert 6 == found["exit"]
+    assert finding["text"].startswith("the daemon is 0.0.9, this client is ")
+    assert 0 == after.returncode
+    assert {"client", "daemon", "exit"} == set(json.loads(after.stdout))
+
+
+def test_plugin_of_another_version(live):
+    """A plugin of another version is exit 6; one of the same is counted with the others."""
+    version = live.call("status")["version"]
+    put_plugin(live, "0.0.1")
+    old = live.handoff("version", "--check")
+    put_plugin(live, "99.0")
+    new = about(live, "versions")
+    put_plugin(live, version)
+    same = live.handoff("version", "--check")
+
+    assert 6 == old.returncode
+    assert "claude plugin update handoffd@handoffd" in old.stdout
+    assert "upgrade it" in new[0]["remedy"]
+    assert (0, f"client  {version}\ndaemon  {version}\nplugin  {version}\n") == (
+        same.returncode,
+        same.stdout,
+    )
+    assert f"client, daemon and plugin: {version}" == about(live, "versions")[0]["text"]
+
+
+def test_version_without_a_daemon(house):
+    """`version` needs no daemon; `version --check` says that there is none, and exits with 3."""
+    plain = house.handoff("version")
+    checked = house.handoff("version", "--check")
+
+    assert (0, house.handoff("--version").stdout) == (plain.returncode, plain.stdout)
+    assert 3 == checked.returncode
+    assert "daemon  handoffd is not running.    Start it with: handoff up\n" in checked.stdout
+
+
+# Hooks
+
+
+def test_hooks(live):
+    """None, then installed, then of a program that is gone."""
+    none = about(live, "hooks")
+    put_settings(live, hooks=hook(BIN / "handoff"))
+    there = about(live, "hooks")
+    put_settings(live, hooks=hook("/nowhere/handoff"))
+    gone = examined(live)
+
+    assert ("note", "Run: handoff setup") == (none[0]["level"], none[0]["remedy"])
+    assert ["ok"] == levels(there)
+    assert there[0]["text"].startswith("in settings.json; ")
+    assert 1 == gone["exit"]
+    assert "a hook starts /nowhere/handoff, which is not there" in {
+        finding["text"] for finding in gone["findings"]
+    }
+
+
+def test_hooks_of_the_plugin(live):
+    """The plugin's hooks need `handoff` on PATH or in ~/.local/bin; the remedy puts it there."""
+    put_plugin(live, live.call("status")["version"])
+    bare = {"PATH": "/usr/bin:/bin"}
+    lost = about(live, "hooks", **bare)
+    live.environment["PATH"] = bare["PATH"]
+    follow(live, lost[0])
+    found = about(live, "hooks", **bare)
+    put_plugin(live, "0.1.0", enabled=False)
+
+    assert "neither on PATH nor in ~/.local/bin" in lost[0]["text"]
+    assert ["ok"] == levels(found)
+    assert "Run: claude plugin enable handoffd@handoffd" == about(live, "hooks")[0]["remedy"]
+
+
+def test_hooks_twice(live):
+    """Hooks in the settings and in the plugin as well are a note: one of them is enough."""
+    put_plugin(live, "0.1.0")
+    path = live.home / ".claude/settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "hooks": hook(BIN / "handoff")}))
+    found = about(live, "hooks", PATH=f"{BIN}:/usr/bin:/bin")
+
+    assert ["note", "ok"] == levels(found)
+    assert "claude plugin disable handoffd@handoffd" in found[0]["remedy"]
+
+
+def test_hooks_switched_off(live):
+    """`disableAllHooks` is found, for the user and in the project that one is in."""
+    project = live.project()
+    put_settings(live, hooks=hook(BIN / "handoff"), disableAllHooks=True)
+    own = about(live, "hooks")
+    put_settings(live, hooks=hook(BIN / "handoff"))
+    local = put_settings(live, "code/shop/.claude", disableAllHooks=True)
+    found = examined(live, cwd=project)["findings"]
+
+    assert [f"disableAllHooks in {live.home}/.claude/settings.json: no hook runs"] == [
+        finding["text"] for finding in own
+    ]
+    assert f"disableAllHooks in {local}: no hook runs" in {item["text"] for item in found}
+    assert ["ok"] == levels(about(live, "hooks"))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\x00", "[" * 100_000])
+def test_broken_settings(live, text):
+    """Settings that are no JSON object are said; Claude Code would use nothing of them."""
+    path = put_settings(live)
+    path.write_text(text)
+    found = about(live, "hooks")
+
+    assert ["bad"] == levels(found)
+    assert str(path) in found[0]["text"]
+
+
+# Transcripts
+
+
+def test_config_directory_that_is_not_followed(live, tmp_path):
+    """The shell's CLAUDE_CONFIG_DIR is unknown to a service; the remedy makes it known."""
+    other = tmp_path / "work"
+    (other / "projects").mkdir(parents=True)
+    before = about(live, "transcripts", CLAUDE_CONFIG_DIR=str(other))
+    config = live.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    section, setting = before[0]["remedy"].partition(": ")[2].split(" ", 1)
+    config.write_text(f"{section}\n{setting.rpartition(' in ')[0]}\n")
+    live.restart()
+    wait_for(live.settled)
+
+    assert ["bad", "ok"] == levels(before)
+    assert str(config) in before[0]["remedy"]
+    assert ["ok"] == levels(about(live, "transcripts", CLAUDE_CONFIG_DIR=str(other)))
+
+
+def test_newest_transcript_is_dated(live):
+    """What is all read says how old the newest transcript on disk is."""
+    session = live.session(live.project())
+    session.prompt("Round tax per line")
+    os.utime(session.path, (time.time() - 3 * 3600,) * 2)
+    wait_for(lambda: live.call("status")["transcripts"] and live.settled())
+
+    assert "1 transcripts, all read; the newest is 3 h old" == about(live, "transcripts")[0]["text"]
+
+
+# Retention
+
+
+def leave_old(house: House, project: Path, days: float, **envelope):
+    """Write a session that edited something so many days ago, and was never heard of again."""
+    session = house.session(project, **envelope)
+    at = timestamp(days * DAY)
+    session.prompt(f"Work of {days:g} days ago", timestamp=at)
+    session.edit(f"{project}/a.py", timestamp=at)
+    os.utime(session.path, (time.time() - days * DAY,) * 2)
+    return session
+
+
+def started(house: House) -> House:
+    house.start()
+    wait_for(house.settled)
+    return house
+
+
+def test_unsaved_session(house):
+    """Work that goes soon without a handoff is named; the remedy makes one, of its own time."""
+    project = house.project()
+    late = leave_old(house, project, 27)
+    leave_old(house, project, 10)
+    started(house)
+    found = about(house, "retention")
+    follow(house, found[0])
+    handoffs = house.call("list", cwd=str(project))["handoffs"]
+
+    assert ["note"] == levels(found)
+    assert late.id[:8] in found[0]["text"]
+    assert "Work of 27 days ago" in found[0]["text"]
+    assert "in 3 days" in found[0]["text"]
+    assert [late.id] == [handoff["session_id"] for handoff in handoffs]
+    assert 26 * DAY < handoffs[0]["age_seconds"] < 28 * DAY
+    assert ["ok"] == levels(about(house, "retention"))
+
+
+def test_what_is_not_unsaved(house):
+    """No work, a program's run, another's handoff, an excluded project: nothing is said of them."""
+    project, excluded = house.project(), house.project("secret")
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[projects]\nexclude = ["~/code/secret"]\n')
+    leave_old(house, excluded, 28)
+    leave_old(house, project, 28, entrypoint="sdk-cli")
+    asked = house.session(project)
+    asked.prompt("What is this?", timestamp=timestamp(28 * DAY))
+    os.utime(asked.path, (time.time() - 28 * DAY,) * 2)
+    theirs = leave_old(house, project, 29)
+    started(house)
+    before = house.call("doctor")["unsaved"]
+    house.handoff("close", "--session", theirs.id, "--project", str(project))
+    written = next((house.home / ".claude/handoffs").rglob("*.md"))
+    # As if another program had written it.
+    with sqlite3.connect(house.state / "core.db") as database:
+        database.execute("DELETE FROM contracts")
+
+    assert [theirs.id] == [item["session_id"] for item in before]
+    assert theirs.id in written.read_text()
+    assert [] == house.call("doctor")["unsaved"]
+
+
+def test_paused_and_unwanted_handoffs_are_not_missed(house):
+    """A pause, and `[contract] write = "none"`, mean that nobody wants a handoff."""
+    project = house.project()
+    leave_old(house, project, 28)
+    started(house)
+    before = len(house.call("doctor")["unsaved"])
+    house.call("pause", cwd="/", project=str(project))
+    paused = house.call("doctor")["unsaved"]
+    house.call("unpause", cwd="/", project=str(project))
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[contract]\nwrite = "none"\n')
+    house.restart()
+    wait_for(house.settled)
+
+    assert 1 == before
+    assert [] == paused
+    assert [] == house.call("doctor")["unsaved"]
+
+
+def test_many_unsaved_sessions(house):
+    """Of many the soonest are named, and the rest is kept by a setting, which is believed."""
+    project = house.project()
+    for number in range(8):
+        leave_old(house, project, 26 + number / 4)
+    started(house)
+    found = about(house, "retention")
+    put_settings(house, cleanupPeriodDays=365)
+    later = about(house, "retention")
+
+    assert ["note"] * 6 == levels(found)
+    assert found[-1]["text"].startswith("3 more sessions")
+    assert f'"cleanupPeriodDays": 365 in {house.home}/.claude/settings.json' in found[-1]["remedy"]
+    assert ["ok"] == levels(later)
+    assert later[0]["text"].endswith("after 365 days")
+
+
+@pytest.mark.parametrize("days", [0, -1, "30", None, True])
+def test_no_number_of_days(live, days):
+    """A cleanupPeriodDays that Claude Code refuses is said: nothing of that file is in force."""
+    put_settings(live, cleanupPeriodDays=days)
+    found = about(live, "retention")
+
+    assert ["bad", "ok"] == levels(found)
+    assert "cleanupPeriodDays" in found[0]["text"]
+    assert 30.0 == live.call("doctor")["roots"][0]["keep_days"]
+
+
+# What is kept, and what is sent
+
+
+def test_open_state_directory(live):
+    """A state directory that others may read is said, and closed by the remedy."""
+    live.state.chmod(0o755)
+    before = about(live, "disk")
+    follow(live, before[0])
+
+    assert ["bad", "ok"] == levels(before)
+    assert "(mode 0755)" in before[0]["text"]
+    assert ["ok"] == levels(about(live, "disk"))
+
+
+@needs_root
+def test_state_directory_of_another_user(house):
+    """A state directory that is not ours is said."""
+    house.state.mkdir(parents=True)
+    os.chown(house.state, 61000, 61000)
+
+    assert ["bad"] == levels(about(house, "disk"))
+
+
+def test_letters(live):
+    """What waits is a note, what was given up is bad, each with its problem; `--drop` forgets it."""
+    project = live.project()
+    live.session(project).prompt("x")
+    wait_for(lambda: live.call("sessions")["sessions"])
+    row = "INSERT INTO outbox (kind, project_id, root, key, target, body, state, queued_at, problem, not_before)"
+    values = "VALUES ('mail', 'p', ?, ?, 'post@example.invalid', '{}', ?, '', 'no such token', 9e9)"
+    with sqlite3.connect(live.state / "core.db") as database:
+        database.execute(f"{row} {values}", (str(project), "1", "waiting"))
+        database.execute(f"{row} {values}", (str(project), "2", "dead"))
+    found = about(live, "outbox")
+    warned = about(live, "warnings")
+    live.handoff("triggers", "--drop")
+
+    assert ["bad", "note"] == levels(found)
+    assert "mail to post@example.invalid was given up: no such token" == found[0]["text"]
+    assert "1 to be sent" == found[1]["text"]
+    assert [] == warned
+    assert ["note"] == levels(about(live, "outbox"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+def test_watches_are_counted(live):
+    """What is in use is counted, ours among it."""
+    wait_for(lambda: live.call("status")["watched"])
+    watched = live.call("status")["watched"]
+    text = about(live, "watches")[0]["text"]
+
+    assert f", {watched} of them ours" in text
+    assert int(text.split(" of ")[0].split()[-1]) >= 1
