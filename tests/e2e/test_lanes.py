@@ -109,12 +109,16 @@ def test_a_sub_agent(hooked: Claude, model: Model, served: House):
     wanted = "Find every caller of the function total in this code base"
     held = Held(say("I looked everywhere. Next, I'll look into the tests."))
     model.agent.append(held)
+    # The newer client lets it work beside, and tells the model when it is done.
+    meanwhile = [say("An agent looks for them.")] if hooked.version == "325" else []
     model.will(
         use("Agent", description="Find callers", prompt=wanted, subagent_type="general-purpose"),
+        *meanwhile,
         say("The function total has no callers."),
     )
     with Terminal(hooked, OTHER) as terminal:
         terminal.until(held.asked.is_set, "no sub-agent began")
+        terminal.until(lambda: len(model.script) == 1, "it does not go on beside the sub-agent")
         during = known(served, hooked, goal=OTHER)
         held.go.set()
         terminal.played()
