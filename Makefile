@@ -40,7 +40,7 @@ stop:
 TEST := .venv-test
 PIP := $(TEST)/bin/python -m pip --disable-pip-version-check --quiet
 
-$(TEST)/installed: $(shell find client daemon -type f -not -name '*.pyc') pyproject.toml Makefile
+$(TEST)/installed: $(shell find client daemon systemd launchd -type f -not -name '*.pyc') pyproject.toml Makefile
 	@test -x $(TEST)/bin/python || $(PYTHON) -m venv $(TEST)
 	@echo "Building the wheel and installing it into $(TEST) ..."
 	@$(PIP) install --upgrade 'pip>=25.1'
