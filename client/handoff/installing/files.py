@@ -159,9 +159,14 @@ def replace(path: str, before: bytes | None, after: bytes | None, mode: int = NE
     _sync_directory(os.path.dirname(path))
 
 
+def unfinished(path: str) -> str:
+    """Return where a file is written before it takes its place; a kill may leave it there."""
+    return f"{path}.handoff-new"
+
+
 def _rename_into_place(path: str, before: bytes | None, after: bytes, mode: int) -> None:
-    temporary = f"{path}.handoff-{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    temporary = unfinished(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
             os.fchmod(stream.fileno(), mode)

@@ -166,7 +166,8 @@ def _unit(text: str) -> str | None:
     first = re.search(r"\n([ \t]+)\S", text)
     if first is not None:
         return first[1]
-    return None if len(text.strip()) > len("{}") and "\n" not in text.strip() else "  "
+    is_on_one_line = "\n" not in text.strip() and text.split() not in (["{}"], ["{", "}"])
+    return None if is_on_one_line else "  "
 
 
 def _newline(text: str) -> str:

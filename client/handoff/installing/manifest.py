@@ -21,7 +21,6 @@ class Record:
     part: str
     backup: str | None
     ours: list[str]
-    directories: list[str] = field(default_factory=list)
 
     def left_by_us(self, data: bytes) -> bool:
         return digest(data) in self.ours
@@ -31,6 +30,8 @@ class Record:
 class Manifest:
     files: dict[str, Record] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    # Those that we made; they go when they are empty.
+    directories: list[str] = field(default_factory=list)
     # systemd, launchd or background; empty: it was there before.
     service: str = ""
     # The directories of Claude Code's settings into which the plugin was installed.
@@ -51,10 +52,12 @@ class Manifest:
         # Of a file that somebody changed since, only what we give it now can be called ours.
         ours = known.ours if draft.before is not None and known.left_by_us(draft.before) else []
         new = [] if draft.after is None else [digest(draft.after)]
-        directories = [*known.directories, *draft.missing_directories]
-        self.files[draft.path] = Record(
-            draft.part, _keep(draft.path, baseline), list(dict.fromkeys(ours + new)), directories
-        )
+        backup = _keep(draft.path, baseline)
+        self.files[draft.path] = Record(draft.part, backup, list(dict.fromkeys(ours + new)))
+        self.enter_directories(draft.missing_directories)
+
+    def enter_directories(self, missing: list[str]) -> None:
+        self.directories = list(dict.fromkeys([*self.directories, *missing]))
 
     def save(self) -> None:
         text = json.dumps({"handoff": __version__, **asdict(self)}, indent=2) + "\n"
@@ -72,10 +75,9 @@ def load() -> Manifest:
     """Return what is noted; without a note that can be read, nothing."""
     try:
         data: dict[str, Any] = json.loads(read(_file()) or b"{}")
-        files = {path: Record(**record) for path, record in data.get("files", {}).items()}
-        return Manifest(
-            files, data.get("links", {}), data.get("service", ""), data.get("plugin", [])
-        )
+        data.pop("handoff", None)
+        files = {path: Record(**record) for path, record in data.pop("files", {}).items()}
+        return Manifest(files, **data)
     except (OSError, ValueError, TypeError, AttributeError):
         return Manifest()
 

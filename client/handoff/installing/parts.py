@@ -134,6 +134,7 @@ def _plan_link(plan: Plan, path: str, target: str) -> None:
 
     def note(noted: Manifest) -> None:
         noted.links[path] = target
+        noted.enter_directories(look.missing_directories)
 
     def undo() -> None:
         unlink(path, target)
@@ -154,10 +155,10 @@ def unlink(path: str, target: str) -> bool:
 
 def plan_configuration(plan: Plan, write: str | None) -> None:
     """Say where handoff.yaml may be written, and where Claude Code keeps its files."""
-    broken = local.daemon_code().config_problem()
+    draft = plan.draft(paths.config_file(), "config")
+    broken = draft.before and local.daemon_code().config_problem()
     if broken:
         raise HandoffError("The configuration is broken, so nothing was changed.", broken)
-    draft = plan.draft(paths.config_file(), "config")
     if write is not None and write != written_where(draft.text):
         draft.text = toml_text.put(draft.text, "checkpoint", "write", write)
     directory = program.claude_home()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 
 from handoff import paths
 from handoff.errors import HandoffError
@@ -94,8 +95,10 @@ def apply(plan: Plan) -> list[str]:
     left += _act([action for action in plan.actions if not action.early])
     for draft in plan.changes:
         left += _replace(draft)
-    for record in plan.noted.files.values():
-        _remove_directories(record.directories)
+    for path in plan.noted.files:
+        with contextlib.suppress(OSError):
+            os.unlink(files.unfinished(path))
+    _remove_directories(plan.noted.directories)
     units.settle(plan.noted.service or "systemd")
     if any(draft.part == "config" for draft in plan.changes):
         units.reload_configuration()
@@ -140,11 +143,15 @@ def _forget(plan: Plan) -> None:
 
 def left_alone() -> str:
     """Say what stays, and how to be rid of it."""
-    state, config = paths.state_dir(), paths.config_file()
-    return (
-        "What handoffd knows and wrote stays. To be rid of it, too:\n"
-        f"  rm -r {state}    (its state; handoff forget erases one project)\n"
-        f"  rm -r {program.claude_home()}/handoffs    (what sessions left)\n"
-        f"  rm {config}    (its configuration, if there is one)\n"
-        "  rm -r PROJECT/.flow-guardian    (the state of each project)\n"
+    places = (
+        (paths.state_dir(), "its state; `handoff forget` erases one project"),
+        (f"{paths.home()}/.claude/handoffs", "what sessions left"),
+        (paths.config_file(), "its configuration"),
     )
+    lines = [
+        f"  rm -r {shlex.quote(path)}    ({text})\n"
+        for path, text in places
+        if os.path.lexists(path)
+    ]
+    lines.append("  rm -r PROJECT/.flow-guardian    (the state of each project)\n")
+    return "What handoffd knows and wrote stays. To be rid of it, too:\n" + "".join(lines)
