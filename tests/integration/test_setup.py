@@ -269,8 +269,9 @@ def test_the_file_of_an_old_installation(place):
 
 
 def test_a_server_of_somebody_else_s_stays(place):
-    """It is said, and the rest is done."""
-    text = '{"mcpServers": {"handoffd": {"command": "/x/handoff", "args": ["mcp"]}}}'
+    """It is said, and the rest is done; only one that runs a client which is gone is replaced."""
+    other = place.program("handoff", "exit 0")
+    text = json.dumps({"mcpServers": {"handoffd": {"command": str(other), "args": ["mcp"]}}})
     place.write(place.servers, text)
 
     said = place.setup()
@@ -278,6 +279,9 @@ def test_a_server_of_somebody_else_s_stays(place):
     assert "of somebody else's, which stays" in said
     assert text == place.servers.read_text()
     assert EVENTS == list(place.hooks())
+    other.unlink()
+    place.setup()
+    assert HANDOFF == place.server()["command"]
 
 
 def test_claude_desktop_if_it_is_there(place):

@@ -53,7 +53,10 @@ def _plan_server(plan: Plan, path: str, part: str) -> None:
 
     def put(text: str) -> str:
         now = entries.server_of(text)
-        is_ours = path in plan.noted.files and entries.has_our_server(text)
+        # One that runs a client which is gone is of no use to anybody.
+        is_ours = entries.has_our_server(text) and (
+            path in plan.noted.files or not os.path.exists(now["command"])
+        )
         if now not in (None, entry) and not is_ours:
             plan.remarks.append(f"{path} has a server `handoffd` of somebody else's, which stays.")
             return text
