@@ -2,7 +2,9 @@
 
 import json
 import os
+import resource
 import shlex
+import sys
 import tomllib
 
 import pytest
@@ -526,6 +528,61 @@ def test_a_failure_half_way_is_undone(place):
     assert 3 == place.handoff("status").returncode
     assert not place.noted.exists()
     assert "nothing that `handoff setup` put in" in place.does("teardown")
+
+
+# What Claude Code leaves in its files when a marketplace is added, and when it is removed again.
+SCRIPTED_CLAUDE = """
+import json, os, sys
+config = os.environ["HOME"] + "/.claude"
+os.makedirs(config + "/plugins", exist_ok=True)
+words = sys.argv[2:]
+path = config + "/settings.json"
+settings = json.load(open(path)) if os.path.exists(path) else {}
+if words[0] == "install":
+    sys.exit("no space left")
+known = {"handoffd": {}} if words[1] == "add" else {}
+settings["extraKnownMarketplaces"] = known
+json.dump(settings, open(path, "w"), indent=2)
+json.dump(known, open(config + "/plugins/known_marketplaces.json", "w"))
+"""
+
+
+@pytest.mark.parametrize("had_settings", [True, False])
+def test_a_plugin_that_cannot_be_installed_leaves_nothing(place, had_settings):
+    """Though Claude Code has rewritten its settings by then, they get their former bytes."""
+    place.program("handoff", "exit 0")
+    script = place.write(place.home / "bin/claude.py", SCRIPTED_CLAUDE)
+    place.program("claude", f'exec {shlex.quote(sys.executable)} {script} "$@"')
+    if had_settings:
+        place.write(place.settings, SETTINGS)
+        place.setup()
+    before = place.tree()
+
+    done = place.handoff("setup", "--yes", "--without", "service", "--with", "plugin")
+
+    assert 1 == done.returncode
+    assert "no space left" in done.stderr
+    assert "nothing has changed" in done.stderr
+    left = {name: found for name, found in place.tree().items() if "plugins" not in name}
+    assert before == {
+        name: found for name, found in left.items() if had_settings or name != ".claude"
+    }
+
+
+def test_a_disk_that_is_full(place):
+    """Files that cannot be written leave everything as it was, and it is said why."""
+    place.write(place.settings, json.dumps({"long": "x" * 200_000}, indent=2))
+    before = place.tree()
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
+
+    done = place.house.handoff(
+        "setup", "--yes", "--without", "service", env=place.environment, preexec_fn=limit
+    )
+
+    assert 1 == done.returncode
+    assert "File too large" in done.stderr
+    assert "nothing has changed" in done.stderr
+    assert before == place.tree()
 
 
 def test_a_claude_that_hangs_is_not_waited_for(place, monkeypatch):

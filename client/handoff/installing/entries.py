@@ -216,5 +216,10 @@ def _prune(text: str, before: str, places: Iterable[json_text.Path]) -> str:
     return text
 
 
+def is_but_for_plugin(text: str, expected: str) -> bool:
+    """Tell whether all that differs is what an uninstalled plugin leaves behind."""
+    return json_text.same(_prune(text, expected, PLUGIN_KEYS), expected)
+
+
 def plugin_is_enabled(text: str) -> bool:
     return json_text.get(text, ("enabledPlugins", PLUGIN)) is True

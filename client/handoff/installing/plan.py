@@ -96,9 +96,10 @@ class Plan:
         undos = [self.last_undo]
         try:
             self._note()
-            for draft in self.changes:
+            for draft in self._touched():
                 undos.append(_undo_of(draft))
-                files.replace(draft.path, draft.before, draft.after, draft.mode)
+                if draft.is_changed:
+                    files.replace(draft.path, draft.before, draft.after, draft.mode)
             for action in self.actions:
                 undos.append(action.undo)
                 action.do()
@@ -110,10 +111,12 @@ class Plan:
                 raise _failure(problem, left) from None
             raise
 
+    def _touched(self) -> list[Draft]:
+        return [draft for draft in self.drafts.values() if draft.is_changed or draft.kept]
+
     def _note(self) -> None:
-        for draft in self.drafts.values():
-            if draft.is_changed or draft.kept:
-                self.noted.enter(draft, self.baseline(draft))
+        for draft in self._touched():
+            self.noted.enter(draft, self.baseline(draft))
         for action in self.actions:
             action.note(self.noted)
         self.noted.save()
@@ -156,13 +159,24 @@ def _lines(data: bytes | None) -> list[str]:
 
 def _undo_of(draft: Draft) -> Callable[[], None]:
     def undo() -> None:
-        if files.read(draft.path) == draft.after:
-            files.replace(draft.path, draft.after, draft.before, draft.mode)
+        now = files.read(draft.path)
+        if now != draft.before and _is_as_left(draft, now):
+            files.replace(draft.path, now, draft.before, draft.mode)
         for directory in reversed(draft.missing_directories):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
 
     return undo
+
+
+def _is_as_left(draft: Draft, now: bytes | None) -> bool:
+    """Tell whether nobody but us, and Claude Code for our plugin, has changed a file."""
+    if not draft.kept or now is None:
+        return now == draft.after
+    try:
+        return entries.is_but_for_plugin(now.decode(), draft.text)
+    except ValueError:
+        return False
 
 
 def _undo(undos: list[Callable[[], None]]) -> list[str]:
