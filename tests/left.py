@@ -22,7 +22,7 @@ def text(house, project):
     return found[0].read_text() if found else ""
 
 
-def work(house, project, ago=AGO, session_id=None, file="src/tax.py", goal=PURPOSE, **envelope):
+def work(house, project, ago=AGO, session_id=None, file="src/tax.py", **envelope):
     """Write a session that did something, some time ago."""
     session = house.session(project, session_id, **envelope)
     session.prompt(PURPOSE, timestamp=timestamp(ago))

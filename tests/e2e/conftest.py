@@ -37,5 +37,7 @@ def claude(version: str, live: House, model: Model) -> Claude:
 def hooked(version: str, served: House, model: Model) -> Claude:
     """Claude Code with our hooks, in a project of its own; the daemon is the file's."""
     claude = Claude(version, served, model, served.project(f"shop{next(_NUMBERS)}"))
+    # What another test has switched off is on again.
+    (claude.config / "settings.json").unlink(missing_ok=True)
     claude.hook()
     return claude

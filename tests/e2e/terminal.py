@@ -16,6 +16,7 @@ import subprocess
 import termios
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from typing import Self
 
 from conftest import wait_for
@@ -82,7 +83,10 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def type(self, text: str) -> None:
-        """Type a line and send it: after it was seen, or it would be taken for a paste."""
+        """Type a line that is not on the screen yet, and send it once it is.
+
+        Sent at once, it would be taken for a paste.
+        """
         self.sees(READY)
         self.write(text)
         self.sees(rf"❯ {re.escape(text)}")
@@ -101,17 +105,31 @@ class Terminal:
 
     def rests(self) -> None:
         """Wait until the client waits for a person's next words."""
-        self.until(lambda: self.is_now("idle"), "it is not idle")
+        self.until(self._is_idle, "it is not idle")
 
-    def is_now(self, status: str) -> bool:
-        """Tell whether the client says so of itself, and has since it last asked the model."""
+    def _is_idle(self) -> bool:
+        """Tell whether the client is idle, and has become so since it last asked the model.
+
+        It says so in a file, but leaves it as it was where a turn took no time at all.
+        """
         path = self.claude.config / f"sessions/{self.process.pid}.json"
         try:
             found = json.loads(path.read_text())
         except (OSError, ValueError):
             return False
+        if found.get("status") != "idle":
+            return False
         since = found.get("statusUpdatedAt", 0) / 1000
-        return found.get("status") == status and since >= self.model.asked_at
+        return since >= self.model.asked_at or self._turn_ended()
+
+    def _turn_ended(self) -> bool:
+        """Tell whether the transcript has the end of the turn in which the model was last asked."""
+        path = self.claude.transcript(self.model.requests[-1].session)
+        lines = [line for line in path.read_text().splitlines() if '"turn_duration"' in line]
+        if not lines:
+            return False
+        ended = datetime.fromisoformat(json.loads(lines[-1])["timestamp"])
+        return ended.timestamp() >= self.model.asked_at
 
     # How it ends
 

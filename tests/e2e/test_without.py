@@ -52,9 +52,9 @@ def test_without_hooks(hooked: Claude, model: Model, served: House, switched: st
 
 
 def prompts_and_is_heard(terminal: Terminal, house: House, since: float) -> bool:
-    """Type a prompt, and tell whether the daemon heard of it; the client rereads its settings."""
-    terminal.model.will(say("Shipping is rounded, too."))
-    terminal.asks("Do the same for shipping, then")
+    """Type a prompt, and tell whether the daemon heard of it: settings are reread in the end."""
+    terminal.model.will(say("That part is done."))
+    terminal.asks(f"Do part {len(terminal.model.requests)} of it, please")
     heard = house.call("status")["hooks"].get("UserPromptSubmit")
     return bool(heard) and heard["seconds"] < time.monotonic() - since
 
