@@ -119,15 +119,23 @@ def test_another_directory_of_claude_code(home: Home):
     assert "mcpServers" not in json.loads((config / ".claude.json").read_text())
 
 
-def test_bare_commands(home: Home):
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("/open", "This project has no handoff yet."),
+        ("/conductor-handoff resume nothing", "It says what is wrong"),
+        ("/close", "This much is known of the session"),
+    ],
+)
+def test_bare_commands(home: Home, typed: str, said: str):
     """A command is typed by its bare name, its program runs, and the model reads what it says."""
     home.setup()
     model = home.claude.model
     model.will(say("Done."))
 
-    home.claude.asked("/open")
+    home.claude.asked(typed)
 
-    assert "two sentences" in words(model.requests[0])
+    assert said in words(model.requests[0])
 
 
 def test_the_plugin_instead_of_hooks(home: Home):

@@ -303,14 +303,16 @@ def test_claude_desktop_if_it_is_there(place):
 def test_commands_name_the_program_where_it_is_not_on_path(place):
     """Where `handoff` on the PATH is ours they are as they were shipped."""
     place.setup()
-    path = place.commands / "open.md"
-    assert f"!`{HANDOFF} open" in path.read_text()
-    assert f"Bash({HANDOFF} open" in path.read_text()
+    path, track = place.commands / "open.md", place.commands / "conductor-handoff.md"
+    assert f"!`{HANDOFF} slash open" in path.read_text()
+    assert f"Bash({HANDOFF}:*)" in path.read_text()
+    assert f"\n{HANDOFF} slash conductor-handoff - " in track.read_text()
 
     place.setup(PATH=str(BIN))
 
-    assert "!`handoff open" in path.read_text()
-    assert "Bash(handoff open" in path.read_text()
+    assert "!`handoff slash open" in path.read_text()
+    assert "Bash(handoff:*)" in path.read_text()
+    assert "\nhandoff slash conductor-handoff - " in track.read_text()
 
 
 def test_a_command_of_the_user_s_stays(place):
