@@ -16,6 +16,8 @@ from handoff.errors import (
 
 # The overview is shown without loading any of them.
 COMMANDS = {
+    "setup": "put handoffd into Claude Code: service, hooks or plugin, MCP, commands; asks first",
+    "teardown": "take out what setup put in, and nothing else",
     "status": "what the daemon is doing: progress, lag, what was skipped or redacted",
     "show": "the state of a project: goal, now, files, branch, live sessions",
     "why": "the receipt of a value: who said it, when, and in which record",

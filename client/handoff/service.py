@@ -56,7 +56,7 @@ def log_file() -> str:
 
 
 def has_systemd_unit() -> bool:
-    return _succeeds("systemctl", "--user", "cat", UNIT)
+    return succeeds("systemctl", "--user", "cat", UNIT)
 
 
 def unit_properties() -> tuple[dict[str, str], dict[str, str]]:
@@ -71,17 +71,15 @@ def unit_properties() -> tuple[dict[str, str], dict[str, str]]:
     return service, socket
 
 
-def _is_active(unit: str) -> bool:
-    return _succeeds("systemctl", "--user", "is-active", "--quiet", unit)
+def is_active(unit: str) -> bool:
+    return succeeds("systemctl", "--user", "is-active", "--quiet", unit)
 
 
 def has_launchd_agent() -> bool:
-    return sys.platform == "darwin" and _succeeds(
-        "launchctl", "print", f"gui/{os.getuid()}/{LABEL}"
-    )
+    return sys.platform == "darwin" and succeeds("launchctl", "print", f"gui/{os.getuid()}/{LABEL}")
 
 
-def _succeeds(program: str, *arguments: str) -> bool:
+def succeeds(program: str, *arguments: str) -> bool:
     done = _run(program, *arguments)
     return done is not None and done.returncode == 0
 
@@ -112,10 +110,10 @@ def start() -> int:
             raise NotAnsweringError(f"handoffd (process {hanging}) does not answer.")
         if has_systemd_unit():
             # Starts that a person asks for must not run into the limit meant for crash loops.
-            _succeeds("systemctl", "--user", "reset-failed", UNIT)
-            _manage("systemctl", "--user", "start", UNIT)
+            succeeds("systemctl", "--user", "reset-failed", UNIT)
+            manage("systemctl", "--user", "start", UNIT)
         elif has_launchd_agent():
-            _manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
+            manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
         else:
             return _wait_until_up(_spawn())
         return _wait_until_up()
@@ -127,8 +125,8 @@ def _answers_or_is_gone() -> int | None:
     return running() or (0 if lock_holder() is None else None)
 
 
-def _manage(*words: str) -> None:
-    if not _succeeds(*words):
+def manage(*words: str) -> None:
+    if not succeeds(*words):
         raise HandoffError(f"`{' '.join(words)}` failed.", "See: handoff logs")
 
 
@@ -169,13 +167,13 @@ def _wait_until_up(process: "subprocess.Popen[str] | None" = None) -> int:
 
 def stop() -> int | None:
     """End the daemon and wait until it is gone; return the process it was."""
-    if _is_active(SOCKET_UNIT) and not _is_active(UNIT):
+    if is_active(SOCKET_UNIT) and not is_active(UNIT):
         return None  # asking its socket would start it
     pid = running() or lock_holder()
     if pid is None:
         return None
-    if _is_active(UNIT):
-        _manage("systemctl", "--user", "stop", UNIT)
+    if is_active(UNIT):
+        manage("systemctl", "--user", "stop", UNIT)
     for number in (signal.SIGTERM, signal.SIGKILL):
         # By its lock we know that it is ours; one that hangs is ended all the same.
         if lock_holder() == pid:

@@ -436,3 +436,125 @@ def test_doctor_knows_activation(activated):
     assert [("ok", f"systemd: {SERVICE} is started by its socket, and active", "")] == examined(
         activated
     )
+
+
+# `handoff setup` and `handoff teardown`
+
+
+@pytest.fixture
+def bare(unit: Manager) -> Iterator[Manager]:
+    """A user without a unit, and without anything of Claude Code."""
+    shutil.rmtree(unit.home / ".config")
+    unit.systemctl("daemon-reload", check=True)
+    yield unit
+    unit.run("handoff", "down")
+    unit.systemctl("disable", "--now", "--quiet", SERVICE)
+    for name in (".config", ".claude", ".local/state"):
+        shutil.rmtree(unit.home / name, ignore_errors=True)
+    (unit.home / ".claude.json").unlink(missing_ok=True)
+    unit.units.mkdir(parents=True)
+    for name in (SERVICE, SOCKET):
+        shutil.copy(REPOSITORY / "systemd" / name, unit.units)
+    unit.own()
+    unit.systemctl("daemon-reload", check=True)
+
+
+def is_enabled(manager: Manager) -> bool:
+    return manager.systemctl("is-enabled", SERVICE) == "enabled"
+
+
+def test_setup_installs_and_starts_the_service(bare):
+    """In an empty HOME: the unit with the daemon's path, enabled and running; teardown removes it."""
+    said = bare.handoff("setup", "--yes")
+
+    assert f"* new file: {bare.units / SERVICE}" in said
+    assert "systemctl --user enable --now handoffd.service" in said
+    assert f'ExecStart="{bare.home}/.local/bin/handoffd" run' in (bare.units / SERVICE).read_text()
+    assert is_enabled(bare)
+    assert bare.answering_pid() == bare.main_pid()
+    assert "Everything is in place.\n" == bare.handoff("setup", "--yes")
+
+    bare.handoff("teardown", "--yes")
+
+    assert not (bare.home / ".config").exists()
+    assert not is_enabled(bare)
+    assert bare.main_pid() == 0
+    assert bare.run("systemctl", "--user", "cat", SERVICE).returncode != 0
+    assert bare.run("handoff", "status").returncode == EXIT_NOT_RUNNING
+
+
+def test_setup_replaces_a_daemon_in_the_background(bare):
+    """One that `handoff up` started makes way for the service."""
+    bare.handoff("up")
+    before = bare.answering_pid()
+
+    bare.handoff("setup", "--yes")
+
+    assert bare.answering_pid() == bare.main_pid() != before
+    assert not bare.signal("0", before)
+
+
+def test_setup_follows_the_program(bare):
+    """From another directory, with a space and a % in its name, the unit is written anew."""
+    bare.handoff("setup", "--yes")
+    first = bare.answering_pid()
+    place = bare.home / "my %h tools"
+    place.mkdir()
+    for name in ("handoff", "handoffd"):
+        (bare.home / ".local/bin" / name).rename(place / name)
+    try:
+        words = ("env", f"PATH={place}:/usr/bin:/bin", "handoff", "setup", "--yes")
+        bare.run(*words, check=True)
+
+        assert str(place / "handoffd") in bare.show("ExecStart")
+        assert bare.main_pid() not in (0, first)
+        assert "Everything is in place.\n" == bare.run(*words, check=True).stdout
+        bare.run("env", f"PATH={place}:/usr/bin:/bin", "handoff", "teardown", "--yes", check=True)
+        assert not (bare.home / ".config").exists()
+    finally:
+        for name in ("handoff", "handoffd"):
+            (place / name).rename(bare.home / ".local/bin" / name)
+
+
+def test_setup_leaves_a_unit_of_the_user_s(bare):
+    """It is enabled and started as it is, and teardown leaves it."""
+    bare.units.mkdir(parents=True)
+    shutil.copy(REPOSITORY / "systemd" / SERVICE, bare.units)
+    bare.own()
+    bare.systemctl("daemon-reload", check=True)
+
+    said = bare.handoff("setup", "--yes")
+
+    assert f"{bare.units / SERVICE} is not setup's, and stays as it is" in said
+    assert is_enabled(bare)
+    assert bare.answering_pid() == bare.main_pid()
+    bare.handoff("teardown", "--yes")
+    assert (REPOSITORY / "systemd" / SERVICE).read_text() == (bare.units / SERVICE).read_text()
+    assert bare.answering_pid() == bare.main_pid()
+
+
+def test_setup_that_cannot_start_the_service_is_undone(bare):
+    """Unit, hooks and all the rest are gone again, and it is said."""
+    (bare.home / ".local/state/handoffd/handoffd.lock").unlink(missing_ok=True)
+    (bare.home / ".local/state/handoffd/handoffd.lock").mkdir(parents=True)
+    bare.own()
+
+    done = bare.run("handoff", "setup", "--yes")
+
+    assert done.returncode == 1
+    assert "What was done before that was undone; nothing has changed." in done.stderr
+    assert not (bare.home / ".config").exists()
+    assert not (bare.home / ".claude").exists()
+    assert not is_enabled(bare)
+
+
+def test_teardown_knows_its_unit_without_notes(bare):
+    """After the state directory was deleted."""
+    bare.handoff("setup", "--yes")
+    bare.systemctl("stop", SERVICE, check=True)
+    shutil.rmtree(bare.home / ".local/state/handoffd")
+
+    bare.handoff("teardown", "--yes")
+
+    assert not (bare.units / SERVICE).exists()
+    assert not is_enabled(bare)

@@ -51,3 +51,30 @@ def test_a_secret_behind_a_command_is_masked():
     told = slash(Told(), "deploy", "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
 
     assert [("deploy", "[redacted:github-token]")] == names(told)
+
+
+def test_handing_over_asks_for_no_work():
+    """Our own commands count as messages and name tracks, but are no goal and no request."""
+    told = Told()
+    told.prompt("Round tax per line in the invoice module")
+    for name in (
+        "conductor-handoff",
+        "handoffd:close",
+        "create_handoff",
+        "handoffd:handoff-thread",
+    ):
+        slash(told, name, "resume auth_20260301 and then some more words")
+    slash(told, "handoffd:open")
+    state = told.folded()
+
+    assert 6 == state.prompts
+    assert "Round tax per line in the invoice module" == state.goal.text
+    assert "Round tax per line in the invoice module" == state.last_prompt.text
+    assert "conductor-handoff" == state.commands[0].name
+
+
+def test_what_is_typed_behind_open_is_a_request():
+    """/open takes up; what a person types behind it is what they want done."""
+    told = slash(Told(), "open", "round tax per line in the invoice module")
+
+    assert "round tax per line in the invoice module" == told.folded().goal.text

@@ -1,0 +1,82 @@
+import argparse
+import sys
+
+from handoff import paths
+from handoff.errors import EXIT_CHOICE_NEEDED, EXIT_FAILED, HandoffError
+from handoff.installing import files, manifest, parts, selection
+from handoff.installing.asking import agrees, can_ask, choice
+from handoff.installing.plan import Plan
+
+EXAMPLE = "handoff setup --with statusline    (what would change is shown before it is asked for)"
+NEXT = """\
+Next: start Claude Code in a project and work as usual; `handoff show` says what is known of it.
+Sessions that are open now take it up when they are started anew. `handoff doctor` looks
+whether all is well, `handoff teardown` takes it all out again."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    names = tuple(parts.PLANNERS)
+    parser.add_argument(
+        "--write",
+        choices=("marked", "none"),
+        help="where handoff.yaml may be written unasked: in projects with .git, .flow-guardian "
+        "or pyproject.toml, or nowhere",
+    )
+    for option, name, text in (
+        ("--with", "wanted", f"add a part: {', '.join(names)}"),
+        ("--without", "unwanted", "leave a part out"),
+    ):
+        parser.add_argument(
+            option, dest=name, action="append", choices=names, default=[], metavar="PART", help=text
+        )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes, make none")
+
+
+def run(given: argparse.Namespace) -> int:
+    asks = can_ask(given)
+    if asks:
+        _ask_what_is_open(given)
+    chosen = selection.choose(given.wanted, given.unwanted)
+    plan = selection.make(chosen, given.write)
+    problems = selection.problems(plan)
+    if given.dry_run:
+        print(plan.report(whole=True), end="")
+        sys.stderr.writelines(f"handoff: {problem}\n" for problem in problems)
+        return EXIT_FAILED if problems else 0
+    if problems:
+        raise HandoffError(problems[0].title, f"{problems[0].hint}\nNothing was changed.")
+    print(plan.report(whole=not (asks or given.yes)), end="", flush=True)
+    if plan.is_empty:
+        print("Everything is in place.")
+        return 0
+    if not (asks or given.yes):
+        sys.stderr.write("Nothing was changed. To do this, say --yes: handoff setup --yes\n")
+        return EXIT_CHOICE_NEEDED
+    if asks and not agrees("Do this? [Y/n] "):
+        print("Nothing was changed.")
+        return 0
+    with manifest.alone():
+        _as_shown(plan, selection.make(chosen, given.write)).apply()
+    print(f"Done.\n\n{NEXT}")
+    return 0
+
+
+def _ask_what_is_open(given: argparse.Namespace) -> None:
+    if given.write is None:
+        now = parts.written_where((files.read(paths.config_file()) or b"").decode())
+        print("Where may handoffd write .flow-guardian/handoff.yaml unasked?")
+        print("  marked: in projects of yours with .git, .flow-guardian or pyproject.toml")
+        print("  none:   nowhere; what it knows is told to sessions all the same")
+        given.write = choice("marked or none?", ("marked", "none"), now)
+    for part, question in selection.OPTIONAL.items():
+        is_open = part not in (*given.wanted, *given.unwanted)
+        if is_open and selection.is_missing(part) and agrees(f"{question} [y/N] ", default=False):
+            given.wanted.append(part)
+
+
+def _as_shown(shown: Plan, latest: Plan) -> Plan:
+    """Return the latest plan, if it does just what was agreed to: others write these files, too."""
+    if shown.gist() != latest.gist():
+        raise HandoffError("A file has changed meanwhile; nothing was done.", "Run it again.")
+    return latest

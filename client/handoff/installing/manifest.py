@@ -1,0 +1,137 @@
+"""What setup has put in, written down before it is done: teardown goes by it after any kill."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from handoff import __version__, paths
+from handoff.errors import HandoffError
+from handoff.installing.files import Draft, digest, make_directories, read, replace
+
+
+@dataclass
+class Record:
+    """A file that we changed: what it was without us, and each content that we gave it."""
+
+    part: str
+    backup: str | None
+    ours: list[str]
+
+    def left_by_us(self, data: bytes) -> bool:
+        return digest(data) in self.ours
+
+
+@dataclass
+class Manifest:
+    files: dict[str, Record] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    # Those that we made; they go when they are empty.
+    directories: list[str] = field(default_factory=list)
+    # systemd, launchd or background; empty: it was there before.
+    service: str = ""
+    # The directories of Claude Code's settings into which the plugin was installed.
+    plugin: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.files or self.links or self.service or self.plugin)
+
+    def backup_of(self, path: str) -> bytes | None:
+        """Return what a file was without us."""
+        record = self.files.get(path)
+        return read(f"{_directory()}/backup/{record.backup}") if record and record.backup else None
+
+    def enter(self, draft: Draft, baseline: bytes | None) -> None:
+        """Note a change that is about to be made; what the file was without us is kept."""
+        known = self.files.get(draft.path) or Record(draft.part, None, [])
+        # Of a file that somebody changed since, only what we give it now can be called ours.
+        ours = known.ours if draft.before is not None and known.left_by_us(draft.before) else []
+        new = [] if draft.after is None else [digest(draft.after)]
+        backup = _keep(draft.path, baseline)
+        self.files[draft.path] = Record(draft.part, backup, list(dict.fromkeys(ours + new)))
+        self.enter_directories(draft.missing_directories)
+
+    def enter_directories(self, missing: list[str]) -> None:
+        self.directories = list(dict.fromkeys([*self.directories, *missing]))
+
+    def save(self) -> None:
+        text = json.dumps({"handoff": __version__, **asdict(self)}, indent=2) + "\n"
+        _write(_file(), text.encode())
+
+    def restore(self, data: bytes | None) -> None:
+        """Put back what was noted before."""
+        if data is None:
+            erase()
+        else:
+            _write(_file(), data)
+
+
+def load() -> Manifest:
+    """Return what is noted; without a note that can be read, nothing."""
+    try:
+        data: dict[str, Any] = json.loads(read(_file()) or b"{}")
+        data.pop("handoff", None)
+        files = {path: Record(**record) for path, record in data.pop("files", {}).items()}
+        return Manifest(files, **data)
+    except (OSError, ValueError, TypeError, AttributeError):
+        return Manifest()
+
+
+def saved() -> bytes | None:
+    return read(_file())
+
+
+def erase() -> None:
+    """Forget it all; backups go as well."""
+    shutil.rmtree(_directory(), ignore_errors=True)
+
+
+def forget_but_backups() -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_file())
+
+
+def backups() -> str:
+    """Return where backups are, if there are any."""
+    directory = f"{_directory()}/backup"
+    return directory if os.path.isdir(directory) else ""
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Let nobody else set up or tear down at the same time."""
+    path = f"{_directory()}/lock"
+    make_directories(path)
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HandoffError("Another `handoff setup` or `teardown` is at work.") from None
+        yield
+
+
+def _directory() -> str:
+    return f"{paths.state_dir()}/setup"
+
+
+def _file() -> str:
+    return f"{_directory()}/setup.json"
+
+
+def _keep(path: str, baseline: bytes | None) -> str | None:
+    if baseline is None:
+        return None
+    name = f"{digest(os.fsencode(path))[:12]}-{os.path.basename(path)}"
+    _write(f"{_directory()}/backup/{name}", baseline)
+    return name
+
+
+def _write(path: str, data: bytes) -> None:
+    before = read(path)
+    if before != data:
+        replace(path, before, data)

@@ -1,0 +1,193 @@
+"""The parts of setup: each edits drafts and adds actions to the plan, and touches nothing."""
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+
+from handoff import local, paths
+from handoff.errors import HandoffError
+from handoff.installing import entries, plugin, program, toml_text, units
+from handoff.installing.manifest import Manifest
+from handoff.installing.plan import Action, Plan
+
+
+def plan_hooks(plan: Plan) -> None:
+    with open(f"{program.plugin()}/hooks/hooks.json", encoding="utf-8") as text:
+        definition: entries.Definition = json.load(text)["hooks"]
+    command = entries.hook_command(program.path_in_text("handoff"))
+    wanted = entries.with_command(definition, command)
+    draft = plan.draft(program.settings_file(), "hooks")
+    plan.edit(draft, lambda text: entries.put_hooks(text, wanted))
+    if "handoff inject" in draft.text:
+        plan.remarks.append(
+            f"{draft.path} has hooks that run `handoff inject`, which tell a session the same: "
+            "take them out."
+        )
+
+
+def leave_to_plugin(plan: Plan) -> None:
+    """Take out what the plugin brings along, so that nothing fires twice."""
+    draft = plan.draft(program.settings_file(), "hooks")
+    before = (plan.noted.backup_of(draft.path) or b"").decode()
+    if draft.before is not None:
+        plan.edit(draft, lambda text: entries.without_hooks(text, before))
+    draft = plan.draft(program.servers_file(), "mcp")
+    if draft.path in plan.noted.files and draft.before is not None:
+        plan.edit(draft, entries.take_server)
+
+
+def plan_mcp(plan: Plan) -> None:
+    _plan_server(plan, program.servers_file(), "mcp")
+
+
+def plan_desktop(plan: Plan) -> None:
+    if os.path.lexists(program.desktop_file()):
+        _plan_server(plan, program.desktop_file(), "desktop")
+
+
+def _plan_server(plan: Plan, path: str, part: str) -> None:
+    entry = entries.server(program.path_in_text("handoff"), code=part == "mcp")
+
+    def put(text: str) -> str:
+        now = entries.server_of(text)
+        # One that runs a client which is gone is of no use to anybody.
+        is_ours = entries.has_our_server(text) and (
+            path in plan.noted.files or not os.path.exists(now["command"])
+        )
+        if now not in (None, entry) and not is_ours:
+            plan.remarks.append(f"{path} has a server `handoffd` of somebody else's, which stays.")
+            return text
+        return entries.put_server(text, entry)
+
+    plan.edit(plan.draft(path, part), put)
+
+
+def plan_commands(plan: Plan) -> None:
+    for name, text in commands():
+        draft = plan.draft(f"{program.claude_home()}/commands/{name}", "commands")
+        if draft.before is None or plan.owns(draft):
+            draft.text = text
+        elif draft.text != text:
+            plan.remarks.append(f"{draft.path} is not setup's, and stays as it is.")
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Return the slash commands: a file's name, and its text with our program in it."""
+    directory = f"{program.plugin()}/commands"
+    path = None if program.is_on_path("handoff") else shlex.quote(program.path_in_text("handoff"))
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
+        if name.endswith(".md"):
+            with open(f"{directory}/{name}", encoding="utf-8") as stream:
+                text = stream.read()
+            yield name, text if path is None else with_program(text, path)
+
+
+def with_program(text: str, path: str) -> str:
+    """Name the program by its path where a command runs it, or says how to."""
+    for lead in ("`handoff ", "\nhandoff ", "Bash(handoff:"):
+        text = text.replace(lead, lead.replace("handoff", path))
+    return text
+
+
+def plan_status_line(plan: Plan) -> None:
+    path = program.path_in_text("handoff")
+    draft = plan.draft(program.settings_file(), "statusline")
+
+    def put(text: str) -> str:
+        try:
+            return entries.put_status_line(text, path)
+        except entries.ShapeError as reason:
+            plan.remarks.append(f"{draft.path}: {reason}; it stays as it is.")
+            return text
+
+    plan.edit(draft, put)
+
+
+def plan_flow(plan: Plan) -> None:
+    """Link `flow` beside `handoff`, unless some program has that name."""
+    found = shutil.which("flow")
+    if found is not None:
+        if os.path.realpath(found) != os.path.realpath(program.own("handoff")):
+            plan.remarks.append(f"{found} is another program, so there is no link `flow`.")
+        return
+    if program.is_on_path("handoff"):
+        directory, target = os.path.dirname(program.lasting("handoff")), "handoff"
+    else:
+        directory, target = f"{paths.home()}/.local/bin", program.own("handoff")
+    _plan_link(plan, f"{directory}/flow", target)
+
+
+def _plan_link(plan: Plan, path: str, target: str) -> None:
+    # Only looked at: it says what would keep us from making something there.
+    look = plan.draft(path, "flow")
+    if os.path.lexists(path):
+        if os.path.realpath(path) != os.path.realpath(program.own("handoff")):
+            plan.remarks.append(f"{path} is there already, and stays as it is.")
+        return
+    if look.problem:
+        raise HandoffError(look.problem.title, remedy(look.problem.hint, "flow"))
+
+    def link() -> None:
+        for directory in look.missing_directories:
+            os.mkdir(directory, 0o700)
+        os.symlink(target, path)
+
+    def note(noted: Manifest) -> None:
+        noted.links[path] = target
+        noted.enter_directories(look.missing_directories)
+
+    def undo() -> None:
+        unlink(path, target)
+        for directory in reversed(look.missing_directories):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+    plan.actions.append(Action(f"link {path} to {target}", link, undo, note))
+
+
+def unlink(path: str, target: str) -> bool:
+    """Remove a link if it still leads where we let it."""
+    if not os.path.islink(path) or os.readlink(path) != target:
+        return False
+    os.unlink(path)
+    return True
+
+
+def plan_configuration(plan: Plan, write: str | None) -> None:
+    """Say where handoff.yaml may be written, and where Claude Code keeps its files."""
+    draft = plan.draft(paths.config_file(), "config")
+    broken = draft.before and local.daemon_code().config_problem()
+    if broken:
+        raise HandoffError("The configuration is broken, so nothing was changed.", broken)
+    if write is not None and write != written_where(draft.text):
+        draft.text = toml_text.put(draft.text, "checkpoint", "write", write)
+    directory = program.claude_home()
+    known = toml_text.load(draft.text).get("claude", {}).get("config_dirs", [])
+    if directory != f"{paths.home()}/.claude" and directory not in known:
+        draft.text = toml_text.add(draft.text, "claude", "config_dirs", directory)
+    if draft.is_changed:
+        plan.actions.append(Action("", units.reload_configuration))
+
+
+def written_where(text: str) -> str:
+    return str(toml_text.load(text).get("checkpoint", {}).get("write", "marked"))
+
+
+def remedy(hint: str, part: str) -> str:
+    by_hand = f"Or leave it out with --without {part}; --dry-run shows what to add by hand."
+    return f"{hint} {by_hand}".strip()
+
+
+PLANNERS: dict[str, Callable[[Plan], None]] = {
+    "service": units.plan_service,
+    "hooks": plan_hooks,
+    "plugin": plugin.plan_plugin,
+    "mcp": plan_mcp,
+    "desktop": plan_desktop,
+    "commands": plan_commands,
+    "statusline": plan_status_line,
+    "flow": plan_flow,
+}

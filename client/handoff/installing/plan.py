@@ -1,0 +1,198 @@
+"""What is going to be done: drafts of files and actions; shown first, then done, or undone."""
+
+import contextlib
+import difflib
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from handoff.errors import HandoffError
+from handoff.installing import entries, files, json_text, manifest
+from handoff.installing.files import Draft
+from handoff.installing.manifest import Manifest
+
+# The parts whose files are Claude's JSON, in which others have entries, too.
+SHARED_PARTS = ("hooks", "plugin", "statusline", "mcp", "desktop")
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass
+class Action:
+    """Something that is done, and how it is undone."""
+
+    title: str
+    do: Callable[[], None]
+    undo: Callable[[], None] = _nothing
+    # What is noted of it beforehand.
+    note: Callable[[Manifest], None] = lambda _manifest: None
+    # It changes files that we change, too, and has to come first.
+    early: bool = False
+
+
+@dataclass
+class Plan:
+    noted: Manifest = field(default_factory=manifest.load)
+    drafts: dict[str, Draft] = field(default_factory=dict)
+    actions: list[Action] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    # It is undone last, when the files are again what they were.
+    last_undo: Callable[[], None] = _nothing
+
+    def draft(self, path: str, part: str) -> Draft:
+        """Return the draft of a file; two parts may share one."""
+        if path not in self.drafts:
+            self.drafts[path] = files.look(path, part)
+        return self.drafts[path]
+
+    def edit(self, draft: Draft, change: Callable[[str], str]) -> None:
+        """Change the text of a draft; what is wrong with the text is the draft's problem."""
+        try:
+            if not isinstance(json_text.load(draft.text), dict):
+                raise entries.ShapeError("it is no JSON object")
+            draft.text = change(draft.text)
+        except ValueError as problem:
+            broken = " is broken JSON: " if isinstance(problem, json_text.BrokenJsonError) else ": "
+            title = f"{draft.path}{broken}{problem}."
+            draft.problem = draft.problem or HandoffError(title, "Mend it.")
+            # To be shown: what is to be added by hand.
+            draft.text = change("")
+
+    def owns(self, draft: Draft) -> bool:
+        """Tell whether a file is just as we left it."""
+        record = self.noted.files.get(draft.path)
+        return record is not None and draft.before is not None and record.left_by_us(draft.before)
+
+    @property
+    def changes(self) -> list[Draft]:
+        return [draft for draft in self.drafts.values() if draft.is_changed]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.changes or self.actions)
+
+    def shown(self, *, whole: bool) -> str:
+        """Return what will be done; files that are all ours in a line each, or whole."""
+        titles = [f"* {action.title}\n" for action in self.actions if action.title]
+        return "".join([*(_shown(draft, whole=whole) for draft in self.changes), *titles])
+
+    def report(self, *, whole: bool) -> str:
+        """Return what will be done, and what is to be said of it."""
+        shown = self.shown(whole=whole)
+        said = "".join(f"Note: {remark}\n" for remark in self.remarks)
+        return shown + ("\n" if shown and said else "") + said
+
+    def gist(self) -> list[str]:
+        """Return what would be added and taken out, for comparing two plans."""
+        lines = self.shown(whole=True).splitlines()
+        return [line for line in lines if line.startswith(("+", "-", "*"))]
+
+    def apply(self) -> None:
+        """Do it; if that fails half way, undo what was done."""
+        before = manifest.saved()
+        undos = [self.last_undo]
+        try:
+            self._note()
+            for draft in self._touched():
+                undos.append(_undo_of(draft))
+                if draft.is_changed:
+                    files.replace(draft.path, draft.before, draft.after, draft.mode)
+            for action in self.actions:
+                undos.append(action.undo)
+                action.do()
+        except BaseException as problem:
+            left = _undo(undos)
+            if not left:
+                self.noted.restore(before)
+            if isinstance(problem, HandoffError | OSError):
+                raise _failure(problem, left) from None
+            raise
+
+    def _touched(self) -> list[Draft]:
+        return [draft for draft in self.drafts.values() if draft.is_changed or draft.kept]
+
+    def _note(self) -> None:
+        for draft in self._touched():
+            self.noted.enter(draft, self.baseline(draft))
+        for action in self.actions:
+            action.note(self.noted)
+        self.noted.save()
+
+    def baseline(self, draft: Draft) -> bytes | None:
+        """Return what a file would be without us."""
+        if draft.before is None or draft.path not in self.noted.files:
+            return draft.before
+        kept = self.noted.backup_of(draft.path)
+        if self.owns(draft):
+            return kept
+        if draft.part not in SHARED_PARTS:
+            return draft.before
+        return entries.take_all(draft.before.decode(), (kept or b"").decode()).encode()
+
+
+def _shown(draft: Draft, *, whole: bool) -> str:
+    is_new = draft.before is None
+    lines = _lines(draft.after)
+    if is_new and not whole and draft.part not in SHARED_PARTS:
+        return f"* new file: {draft.path} ({len(lines)} lines)\n"
+    if draft.after is None and not whole:
+        return f"* remove {draft.path}\n"
+    diff = difflib.unified_diff(
+        _lines(draft.before),
+        lines,
+        "/dev/null" if is_new else draft.path,
+        "/dev/null" if draft.after is None else draft.path,
+        # No more of the surroundings than it takes: other servers' keys may stand there.
+        n=1,
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
+    )
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", (data or b"").decode("utf-8", "replace"))
+
+
+def _undo_of(draft: Draft) -> Callable[[], None]:
+    def undo() -> None:
+        now = files.read(draft.path)
+        if now != draft.before and _is_as_left(draft, now):
+            files.replace(draft.path, now, draft.before, draft.mode)
+        for directory in reversed(draft.missing_directories):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+    return undo
+
+
+def _is_as_left(draft: Draft, now: bytes | None) -> bool:
+    """Tell whether nobody but us, and Claude Code for our plugin, has changed a file."""
+    if not draft.kept or now is None:
+        return now == draft.after
+    try:
+        return entries.is_but_for_plugin(now.decode(), draft.text)
+    except ValueError:
+        return False
+
+
+def _undo(undos: list[Callable[[], None]]) -> list[str]:
+    """Undo in reverse; return what could not be."""
+    left = []
+    for undo in reversed(undos):
+        try:
+            undo()
+        except (HandoffError, OSError) as problem:
+            left.append(str(problem).replace("\n", " "))
+    return left
+
+
+def _failure(problem: HandoffError | OSError, left: list[str]) -> HandoffError:
+    hint = problem.hint + "\n" if isinstance(problem, HandoffError) and problem.hint else ""
+    title = problem.title if isinstance(problem, HandoffError) else f"{problem}."
+    if left:
+        return HandoffError(title, f"{hint}What was done could not all be undone: {left[0]}")
+    return HandoffError(title, f"{hint}What was done before that was undone; nothing has changed.")

@@ -1,0 +1,79 @@
+"""The configuration's text: a value is set, comments and all the rest stay."""
+
+import copy
+import json
+import re
+import tomllib
+from typing import Any
+
+from handoff.errors import HandoffError
+
+
+def load(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise HandoffError(f"The configuration is broken: {problem}") from None
+
+
+def put(text: str, table: str, key: str, value: str) -> str:
+    """Set a text of a table."""
+    shown = json.dumps(value, ensure_ascii=False)
+    found = _find(text, table, rf"([ \t]*{key}\s*=\s*)(?:\"[^\"\n]*\"|'[^'\n]*')")
+    if found is not None:
+        new = f"{text[: found.start()]}{found[1]}{shown}{text[found.end() :]}"
+    else:
+        new = _insert(text, table, f"{key} = {shown}")
+    return _checked(text, new, table, key, value)
+
+
+def add(text: str, table: str, key: str, item: str) -> str:
+    """Put a text into a list of a table, as the first."""
+    shown = json.dumps(item, ensure_ascii=False)
+    found = _find(text, table, rf"([ \t]*{key}\s*=\s*\[)(\s*\])?")
+    now = load(text).get(table, {}).get(key, [])
+    if found is not None:
+        rest = "]" if found[2] else ", "
+        new = f"{text[: found.start()]}{found[1]}{shown}{rest}{text[found.end() :]}"
+    else:
+        new = _insert(text, table, f"{key} = [{shown}]")
+    return _checked(text, new, table, key, [item, *now])
+
+
+def _find(text: str, table: str, pattern: str) -> re.Match[str] | None:
+    """Find what begins a line between a table's header and the next one."""
+    header = _header(text, table)
+    if header is None:
+        return None
+    after = re.compile(r"(?m)^[ \t]*\[").search(text, header.end())
+    end = after.start() if after else len(text)
+    return re.compile(rf"(?m)^{pattern}").search(text, header.end(), end)
+
+
+def _header(text: str, table: str) -> re.Match[str] | None:
+    return re.search(rf"(?m)^[ \t]*\[[ \t]*{table}[ \t]*\][^\n]*\n?", text)
+
+
+def _insert(text: str, table: str, line: str) -> str:
+    header = _header(text, table)
+    if header is None:
+        gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+        return f"{text}{gap}[{table}]\n{line}\n"
+    head = text[: header.end()].rstrip("\n")
+    return f"{head}\n{line}\n{text[header.end() :]}"
+
+
+def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
+    """Make sure that the new text says just what was meant: TOML has many spellings."""
+    meant = copy.deepcopy(load(text))
+    meant.setdefault(table, {})[key] = value
+    try:
+        found = tomllib.loads(new)
+    except tomllib.TOMLDecodeError:
+        found = {}
+    if found != meant:
+        raise HandoffError(
+            f"{key} of [{table}] cannot be set without rewriting the configuration.",
+            f"Set it by hand: {key} = {json.dumps(value)}",
+        )
+    return new

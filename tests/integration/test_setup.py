@@ -1,0 +1,667 @@
+"""`handoff setup` in a temporary HOME: what it puts in, what it leaves alone, what it refuses."""
+
+import json
+import os
+import resource
+import shlex
+import sys
+import tomllib
+
+import pytest
+
+from conftest import BIN, wait_for
+from installed import HANDOFF, SETTINGS, Place
+
+EVENTS = [
+    "SessionStart", "UserPromptSubmit", "PreCompact", "PostCompact", "Notification",
+    "PermissionRequest", "SessionEnd",
+]  # fmt: skip
+COMMAND = f"{shlex.quote(HANDOFF)} hook 2>/dev/null || :"
+
+
+@pytest.fixture
+def place(house):
+    """A HOME in which nothing was set up."""
+    found = Place(house)
+    yield found
+    found.handoff("down")
+
+
+def commands_of(groups: list) -> list[str]:
+    return [hook["command"] for group in groups for hook in group["hooks"]]
+
+
+def test_everything_in_an_empty_home(place):
+    """Hooks, MCP, commands and a running daemon; what comes next is said; nothing of it is others'."""
+    said = place.setup_all()
+
+    assert EVENTS == list(place.hooks())
+    assert {COMMAND} == {word for groups in place.hooks().values() for word in commands_of(groups)}
+    assert {
+        "type": "stdio", "command": HANDOFF, "args": ["mcp", "--client", "code"], "env": {},
+    } == place.server()  # fmt: skip
+    assert place.house.answers()
+    assert "does not survive a restart of the machine" in " ".join(said.split())
+    assert "Next: start Claude Code in a project" in said
+    assert [".claude", ".claude.json", ".local"] == sorted(os.listdir(place.home))
+    assert 0o600 == place.settings.stat().st_mode & 0o777
+
+
+def test_again_nothing_changes(place):
+    """A second time it says that all is in place, with a terminal or without, and leaves no trace."""
+    place.setup_all()
+    before, noted = place.tree(), place.noted.read_text()
+
+    assert "Everything is in place.\n" == place.setup_all()
+    assert "Everything is in place.\n" == place.does("setup")
+    assert "" == place.does("setup", "--dry-run")
+    assert (before, noted) == (place.tree(), place.noted.read_text())
+
+
+def test_existing_settings_are_merged(place):
+    """Others' hooks and keys, their order and their spelling stay; the old file is kept, 0600."""
+    place.write(place.settings, SETTINGS)
+    place.settings.chmod(0o644)
+
+    place.setup()
+
+    text = place.settings.read_text()
+    assert ["date", COMMAND] == commands_of(place.hooks()["SessionStart"])
+    assert '    "permissions": {"allow": ["Bash(ls:*)"]}\n}\n' in text
+    assert ["model", "hooks", "permissions"] == list(json.loads(text))
+    assert 0o644 == place.settings.stat().st_mode & 0o777
+    backup = place.noted.parent / "backup" / json.loads(place.noted.read_text())["files"][
+        str(place.settings)]["backup"]  # fmt: skip
+    assert SETTINGS == backup.read_text()
+    assert 0o600 == backup.stat().st_mode & 0o777
+
+
+def test_a_dry_run_shows_the_diff_and_changes_nothing(place):
+    """Each file that would be changed or made, and each action."""
+    place.write(place.settings, SETTINGS)
+    before = place.tree()
+
+    said = place.does("setup", "--dry-run", "--with", "flow")
+
+    assert f"--- {place.settings}\n+++ {place.settings}\n" in said
+    assert f"--- /dev/null\n+++ {place.servers}\n" in said
+    assert f'+                        "command": "{COMMAND}",' in said
+    assert "* start handoffd in the background: handoff up" in said
+    assert f"* link {place.home}/.local/bin/flow to {HANDOFF}" in said
+    assert before == place.tree()
+    assert not place.house.state.exists()
+
+
+def test_a_diff_shows_no_more_of_the_surroundings_than_it_takes(place):
+    """Other servers' keys are not put on the screen."""
+    servers = {"mcpServers": {"other": {"command": "x", "env": {"KEY": "secret-of-theirs"}}}}
+    place.write(place.servers, json.dumps(servers, indent=2))
+
+    said = place.does("setup", "--dry-run")
+
+    assert f"+++ {place.servers}" in said
+    assert "secret-of-theirs" not in said
+
+
+def test_nobody_there_to_ask(place):
+    """Without a terminal and without --yes it shows the diff, and says how to go on."""
+    before = place.tree()
+
+    done = place.handoff("setup")
+
+    assert 4 == done.returncode
+    assert "say --yes" in done.stderr
+    assert f"+++ {place.settings}" in done.stdout
+    assert before == place.tree()
+
+
+def test_a_person_is_asked(place):
+    """Where to write, the parts that are only put in if wanted, and whether to do it."""
+    code, screen = place.at_terminal(
+        "setup",
+        answers=[
+            ("marked or none? [marked]", "none\n"),
+            ("status line? [y/N]", "y\n"),
+            ("`flow inject`? [y/N]", "\n"),
+            ("Do this? [Y/n]", "\n"),
+        ],
+    )
+
+    assert 0 == code, screen
+    assert "Next: start Claude Code" in screen
+    assert {"checkpoint": {"write": "none"}} == tomllib.loads(place.config.read_text())
+    assert "statusLine" in json.loads(place.settings.read_text())
+    assert not (place.home / ".local/bin/flow").exists()
+    assert place.house.answers()
+
+
+def test_a_person_says_no(place):
+    """Nothing is changed then, nor if the answers end."""
+    answers = [("marked or none?", "\n"), ("status line?", "n\n"), ("`flow inject`?", "n\n")]
+    for last in ("n\n", "\x04"):
+        code, screen = place.at_terminal("setup", answers=[*answers, ("Do this?", last)])
+
+        assert 0 == code
+        assert "Nothing was changed." in screen
+        assert {} == place.tree()
+
+
+def test_what_is_said_on_the_command_line_is_not_asked(place):
+    """Nor what is in place already."""
+    place.setup("--write", "none", "--with", "statusline", "--with", "flow")
+
+    code, screen = place.at_terminal("setup", "--write", "none", "--without", "service", answers=[])
+
+    assert (0, "Everything is in place.\n") == (code, screen)
+
+
+def test_a_file_that_changes_while_a_person_reads(place):
+    """What was agreed to is done to the file as it is by then; if it no longer fits, nothing is."""
+    place.write(place.settings, SETTINGS)
+    words = ("setup", "--write", "marked", "--without", "service")
+    answers = [("status line?", "n\n"), ("`flow inject`?", "n\n"), ("Do this?", "")]
+
+    def changing(text: str):
+        def change() -> str:
+            place.settings.write_text(text)
+            return "\n"
+
+        return change
+
+    elsewhere = SETTINGS.replace("opus", "sonnet")
+    assert 0 == run_changing(place, words, answers, changing(elsewhere))[0]
+    assert '"sonnet"' in place.settings.read_text()
+    assert COMMAND in place.settings.read_text()
+
+    place.teardown()
+    code, screen = run_changing(place, words, answers, changing('{"hooks": {"Stop": []}}'))
+    assert 1 == code
+    assert "changed meanwhile; nothing was done" in screen
+    assert '{"hooks": {"Stop": []}}' == place.settings.read_text()
+    assert not place.servers.exists()
+
+
+def run_changing(place, words, answers, change):
+    """Answer the last question only after something was changed."""
+
+    class Late(str):
+        __slots__ = ()
+
+        def encode(self, *_given) -> bytes:
+            return change().encode()
+
+    *first, (question, _) = answers
+    return place.at_terminal(*words, answers=[*first, (question, Late())])
+
+
+def test_parts_can_be_left_out(place):
+    """What is left out is not touched."""
+    place.setup("--without", "hooks", "--without", "commands")
+
+    assert [".claude.json", ".local"] == sorted(os.listdir(place.home))
+    assert 3 == place.handoff("status").returncode
+
+
+def test_parts_can_be_added_later(place):
+    """Just these are added then."""
+    place.setup()
+    before = place.tree()
+
+    said = place.setup("--with", "statusline")
+
+    assert ["---", "+++"] == [line[:3] for line in said.splitlines() if "settings.json" in line]
+    changed = {name for name, found in place.tree().items() if before.get(name) != found}
+    assert {".claude/settings.json"} == changed
+
+
+def test_a_part_cannot_be_wanted_and_not(place):
+    """That is said."""
+    assert "--with and --without flow" in place.refuses("--with", "flow", "--without", "flow")
+
+
+def test_a_part_that_there_is_not(place):
+    """The others are named."""
+    done = place.handoff("setup", "--with", "nonsense")
+
+    assert 2 == done.returncode
+    assert "statusline" in done.stderr
+
+
+def test_another_directory_of_claude_code(place):
+    """$CLAUDE_CONFIG_DIR is honoured, and the service, which does not see it, is told."""
+    config = place.home / "work claude"
+    place.write(place.config, "# mine\n[log]\nlevel = 'info'\n")
+
+    place.setup_all(CLAUDE_CONFIG_DIR=str(config))
+
+    assert EVENTS == list(json.loads((config / "settings.json").read_text())["hooks"])
+    assert (
+        HANDOFF
+        == json.loads((config / ".claude.json").read_text())["mcpServers"]["handoffd"]["command"]
+    )
+    assert not (place.home / ".claude").exists()
+    assert not place.servers.exists()
+    assert place.config.read_text().startswith("# mine\n[log]\nlevel = 'info'\n")
+    assert [str(config)] == tomllib.loads(place.config.read_text())["claude"]["config_dirs"]
+    assert f"{config}/projects" in [root["path"] for root in place.house.call("status")["roots"]]
+
+
+def test_a_running_daemon_takes_up_the_configuration(place):
+    """It reads where Claude Code's files are at once."""
+    place.setup_all()
+    config = place.home / "other"
+    config.mkdir()
+
+    place.setup_all(CLAUDE_CONFIG_DIR=str(config))
+
+    wait_for(
+        lambda: f"{config}/projects" in [r["path"] for r in place.house.call("status")["roots"]],
+        what="the directory is read",
+    )
+
+
+def test_the_file_of_an_old_installation(place):
+    """Claude Code keeps its servers in ~/.claude/.config.json where that file is."""
+    old = place.write(place.home / ".claude/.config.json", "{}")
+
+    place.setup()
+
+    assert "handoffd" in json.loads(old.read_text())["mcpServers"]
+    assert not place.servers.exists()
+
+
+def test_a_server_of_somebody_else_s_stays(place):
+    """It is said, and the rest is done; only one that runs a client which is gone is replaced."""
+    other = place.program("handoff", "exit 0")
+    text = json.dumps({"mcpServers": {"handoffd": {"command": str(other), "args": ["mcp"]}}})
+    place.write(place.servers, text)
+
+    said = place.setup()
+
+    assert "of somebody else's, which stays" in said
+    assert text == place.servers.read_text()
+    assert EVENTS == list(place.hooks())
+    other.unlink()
+    place.setup()
+    assert HANDOFF == place.server()["command"]
+
+
+def test_claude_desktop_if_it_is_there(place):
+    """Its configuration gets a server that speaks for Chat; it is not made where there is none."""
+    desktop = place.home / ".config/Claude/claude_desktop_config.json"
+    place.setup()
+    assert not desktop.exists()
+    place.write(desktop, '{"globalShortcut": ""}\n')
+
+    place.setup()
+
+    found = json.loads(desktop.read_text())
+    assert {"command": HANDOFF, "args": ["mcp"]} == found["mcpServers"]["handoffd"]
+    assert "" == found["globalShortcut"]
+
+
+def test_commands_name_the_program_where_it_is_not_on_path(place):
+    """Where `handoff` on the PATH is ours they are as they were shipped."""
+    place.setup()
+    path, track = place.commands / "open.md", place.commands / "conductor-handoff.md"
+    assert f"!`{HANDOFF} slash open" in path.read_text()
+    assert f"Bash({HANDOFF}:*)" in path.read_text()
+    assert f"\n{HANDOFF} slash conductor-handoff - " in track.read_text()
+
+    place.setup(PATH=str(BIN))
+
+    assert "!`handoff slash open" in path.read_text()
+    assert "Bash(handoff:*)" in path.read_text()
+    assert "\nhandoff slash conductor-handoff - " in track.read_text()
+
+
+def test_a_command_of_the_user_s_stays(place):
+    """One that setup wrote and a person edited, too."""
+    mine = place.write(place.commands / "open.md", "mine\n")
+
+    assert f"{mine} is not setup's, and stays as it is" in place.setup()
+    assert "mine\n" == mine.read_text()
+
+    mine.unlink()
+    place.setup()
+    mine.write_text(mine.read_text() + "and mine\n")
+    assert f"{mine} is not setup's, and stays as it is" in place.setup()
+    assert mine.read_text().endswith("and mine\n")
+
+
+def test_the_status_line_beside_the_user_s(place):
+    """Theirs is kept as an argument, with its other keys."""
+    line = {"type": "command", "command": "~/line.sh 'a b'", "padding": 0}
+    place.write(place.settings, json.dumps({"statusLine": line}))
+
+    place.setup("--with", "statusline")
+
+    found = json.loads(place.settings.read_text())["statusLine"]
+    assert 0 == found["padding"]
+    assert [HANDOFF, "statusline", "--beside", "~/line.sh 'a b'"] == shlex.split(found["command"])
+
+
+def test_a_status_line_that_ours_cannot_be_beside(place):
+    """It stays, and the rest is done."""
+    place.write(place.settings, '{"statusLine": "text"}')
+
+    said = place.setup("--with", "statusline")
+
+    assert "statusLine" in said
+    assert "text" == json.loads(place.settings.read_text())["statusLine"]
+    assert EVENTS == list(place.hooks())
+
+
+def test_the_link_flow(place):
+    """Beside the `handoff` that is on PATH, and it works."""
+    programs = place.home / "bin"
+    programs.mkdir()
+    (programs / "handoff").symlink_to(HANDOFF)
+
+    place.setup("--with", "flow", PATH=f"{programs}:/usr/bin:/bin")
+
+    assert "handoff" == os.readlink(programs / "flow")
+    done = place.house.handoff(
+        "save", "-m", "x", cwd=place.house.project(), program=programs / "flow"
+    )
+    assert 0 == done.returncode, done.stderr
+
+
+def test_another_program_flow_stays(place):
+    """On the PATH, or where the link would be."""
+    other = place.program("flow", "exit 0")
+
+    assert f"{other} is another program" in place.setup("--with", "flow")
+    assert not (place.home / ".local/bin/flow").exists()
+
+    other.unlink()
+    there = place.write(place.home / ".local/bin/flow", "")
+    assert f"{there} is there already" in place.setup("--with", "flow")
+
+
+def test_the_path_that_lasts_is_written(place):
+    """A link in ~/.local/bin survives an upgrade, so it is the path that settings get."""
+    link = place.home / ".local/bin/handoff"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(HANDOFF)
+
+    place.setup()
+
+    assert str(link) == place.server()["command"]
+
+
+def test_hooks_that_tell_the_same_are_pointed_out(place):
+    """Those of an installation by hand."""
+    hook = {"hooks": [{"type": "command", "command": "~/.local/bin/handoff inject"}]}
+    place.write(place.settings, json.dumps({"hooks": {"SessionStart": [hook]}}))
+
+    assert "`handoff inject`, which tell a session the same" in place.setup()
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '{\n  "a": 1,\n}',
+            "is broken JSON: Expecting property name enclosed in double quotes: line 3",
+        ),
+        ("[]", "it is no JSON object"),
+        ('{"hooks": []}', "`hooks` is no object"),
+        ('{"hooks": {"SessionStart": {}}}', "`hooks.SessionStart` is no list"),
+    ],
+)
+def test_settings_that_cannot_be_merged(place, text, said):
+    """The file is named, with what is wrong and a remedy; a dry run shows what to add by hand."""
+    place.write(place.settings, text)
+
+    told = place.refuses()
+
+    assert f"{place.settings}" in told
+    assert said in told
+    assert "--without hooks" in told
+    done = place.handoff("setup", "--dry-run")
+    assert 1 == done.returncode
+    assert f'"command": "{COMMAND}"' in done.stdout
+    place.setup("--without", "hooks")
+    assert text == place.settings.read_text()
+
+
+def test_settings_that_are_a_link(place):
+    """It is named where it leads, and nothing is changed."""
+    real = place.write(place.home / "dotfiles/settings.json", SETTINGS)
+    place.settings.parent.mkdir()
+    place.settings.symlink_to(real)
+
+    told = place.refuses()
+
+    assert f"{place.settings} is a link to {real}" in told
+    assert "--without hooks" in told
+
+
+def test_settings_that_are_read_only(place):
+    """No write bit at all means everybody."""
+    place.write(place.settings, SETTINGS).chmod(0o444)
+
+    assert f"{place.settings} is read-only." in place.refuses()
+
+
+def test_a_directory_that_is_read_only(place):
+    """Nothing can be made there."""
+    place.settings.parent.mkdir()
+    place.settings.parent.chmod(0o555)
+
+    assert f"Nothing can be made in {place.settings.parent}" in place.refuses()
+    place.settings.parent.chmod(0o755)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_something_else_in_place_of_the_settings(place, make):
+    """A FIFO does not hold us."""
+    place.settings.parent.mkdir()
+    make(place.settings)
+
+    before = sorted(os.listdir(place.home))
+    done = place.handoff("setup", "--yes")
+
+    assert 1 == done.returncode
+    assert f"{place.settings} is no file." in done.stderr
+    assert before == sorted(os.listdir(place.home))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_another_user_s_settings(place):
+    """They are named with their owner."""
+    os.chown(place.write(place.settings, SETTINGS), 61000, 61000)
+
+    assert "another user (id 61000)" in place.refuses()
+
+
+def test_a_second_file_s_problem_keeps_the_first_from_being_changed(place):
+    """Everything is looked at before anything is changed."""
+    place.write(place.settings, SETTINGS)
+    place.write(place.servers, "{")
+
+    assert f"{place.servers} is broken JSON" in place.refuses()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[checkpoint", "The configuration is broken"),
+        ("[checkpoint]\nwrite = 'everywhere'\n", "The configuration is broken"),
+        ("checkpoint = { write = 'marked' }\n", "cannot be set without rewriting"),
+    ],
+)
+def test_a_configuration_that_cannot_be_set(place, text, said):
+    """It is left, and so is all the rest."""
+    place.write(place.config, text)
+
+    assert said in place.refuses("--write", "none")
+
+
+def test_where_to_write_is_set_by_its_line(place):
+    """Only where it differs from what holds; comments stay."""
+    text = "# mine\n[checkpoint]\nwrite_tracked = true # yes\n"
+    place.write(place.config, text)
+
+    place.setup("--write", "marked")
+    assert text == place.config.read_text()
+
+    place.setup("--write", "none")
+    assert (
+        '# mine\n[checkpoint]\nwrite = "none"\nwrite_tracked = true # yes\n'
+        == place.config.read_text()
+    )
+
+
+def test_a_failure_half_way_is_undone(place):
+    """A program that fails after files were written and the daemon was started: all is as it was."""
+    place.write(place.settings, SETTINGS)
+    place.program("handoff", "exit 0")
+    place.program("claude", 'case "$*" in *install*) echo broken >&2; exit 1;; esac')
+
+    told = place.refuses("--with", "plugin", "--with", "statusline", "--write", "none")
+
+    assert "`claude plugin install handoffd@handoffd` failed.\nbroken\n" in told
+    assert "What was done before that was undone; nothing has changed." in told
+    assert 3 == place.handoff("status").returncode
+    assert not place.noted.exists()
+    assert "nothing that `handoff setup` put in" in place.does("teardown")
+
+
+# What Claude Code leaves in its files when a marketplace is added, and when it is removed again.
+SCRIPTED_CLAUDE = """
+import json, os, sys
+config = os.environ["HOME"] + "/.claude"
+os.makedirs(config + "/plugins", exist_ok=True)
+words = sys.argv[2:]
+path = config + "/settings.json"
+settings = json.load(open(path)) if os.path.exists(path) else {}
+if words[0] == "install":
+    sys.exit("no space left")
+known = {"handoffd": {}} if words[1] == "add" else {}
+settings["extraKnownMarketplaces"] = known
+json.dump(settings, open(path, "w"), indent=2)
+json.dump(known, open(config + "/plugins/known_marketplaces.json", "w"))
+"""
+
+
+@pytest.mark.parametrize("had_settings", [True, False])
+def test_a_plugin_that_cannot_be_installed_leaves_nothing(place, had_settings):
+    """Though Claude Code has rewritten its settings by then, they get their former bytes."""
+    place.program("handoff", "exit 0")
+    script = place.write(place.home / "bin/claude.py", SCRIPTED_CLAUDE)
+    place.program("claude", f'exec {shlex.quote(sys.executable)} {script} "$@"')
+    if had_settings:
+        place.write(place.settings, SETTINGS)
+        place.setup()
+    before = place.tree()
+
+    done = place.handoff("setup", "--yes", "--without", "service", "--with", "plugin")
+
+    assert 1 == done.returncode
+    assert "no space left" in done.stderr
+    assert "nothing has changed" in done.stderr
+    left = {name: found for name, found in place.tree().items() if "plugins" not in name}
+    assert before == {
+        name: found for name, found in left.items() if had_settings or name != ".claude"
+    }
+
+
+def test_a_disk_that_is_full(place):
+    """Files that cannot be written leave everything as it was, and it is said why."""
+    place.write(place.settings, json.dumps({"long": "x" * 200_000}, indent=2))
+    before = place.tree()
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
+
+    done = place.house.handoff(
+        "setup", "--yes", "--without", "service", env=place.environment, preexec_fn=limit
+    )
+
+    assert 1 == done.returncode
+    assert "File too large" in done.stderr
+    assert "nothing has changed" in done.stderr
+    assert before == place.tree()
+
+
+def test_a_claude_that_hangs_is_not_waited_for(place, monkeypatch):
+    """The plugin's program is bounded in time."""
+    from handoff.errors import HandoffError
+    from handoff.installing import plugin
+
+    monkeypatch.setattr(plugin, "CLAUDE_SECONDS", 0.2)
+    hanging = place.program("claude", "exec sleep 30")
+
+    with pytest.raises(HandoffError, match="did not end within"):
+        plugin.run(str(hanging), str(place.home), "install", "x")
+
+
+def test_the_plugin_without_claude_code(place):
+    """That it is missing is said, with what does the same."""
+    place.program("handoff", "exit 0")
+
+    told = place.refuses("--with", "plugin")
+
+    assert "`claude` is not on PATH" in told
+    assert "hooks and MCP do the same" in told
+
+
+def test_the_plugin_where_it_would_not_find_the_client(place):
+    """Its hooks look on PATH and in ~/.local/bin; silence would mislead."""
+    place.program("claude", "exit 0")
+
+    told = place.refuses("--with", "plugin")
+
+    assert "it is in neither" in told
+    assert f"ln -s {HANDOFF}" in told
+
+
+def test_an_enabled_plugin_brings_hooks_and_mcp(place):
+    """They are left out, or taken out if setup had put them in, so that nothing fires twice."""
+    place.write(place.settings, SETTINGS)
+    place.setup("--with", "statusline")
+    settings = json.loads(place.settings.read_text())
+    settings["enabledPlugins"] = {"handoffd@handoffd": True}
+    place.settings.write_text(json.dumps(settings, indent=2))
+
+    said = place.setup()
+
+    assert "so that nothing fires twice" in said
+    assert ["date"] == commands_of(place.hooks()["SessionStart"])
+    assert ["SessionStart"] == list(place.hooks())
+    assert place.server() is None
+    assert "statusLine" in json.loads(place.settings.read_text())
+
+
+def test_two_at_once(place):
+    """The second says that the first is at work."""
+    import fcntl
+
+    place.setup("--without", "hooks")
+    with (place.noted.parent / "lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+
+        assert "is at work" in place.refuses()
+
+
+def test_words_of_others_never_run(place, house):
+    """A HOME with a quote, a dollar and a space in its path is a path, and nothing else."""
+    odd = place.home / "o'dd $(touch gone) `x` & y"
+    odd.mkdir()
+    link = odd / ".local/bin/handoff"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(HANDOFF)
+
+    place.setup("--with", "statusline", HOME=str(odd))
+
+    settings = json.loads((odd / ".claude/settings.json").read_text())
+    command = settings["hooks"]["SessionStart"][0]["hooks"][0]["command"]
+    assert [str(link), "hook"] == shlex.split(command)[:2]
+    assert [str(link), "statusline"] == shlex.split(settings["statusLine"]["command"])
+    assert "Everything is in place.\n" == place.setup("--with", "statusline", HOME=str(odd))
+    place.teardown(HOME=str(odd))
+    assert not (odd / ".claude").exists()
+    assert not list(place.home.rglob("gone"))

@@ -1,0 +1,305 @@
+"""`handoff teardown` in a temporary HOME: what setup put in goes, and nothing else, after any kill."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from conftest import wait_for
+from installed import HANDOFF, SETTINGS, Killable, Place
+
+ALL = ("--with", "statusline", "--with", "flow", "--write", "none")
+SETUP = ("setup", "--yes", "--without", "service", *ALL)
+
+
+@pytest.fixture
+def place(house):
+    """A HOME in which Claude Code and Claude Desktop were used."""
+    found = Place(house)
+    found.write(found.settings, SETTINGS).chmod(0o644)
+    found.write(found.servers, '{"numStartups":3,"mcpServers":{"other":{"command":"x"}}}')
+    found.write(found.home / ".config/Claude/claude_desktop_config.json", "{\n}\n")
+    found.write(found.config, "# mine\n")
+    yield found
+    found.handoff("down")
+
+
+def test_all_is_as_it_was(place):
+    """Every file has its former bytes and mode, what was not there is gone, the daemon has ended."""
+    before = place.tree()
+    place.setup_all(*ALL)
+    assert place.house.answers()
+    assert len(place.tree()) > len(before)
+
+    said = place.teardown()
+
+    assert before == place.tree()
+    assert 3 == place.handoff("status").returncode
+    assert not place.noted.parent.exists()
+    assert f"rm -r {place.house.state}" in said
+    assert "There is nothing that `handoff setup` put in.\n" == place.teardown()
+
+
+def test_an_empty_home_is_empty_again(place):
+    """Directories that setup made go, if nothing else came into them."""
+    for path in (place.settings.parent, place.home / ".config"):
+        shutil.rmtree(path)
+    place.servers.unlink()
+    place.setup(*ALL)
+    (place.commands / "mine.md").write_text("")
+
+    place.teardown()
+
+    assert [".claude", ".claude/commands", ".claude/commands/mine.md"] == list(place.tree())
+
+
+def test_a_dry_run_and_nobody_to_ask(place):
+    """What would go is shown; nothing goes."""
+    place.setup(*ALL)
+    before = place.tree()
+
+    assert f"+++ {place.settings}" in place.does("teardown", "--dry-run")
+    done = place.handoff("teardown")
+
+    assert 4 == done.returncode
+    assert "say --yes" in done.stderr
+    assert before == place.tree()
+
+
+def test_a_person_is_asked(place):
+    """A no leaves it all; a yes takes it out."""
+    before = place.tree()
+    place.setup()
+    after = place.tree()
+
+    assert "Nothing was changed." in place.at_terminal("teardown", answers=[("[Y/n]", "n\n")])[1]
+    assert after == place.tree()
+    code, screen = place.at_terminal("teardown", answers=[("Take this out? [Y/n]", "y\n")])
+    assert 0 == code, screen
+    assert before == place.tree()
+
+
+def test_files_that_changed_since_lose_our_entries_only(place):
+    """What others wrote meanwhile stays, in the file's own indent; ours goes without a trace."""
+    line = {"type": "command", "command": "~/line.sh 'a b'", "padding": 0}
+    place.settings.write_text(json.dumps({**json.loads(SETTINGS), "statusLine": line}, indent=4))
+    place.setup(*ALL)
+    for path in (place.settings, place.servers):
+        found = json.loads(path.read_text())
+        path.write_text(json.dumps({"newer": [1], **found}, indent="\t"))
+
+    place.teardown()
+
+    assert (
+        json.dumps({"newer": [1], **json.loads(SETTINGS), "statusLine": line}, indent="\t")
+    ) == place.settings.read_text()
+    servers = {"newer": [1], "numStartups": 3, "mcpServers": {"other": {"command": "x"}}}
+    assert json.dumps(servers, indent="\t") == place.servers.read_text()
+    assert 0o644 == place.settings.stat().st_mode & 0o777
+
+
+def test_a_file_that_was_only_rewritten_gets_its_former_bytes(place):
+    """Claude Code writes in an indent of its own."""
+    place.setup(*ALL)
+    place.settings.write_text(json.dumps(json.loads(place.settings.read_text()), indent=2))
+
+    place.teardown()
+
+    assert SETTINGS == place.settings.read_text()
+
+
+def test_setups_one_after_the_other(place):
+    """With changes of others between: their work stays, nothing of ours does."""
+    place.setup()
+    place.settings.write_text(place.settings.read_text().replace("opus", "sonnet"))
+    place.setup("--with", "statusline")
+    place.setup(*ALL)
+
+    place.teardown()
+
+    assert SETTINGS.replace("opus", "sonnet") == place.settings.read_text()
+
+
+def test_an_edited_command_stays(place):
+    """It is a person's by now, and that is said."""
+    place.setup()
+    path = place.commands / "open.md"
+    path.write_text(path.read_text() + "and mine\n")
+
+    said = place.teardown()
+
+    assert f"{path} was changed since, and stays as it is" in said
+    assert path.read_text().endswith("and mine\n")
+
+
+def test_an_edited_configuration_stays(place):
+    """It is the user's."""
+    place.setup("--write", "none")
+    place.config.write_text(place.config.read_text() + "[log]\nlevel = 'debug'\n")
+    before = place.config.read_text()
+
+    assert f"{place.config} was changed since" in place.teardown()
+    assert before == place.config.read_text()
+
+
+def test_a_link_that_leads_elsewhere_stays(place):
+    """It is no longer the one that setup made."""
+    place.setup("--with", "flow")
+    link = place.home / ".local/bin/flow"
+    link.unlink()
+    link.symlink_to("/bin/true")
+
+    done = place.handoff("teardown", "--yes")
+
+    assert 1 == done.returncode
+    assert f"{link} is no longer the link that setup made" in done.stderr
+    assert "/bin/true" == os.readlink(link)
+    assert SETTINGS == place.settings.read_text()
+
+
+def test_what_cannot_be_taken_out_is_said_and_the_rest_goes(place):
+    """A file that is broken by now is left; when it is mended, a second run finishes."""
+    place.setup(*ALL)
+    good = place.settings.read_text()
+    place.settings.write_text(good[:-3])
+
+    done = place.handoff("teardown", "--yes")
+
+    assert 1 == done.returncode
+    assert f"{place.settings} is broken JSON" in done.stderr
+    assert "Run it again when this is mended" in done.stderr
+    assert good[:-3] == place.settings.read_text()
+    assert place.server() is None
+    place.settings.write_text(good)
+    place.teardown()
+    assert SETTINGS == place.settings.read_text()
+
+
+def test_a_file_that_is_gone_is_no_problem(place):
+    """A person took it away."""
+    place.setup(*ALL)
+    place.settings.unlink()
+
+    place.teardown()
+
+    assert not place.settings.exists()
+
+
+def test_without_notes_our_entries_are_known_by_what_they_run(place):
+    """After the state directory was deleted: hooks, servers, status line and commands go."""
+    place.write(place.home / ".config/Claude/claude_desktop_config.json", "{}\n")
+    before = place.tree()
+    place.setup("--with", "statusline")
+    shutil.rmtree(place.house.state)
+
+    place.teardown()
+
+    assert {**before, ".claude/commands": place.tree()[".claude/commands"]} == place.tree()
+    assert [] == list(place.commands.iterdir())
+
+
+def test_a_second_setup_without_notes_changes_nothing(place):
+    """What is in place is in place."""
+    place.setup()
+    shutil.rmtree(place.house.state)
+
+    assert "Everything is in place.\n" == place.setup()
+
+
+def test_notes_that_are_broken(place):
+    """They are as good as none."""
+    place.setup("--without", "commands")
+    place.noted.write_text('{"files": 3}')
+
+    place.teardown()
+
+    assert SETTINGS == place.settings.read_text()
+    assert place.server() is None
+
+
+def test_nothing_was_put_in(place):
+    """That is said, and nothing is touched."""
+    before = place.tree()
+
+    assert "There is nothing that `handoff setup` put in.\n" == place.does("teardown")
+    assert before == place.tree()
+
+
+def test_a_daemon_that_setup_did_not_start_runs_on(place):
+    """It is said how to end it."""
+    place.does("up")
+    place.setup_all()
+
+    assert "To end it: handoff down" in place.teardown()
+    assert place.house.answers()
+
+
+def test_the_daemon_reads_its_former_configuration(place):
+    """One that runs on does not keep to what setup wrote."""
+    place.does("up")
+    place.setup(CLAUDE_CONFIG_DIR=str(place.home / "other"))
+    roots = lambda: [root["path"] for root in place.house.call("status")["roots"]]  # noqa: E731
+    wait_for(lambda: f"{place.home}/other/projects" in roots(), what="it is read")
+
+    place.teardown()
+
+    wait_for(lambda: f"{place.home}/other/projects" not in roots(), what="it is no longer read")
+
+
+@pytest.fixture
+def killable(place):
+    found = Killable(place)
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("second", ["", "setup"])
+def test_a_setup_that_is_killed_at_any_moment(place, killable, second):
+    """Whatever was done by then, a teardown, or a second setup and a teardown, puts it right."""
+    before, number, was_killed = place.tree(), 0, True
+    while was_killed:
+        number += 1
+        was_killed = killable.run(*SETUP, killed_at=number)
+        _wait_for_lock(place)
+        if second:
+            killable.run(*SETUP)
+        killable.run("teardown", "--yes")
+
+        assert before == place.tree(), number
+        shutil.rmtree(place.house.state, ignore_errors=True)
+    assert number > 20
+
+
+def test_a_teardown_that_is_killed_at_any_moment(place, killable):
+    """A second one puts it right."""
+    before, number, was_killed = place.tree(), 0, True
+    while was_killed:
+        number += 1
+        killable.run(*SETUP)
+        was_killed = killable.run("teardown", "--yes", killed_at=number)
+        _wait_for_lock(place)
+        killable.run("teardown", "--yes")
+
+        assert before == place.tree(), number
+    assert number > 20
+
+
+def _wait_for_lock(place: Place) -> None:
+    """What a kill leaves locked Claude Code unlocks after ten seconds; here they go by at once."""
+    lock = place.home / ".claude.json.lock"
+    if lock.exists():
+        lock.rmdir()
+
+
+def test_hooks_are_silent_when_the_client_is_gone(place):
+    """Uninstalled before teardown: a session sees no error and no output."""
+    import subprocess
+
+    place.setup(CLAUDE_CONFIG_DIR=str(place.home / "other"))
+    text = (place.home / "other/settings.json").read_text().replace(HANDOFF, "/missing/handoff")
+    command = json.loads(text)["hooks"]["SessionEnd"][0]["hooks"][0]["command"]
+
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+
+    assert (0, b"", b"") == (done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,135 @@
+"""JSON files of others: an edit changes what it must, and no other character."""
+
+import json
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from handoff.installing import json_text
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+KEYS = st.text(max_size=6)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | NUMBERS | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
+INDENTS = st.sampled_from([None, 2, 4, "\t"])
+
+
+def test_a_member_is_added_at_the_end_in_the_file_s_own_indent():
+    """Key order, indent by tabs, odd spacing and the missing final newline stay."""
+    text = '{\n\t"b": [1,2 , 3],\n\t"a": {"x":1}\n}'
+
+    assert (
+        '{\n\t"b": [1,2 , 3],\n\t"a": {"x":1},\n\t"new": {\n\t\t"y": [\n\t\t\t2\n\t\t]\n\t}\n}'
+    ) == json_text.put(text, ("new",), {"y": [2]})
+
+
+def test_a_text_on_one_line_stays_on_one_line():
+    """A compact file stays compact."""
+    text = '{"a":{},"b":[]}'
+
+    assert '{"a":{"k": 1},"b":[]}' == json_text.put(text, ("a", "k"), 1)
+    assert '{"a":{},"b":[{"k": 1}]}' == json_text.add(text, ("b",), {"k": 1})
+    assert '{"a":{},"b":[], "c": {"d": 1}}' == json_text.put(text, ("c", "d"), 1)
+
+
+def test_lines_keep_their_ending():
+    """A file with CRLF gets CRLF."""
+    text = '{\r\n  "a": 1\r\n}\r\n'
+
+    assert '{\r\n  "a": 1,\r\n  "b": [\r\n    2\r\n  ]\r\n}\r\n' == json_text.put(text, ("b",), [2])
+
+
+@pytest.mark.parametrize("text", ["", " \n", "{}", "{ }\n"])
+def test_an_empty_file_becomes_a_readable_one(text):
+    """What was empty is indented by two."""
+    assert '{\n  "a": {\n    "b": 1\n  }\n}' == json_text.put(text, ("a", "b"), 1).strip()
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("a",), '{\n  "b": 2,\n  "c": 3\n}'),
+        (("b",), '{\n  "a": 1,\n  "c": 3\n}'),
+        (("c",), '{\n  "a": 1,\n  "b": 2\n}'),
+        (("d",), '{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}'),
+        (("a", "x"), '{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}'),
+    ],
+)
+def test_a_member_goes_without_a_trace(path, expected):
+    """The first, a middle or the last member goes with its comma; one that is missing changes nothing."""
+    assert expected == json_text.take('{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}', path)
+
+
+def test_of_a_key_that_is_there_twice_the_last_counts():
+    """As for Claude Code, which reads it that way."""
+    text = '{"a": 1, "a": {"b": 2}}'
+
+    assert 2 == json_text.get(text, ("a", "b"))
+    assert '{"a": 1, "a": {"b": 3}}' == json_text.put(text, ("a", "b"), 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('{\n  "a": 1,\n}', "line 3, column 1"),
+        ('{"a" 1}', "line 1, column 6"),
+        ('{"a": NaN}', "NaN"),
+        ("[" * 100_000, "nested too deeply"),
+        ("// a comment\n{}", "line 1, column 1"),
+    ],
+)
+def test_broken_json_says_where(text, where):
+    """A person finds the place by line and column."""
+    with pytest.raises(json_text.BrokenJsonError, match=where):
+        json_text.load(text)
+
+
+def test_true_is_not_one():
+    """Two texts are the same if JSON says so, not if Python does."""
+    assert json_text.same('{"a": true, "b": 2}', '{ "b":2, "a":true}')
+    assert not json_text.same('{"a": true}', '{"a": 1}')
+
+
+@given(OBJECTS, KEYS, VALUES, INDENTS, st.booleans())
+def test_put_says_what_was_meant_and_take_is_its_inverse(found, key, value, indent, ascii_only):
+    """Whatever the object and its indent: a new member is there, and gone again without a trace."""
+    assume(key not in found)
+    text = json.dumps(found, indent=indent, ensure_ascii=ascii_only)
+
+    new = json_text.put(text, (key,), value)
+
+    assert list({**found, key: value}.items()) == list(json.loads(new).items())
+    assert text == json_text.take(new, (key,))
+
+
+@given(OBJECTS, st.lists(KEYS, min_size=1, max_size=3), VALUES, INDENTS)
+def test_a_member_deep_inside(found, path, value, indent):
+    """Objects on the way are made; what is no object on the way is left to the caller to refuse."""
+    place = found
+    for key in path[:-1]:
+        place = place.get(key, {})
+        assume(isinstance(place, dict))
+    assume(isinstance(place, dict))
+
+    new = json.loads(json_text.put(json.dumps(found, indent=indent), path, value))
+
+    for key in path[:-1]:
+        found = found.setdefault(key, {})
+        new = new[key]
+    assert {**found, path[-1]: value} == new
+
+
+@given(OBJECTS, VALUES, INDENTS)
+def test_items_of_a_list(found, item, indent):
+    """An item is appended to a list, and taken out by its index."""
+    text = json.dumps({**found, "list": [0]}, indent=indent)
+
+    new = json_text.add(text, ("list",), item)
+
+    assert [0, item] == json.loads(new)["list"]
+    assert text == json_text.take(new, ("list", 1))

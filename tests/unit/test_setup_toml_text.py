@@ -1,0 +1,85 @@
+"""The configuration's text: a value is set, all the rest stays."""
+
+import tomllib
+
+import pytest
+
+from conftest import REPOSITORY
+from handoff.errors import HandoffError
+from handoff.installing import toml_text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", '[checkpoint]\nwrite = "none"\n'),
+        ("[log]\nlevel = 'info'", "[log]\nlevel = 'info'\n\n[checkpoint]\nwrite = \"none\"\n"),
+        ("[checkpoint]", '[checkpoint]\nwrite = "none"\n'),
+        ("[checkpoint]\n# write = 'x'\n", "[checkpoint]\nwrite = \"none\"\n# write = 'x'\n"),
+        (
+            "[checkpoint]\n  write = 'marked' # why\n[log]\n",
+            '[checkpoint]\n  write = "none" # why\n[log]\n',
+        ),
+        (
+            '[tracks]\nwrite = "all"\n[ checkpoint ] # here\nwrite_tracked = true\n',
+            '[tracks]\nwrite = "all"\n[ checkpoint ] # here\nwrite = "none"\nwrite_tracked = true\n',
+        ),
+    ],
+)
+def test_a_value_is_set_by_its_line(text, expected):
+    """Comments, order and another table's key of that name stay."""
+    assert expected == toml_text.put(text, "checkpoint", "write", "none")
+
+
+def test_the_example_configuration_can_be_set():
+    """Copied as it is, it takes both values."""
+    text = (REPOSITORY / "config.example.toml").read_text()
+
+    text = toml_text.add(text, "claude", "config_dirs", "/home/ann/work claude")
+    text = toml_text.put(text, "checkpoint", "write", "none")
+
+    found = {name: table for name, table in tomllib.loads(text).items() if table}
+    assert {
+        "claude": {"config_dirs": ["/home/ann/work claude"]},
+        "checkpoint": {"write": "none"},
+    } == found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[claude]\nconfig_dirs = []\n", '[claude]\nconfig_dirs = ["/new"]\n'),
+        ("[claude]\nconfig_dirs = [\n]\n", '[claude]\nconfig_dirs = ["/new"]\n'),
+        ("[claude]\nconfig_dirs = ['/a']\n", "[claude]\nconfig_dirs = [\"/new\", '/a']\n"),
+        (
+            "[claude]\nconfig_dirs = [\n  '/a', # mine\n]\n",
+            "[claude]\nconfig_dirs = [\"/new\", \n  '/a', # mine\n]\n",
+        ),
+    ],
+)
+def test_a_directory_is_added_to_a_list(text, expected):
+    """Those that are there stay."""
+    assert expected == toml_text.add(text, "claude", "config_dirs", "/new")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'checkpoint = { write = "marked" }\n',
+        'checkpoint.write = "marked"\n',
+        '[checkpoint]\n"write" = "marked"\n',
+        '[checkpoint]\nwrite = """\nmarked"""\n',
+    ],
+)
+def test_a_spelling_that_we_do_not_know_is_refused(text):
+    """The result is read before it is written: what it would not say right is left to the user."""
+    with pytest.raises(HandoffError, match=r"write of \[checkpoint\] cannot be set") as raised:
+        toml_text.put(text, "checkpoint", "write", "none")
+
+    assert 'write = "none"' in raised.value.hint
+
+
+def test_a_broken_configuration_is_said():
+    """With line and column."""
+    with pytest.raises(HandoffError, match=r"broken: .*line 1, column 3"):
+        toml_text.put("a b", "checkpoint", "write", "none")
