@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0, "hook": 0}
 # They serve a hook: they never fail, and give up soon.
 SILENT = ("inject", "hook")
-# The sources of SessionStart after which a session knows nothing of what it was told before.
-FORGETFUL = ("startup", "clear", "compact")
+# The sources of SessionStart at which a session knows nothing yet, or no more.
+TOLD_FROM_DISK = ("startup", "clear", "compact")
 LEVELS = ("L0", "L1", "L2", "L3")
 HOOK_BUDGET_SECONDS = 0.1
 HOOK_VARIABLES = (
@@ -253,7 +253,8 @@ def _serve_hook(command: str, params: Params) -> tuple[str, str]:
 
 def _from_disk(command: str, params: Params, hook: Params) -> tuple[str, str]:
     if command == "hook" and not (
-        text_of(hook, "hook_event_name") == "SessionStart" and text_of(hook, "source") in FORGETFUL
+        text_of(hook, "hook_event_name") == "SessionStart"
+        and text_of(hook, "source") in TOLD_FROM_DISK
     ):
         return "", ""  # all the rest is in the transcript
     start = paths.variable("CLAUDE_PROJECT_DIR") or text_of(hook, "cwd") or params["cwd"]
@@ -325,8 +326,11 @@ def hook_input() -> str:
 def _leave(code: int, out: str = "", err: str = "") -> None:
     """Print and end without the interpreter's own farewell."""
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # closed before we began
-            stream.flush()
+        try:
+            if stream is not None:  # closed before we began
+                stream.flush()
+        except OSError:
+            pass  # nobody reads on
     for handle, text in ((1, out), (2, err)):
         data = text.encode("utf-8", "replace")
         try:

@@ -43,6 +43,8 @@ def _ours(given: str) -> str:
         return ""
     except fast.Unreachable:
         return "handoffd is not running (handoff up)"
+    except Exception:  # noqa: BLE001  a status line says nothing rather than fail
+        return ""
 
 
 def _start(command: str, given: str) -> tuple[int, int]:

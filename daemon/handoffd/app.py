@@ -126,6 +126,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
 
     intake = Intake(state, gate, projects, changed)
     board = Board(core, state, gate, projects)
+    board.ended = state.ended(clock.wall() - clock.DAY_SECONDS)
     lookout = Lookout(transcript_roots(settings, core), intake, board)
     herald = Herald(board)
     archivist = Archivist(board, herald, lambda: [os.path.dirname(root) for root in lookout.roots])

@@ -104,18 +104,17 @@ class Archivist:
         known.waiting_for = ""
         # What was on its way when the session ended is no new life.
         if last_seconds > self.board.ended.get(state.session_id, 0.0):
-            self.board.ended.pop(state.session_id, None)
+            self.board.revive(state.session_id)
 
     def forget(self, session_id: str) -> None:
         self.watched.pop(session_id, None)
-        self.board.ended.pop(session_id, None)
+        self.board.revive(session_id)
         self.board.waiting.pop(session_id, None)
 
     def end(self, session_id: str, project_id: str) -> None:
         """Take note that a session's client is gone."""
-        self.board.ended[session_id] = clock.wall()
-        self.board.waiting.pop(session_id, None)
-        self.board.touch(project_id, git_too=False)
+        self.board.end(session_id)
+        self.board.touch(project_id)
 
     async def look(self) -> None:
         """Write what is due: the session that spoke first, first, so that the last one wins."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from handoff import paths as client_paths
 from handoff.errors import HandoffError
@@ -27,12 +27,22 @@ from handoffd.session.text import redact_values
 from handoffd.sources import projects as directories
 from handoffd.store.core import CoreStore, Setting
 from handoffd.store.state import StateStore
+from handoffd.store.threads import Unread
 
 LANES_MAX = 8
 ABSENT_SECONDS = 2.0
 
 # The same few folds are asked for again and again; nobody changes what comes out.
 _load = lru_cache(maxsize=16)(load)
+
+
+class Committed(Protocol):
+    """A commit (see links.repository.Commit)."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def text(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -42,8 +52,9 @@ class Card:
     project: Project
     branch: str | None = None
     uncommitted: list[str] = field(default_factory=list)
-    # What was committed since the last record of the lane that is shown.
-    commits: list[str] = field(default_factory=list)
+    # What was committed in the last days, and how HEAD's log looked when that was asked.
+    commits: Sequence[Committed] = ()
+    reflog: str | None = None
     baseline: dict[str, Any] | None = None
     stamp: str = ""
     dirty: bool = False
@@ -230,9 +241,26 @@ class Board:
         card.touched = clock.wall()
         _load.cache_clear()
 
+    def end(self, session_id: str) -> None:
+        """Take note that a session's client is gone."""
+        self.ended[session_id] = clock.wall()
+        self.waiting.pop(session_id, None)
+        self.state.set_ended(session_id, self.ended[session_id])
+
+    def revive(self, session_id: str) -> None:
+        """Take note that a session goes on after all."""
+        if self.ended.pop(session_id, None) is not None:
+            self.state.set_ended(session_id, None)
+
     def retire(self, idle_seconds: float) -> None:
-        """Let go of projects in which nothing has happened for long."""
+        """Let go of projects and sessions in which nothing has happened for long."""
         limit = clock.wall() - idle_seconds
+        self.ended = {name: at for name, at in self.ended.items() if at > limit}
+        self.waiting = {
+            name: value
+            for name, value in self.waiting.items()
+            if clock.parse(value.receipt.time) > limit
+        }
         for project_id, card in list(self.cards.items()):
             if card.touched < limit and not card.dirty:
                 del self.cards[project_id]
@@ -270,19 +298,24 @@ class Board:
             if view.main and lane.state.session_id != view.main.state.session_id
         ]
         left = briefing.Left(clock.iso(newest.seconds), newest.contract) if newest else None
-        around = briefing.Around(others, self.unread(project), left, self._moved(project, view))
+        unread = [(thread.id, thread.number) for thread in self.unread(project)]
+        around = briefing.Around(others, unread, left, self.moved(project, view))
         return briefing.render(document, project.root.path, level, around)
 
     def _is_past(self, view: View) -> bool:
         old = view.main is not None and view.main.idle_seconds > INHERITED_SECONDS
         return old or view.document["status"] == "completed"
 
-    def _moved(self, project: Project, view: View) -> list[str]:
+    def moved(self, project: Project, view: View) -> list[str]:
+        """Say what became different in git since the last record of the session that is shown."""
         card, state = self.card(project), view.main.state if view.main else None
         if state is None or not project.id:
             return []
-        known = [value.text.split(" ")[0] for value in state.commits]
-        news = [line for line in card.commits if not line.startswith(tuple(known))]
+        # A commit of the same second may be the session's own.
+        since = clock.parse(state.last_time) + 1
+        known = tuple(value.text.split(" ")[0] for value in state.commits)
+        news = [commit.text for commit in card.commits if commit.seconds > since]
+        news = [text for text in news if not text.startswith(known)]
         return briefing.moves((state.branch and state.branch.text, card.branch), news)
 
     async def newest_handoff(self, project: Project) -> shelf.Handoff | None:
@@ -294,7 +327,7 @@ class Board:
         found = await asyncio.to_thread(shelf.newest, base, place)
         return found if found and clock.wall() - found.seconds < UNREAD_SECONDS else None
 
-    def unread(self, project: Project) -> list[tuple[str, int]]:
+    def unread(self, project: Project) -> list[Unread]:
         """Return the threads used in a project that have something new for Code."""
         if not project.id or self.gate.refusal(project.id, project.root.path):
             return []

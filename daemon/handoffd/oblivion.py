@@ -247,6 +247,7 @@ def _drop(parts: Parts, target: Target, account: Account) -> None:
     account.rows = parts.gate.forget(_forgotten(parts, target, account, ends))
     with parts.state.batch():
         parts.intake.start_anew(account.sessions)
+        parts.state.sweep()
     for session_id in account.sessions:
         parts.archivist.forget(session_id)
     if target.project is not None:

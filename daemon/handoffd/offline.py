@@ -63,7 +63,7 @@ def inject_text(start: str, level: str) -> str:
     from handoffd import offline_brief
 
     root = str(find_project_root(start))
-    return offline_brief.text(root, level, offline_brief.unread_at(root))
+    return offline_brief.text(root, level)
 
 
 def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str:

@@ -19,11 +19,25 @@ _BUSY_SECONDS = 0.1
 Unread = list[tuple[str, int]]
 
 
-def text(root: str, level: str, unread: Unread) -> str:
-    from handoffd import gate  # noqa: PLC0415
+def text(root: str, level: str) -> str:
+    """Return what is on disk of a project for a session, unless it is to be left alone."""
+    from handoffd.gate import is_left_alone  # noqa: PLC0415
 
-    if gate.is_left_alone(root, _config()):
-        return ""
+    path = f"{paths.state_dir()}/core.db"
+    # Whatever is wrong with core.db, what else is known is said.
+    with contextlib.suppress(Exception):
+        if os.path.exists(path):
+            core = CoreStore(path, _BUSY_SECONDS)
+            try:
+                project_id = core.project_id(root, None)
+                refused = _is_refused(core, project_id, root)
+                return "" if refused else _rendered(root, level, _unread(core, project_id))
+            finally:
+                core.close()
+    return "" if is_left_alone(root, _config()) else _rendered(root, level, [])
+
+
+def _rendered(root: str, level: str, unread: Unread) -> str:
     document = checkpoint_file.load(root).data or {}
     return briefing.render(document, root, level, briefing.Around(unread=unread))
 
@@ -39,29 +53,16 @@ def _config() -> "Config":
         return Config()
 
 
-def unread_at(root: str) -> Unread:
-    """Return the threads used in a project that have something new for Code, if that is known."""
-    path = f"{paths.state_dir()}/core.db"
-    if not os.path.exists(path):
-        return []
-    # Whatever is wrong with it, what else is known is said.
-    with contextlib.suppress(Exception):
-        core = CoreStore(path, _BUSY_SECONDS)
-        try:
-            return _unread(core, core.project_id(root, None), root)
-        finally:
-            core.close()
-    return []
-
-
-def _unread(core: CoreStore, project_id: str | None, root: str) -> Unread:
-    found = core.threads.unread(project_id) if project_id else []
-    if not found:
-        return []
+def _is_refused(core: CoreStore, project_id: str | None, root: str) -> bool:
     from handoffd.gate import Gate  # noqa: PLC0415
 
-    refused = Gate(core, _config()).refusal(project_id, root)
-    return [] if refused else found
+    return bool(Gate(core, _config()).refusal(project_id, root))
+
+
+def _unread(core: CoreStore, project_id: str | None) -> Unread:
+    """Return the threads used in a project that have something new for Code."""
+    found = core.threads.unread(project_id) if project_id else []
+    return [(thread.id, thread.number) for thread in found]
 
 
 def keep(core: CoreStore, project_id: str) -> None:
@@ -70,12 +71,12 @@ def keep(core: CoreStore, project_id: str) -> None:
     The rest of it stays: where no checkpoint is written it is the only copy of the state.
     """
     root = core.project_root(project_id)
-    if root is None:
+    if root is None or _is_refused(core, project_id, root):
         return
-    unread, stamp = _unread(core, project_id, root), paths.checkpoint_stamp(root)
+    unread, stamp = _unread(core, project_id), paths.checkpoint_stamp(root)
     known = fast.read_brief(root)
     if known is None:
-        found = text(root, "L1", unread)
+        found = _rendered(root, "L1", unread)
     else:
         found = briefing.mention_anew(known, root, unread)
     if found == (known or ""):

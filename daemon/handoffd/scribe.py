@@ -18,7 +18,7 @@ from handoffd.board import Board, Card
 from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.handoffs.checkpoint import DEFAULT_NOW, FIELDS, LISTS, NOT_STATED, with_tags
 from handoffd.handoffs.edits import covers, edited_values, merge, spoken
-from handoffd.handoffs.lanes import View
+from handoffd.handoffs.lanes import INHERITED_SECONDS, View
 from handoffd.links import git, program, repository
 from handoffd.projects import Project
 from handoffd.session.text import keep_values
@@ -28,8 +28,6 @@ WRITE_SECONDS = 2.0
 GIT_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 0.2
 RETRY_SECONDS = (1.0, 60.0)
-# Why a project is left alone for good, and not for a while.
-LEFT_ALONE = ("excluded", "disabled")
 # A line with the project's path, and the brief.
 _BRIEF_FILE_MAX_BYTES = 4096 + 2 * briefing.BRIEF_MAX_BYTES
 # What is ours in a checkpoint; all the rest is a person's.
@@ -119,19 +117,18 @@ class Scribe:
         tracked = await asyncio.to_thread(git.is_tracked, root.path, client_paths.CHECKPOINT)
         self._set_tracked(card, tracked=tracked)
         card.uncommitted = await asyncio.to_thread(git.uncommitted_files, root.path)
-        await self._learn_moves(card)
+        await self._learn_commits(card)
 
-    async def _learn_moves(self, card: Card) -> None:
-        """Ask what was committed since the work was left; while it goes on, nothing was."""
-        view = self.board.view(card.project)
-        if view.main is None or view.main.live:
-            card.commits = []
-            return
-        # A commit of the same second may be the session's own.
-        since = clock.iso(clock.parse(view.main.state.last_time) + 1)
-        card.commits = await asyncio.to_thread(
-            repository.commits_after, card.project.root.path, since, git.TIMEOUT_SECONDS
-        )
+    async def _learn_commits(self, card: Card) -> None:
+        """Ask for the commits of the last days, if HEAD has moved since they were asked for."""
+        root = card.project.root.path
+        stamp = directories.reflog_stamp(root)
+        if stamp != card.reflog:
+            since = clock.iso(clock.wall() - INHERITED_SECONDS)
+            card.commits = await asyncio.to_thread(
+                repository.commits_after, root, since, git.TIMEOUT_SECONDS
+            )
+            card.reflog = stamp
 
     def _set_tracked(self, card: Card, *, tracked: bool) -> None:
         first, card.tracked = card.tracked is None, tracked
@@ -251,17 +248,22 @@ class Scribe:
         with files.directory(parent) as handle:
             files.write(handle, name, data)
             # Here, because nobody may be left to look after it was written.
-            if self.board.gate.refusal(card.project.id, card.project.root.path) in LEFT_ALONE:
+            if self.board.gate.refusal(card.project.id, card.project.root.path):
                 files.remove(handle, name)
 
     # Asked for
 
-    def drop_brief(self, project: Project) -> None:
+    def drop_briefs(self, project: Project | None) -> None:
         """Let a client that finds no daemon say nothing, either, of what is left alone."""
-        self.board.card(project).brief_hash = 0
-        directory, name = os.path.split(client_paths.brief_file(project.root.path))
+        for card in self.board.cards.values():
+            if project is None or card.project.id == project.id:
+                card.brief_hash = 0
+        directory, name = os.path.split(
+            client_paths.brief_file(project.root.path if project else "")
+        )
         with contextlib.suppress(OSError, HandoffError), files.directory(directory) as handle:
-            files.remove(handle, name)
+            for found in [name] if project else os.listdir(handle):
+                files.remove(handle, found)
 
     def write_now(self, project: Project) -> None:
         """Write at once what would be written within two seconds."""

@@ -6,8 +6,7 @@ and lets the next session know.
 
 import asyncio
 import hashlib
-import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,9 +18,12 @@ from handoffd.errors import StoreError
 from handoffd.handoffs import briefing
 from handoffd.handoffs.lanes import View
 from handoffd.projects import Project
-from handoffd.scribe import LEFT_ALONE, Scribe
+from handoffd.scribe import Scribe
 from handoffd.session.state import Receipt, SessionState, Value
 from handoffd.session.text import NOW_MAX, keep
+from handoffd.sources.client_files import read_json
+from handoffd.sources.projects import reflog_stamp
+from handoffd.store.threads import Unread
 
 # They say that the client asks a person for something.
 ASKING = ("PermissionRequest", "Notification")
@@ -79,11 +81,9 @@ class Usher:
     async def answer(self, heard: Heard) -> Told:
         """Do what a hook is for; return what its session is told."""
         if heard.event == "SessionStart":
-            self.board.ended.pop(heard.session_id, None)
-        refusal = self.board.gate.refusal(heard.project.id, heard.project.root.path)
-        if refusal:
-            if refusal in LEFT_ALONE:
-                self.scribe.drop_brief(heard.project)
+            self.board.revive(heard.session_id)
+        if self.board.gate.refusal(heard.project.id, heard.project.root.path):
+            self.scribe.drop_briefs(heard.project)
             return Told()
         if heard.event not in ASKING and heard.session_id in self.board.waiting:
             del self.board.waiting[heard.session_id]
@@ -105,17 +105,29 @@ class Usher:
     def _may_tell(self, heard: Heard) -> bool:
         return not heard.headless or self.board.gate.config.hooks.headless
 
-    def remember(self, heard: Heard, told: Told, plugin: str) -> None:
-        """Keep that it was heard, and what was told; nobody waits for this."""
+    def remember(self, heard: Heard, told: Told, plugin_root: str, *, delivered: bool) -> None:
+        """Keep that it was heard and, if anybody got it, what was told; nobody waits for this."""
+        self._beside(self._hear(heard.event[:_NAME_MAX], plugin_root))
+        if not delivered:
+            return
         try:
-            if heard.event:
-                at = clock.wall()
-                self.board.state.hear(heard.event[:_NAME_MAX], at, plugin[:_NAME_MAX])
             if told.what and heard.session_id:
                 self.board.state.tell(heard.session_id, told.what)
             if told.read:
                 self.board.core.mark_read(dict(told.read), clock.iso())
         except StoreError as problem:  # at worst it is told twice
+            log.get().warning("hook_not_kept", why=problem.title)
+
+    async def _hear(self, event: str, plugin_root: str) -> None:
+        path = f"{plugin_root}/.claude-plugin/plugin.json"
+        # In a thread: nobody knows what lies there, or whether it answers.
+        found = await asyncio.to_thread(read_json, path) if plugin_root.startswith("/") else {}
+        version = found.get("version")
+        try:
+            if event:
+                plugin = version[:_NAME_MAX] if isinstance(version, str) else ""
+                self.board.state.hear(event, clock.wall(), plugin)
+        except StoreError as problem:
             log.get().warning("hook_not_kept", why=problem.title)
 
     def went_on(self, state: SessionState) -> None:
@@ -133,8 +145,12 @@ class Usher:
         await self._ask_git(project)
         own = heard.session_id if source == "compact" else ""
         view = self.board.view(project, own)
+        # Whoever asks need not be told that it is live.
+        view.live = [lane for lane in view.live if lane.state.session_id != heard.session_id]
+        if source in ("resume", "fork") and self._is_its_own(heard, view):
+            return await self._news(heard, self.board.moved(project, view))
         told = await self._whole(project, view)
-        if not told.text or self._has_it(heard, source, view, told):
+        if not told.text or self._has_it(heard, source, told):
             return await self._news(heard)
         now = clock.monotonic()
         recent = {name: last for name, last in self._last.items() if now - last[1] < TWICE_SECONDS}
@@ -145,20 +161,17 @@ class Usher:
         newest = await self.board.newest_handoff(project)
         text = self.board.brief(project, view, newest)
         calls = briefing.calls_of(newest.contract) if newest else []
-        threads = [f"thread {name} {number}" for name, number in self.board.unread(project)]
-        read = {newest.path: newest.stamp} if newest else {}
+        threads = map(_entry, self.board.unread(project))
+        shown = newest is not None and briefing.shows(text, newest.contract)
+        read = {newest.path: newest.stamp} if newest and shown else {}
         return Told(text, (_digest(text), *map(_digest, calls), *threads), read)
 
-    def _has_it(self, heard: Heard, source: str, view: View, told: Told) -> bool:
+    def _has_it(self, heard: Heard, source: str, told: Told) -> bool:
         """Tell whether a session has in its context already what it would be told."""
         digest, at = self._last.get(heard.session_id, ("", 0.0))
         if digest == told.what[0] and clock.monotonic() - at < TWICE_SECONDS:
             return True
-        if source in FORGETFUL:
-            return False
-        if source in ("resume", "fork") and self._is_its_own(heard, view):
-            return True
-        return told.what[0] in self.board.state.told(heard.session_id)
+        return source not in FORGETFUL and told.what[0] in self.board.state.told(heard.session_id)
 
     def _is_its_own(self, heard: Heard, view: View) -> bool:
         """Tell whether what is known is what the session itself, or that it forks from, did."""
@@ -172,36 +185,37 @@ class Usher:
         return abs(view.main.idle_seconds - since) < PARENT_SECONDS
 
     async def _ask_git(self, project: Project) -> None:
-        """Ask git once what moved; from then on its directory is watched.
-
-        No longer than a hook may wait; the answer is of use later, too.
-        """
+        """Ask git what moved, if HEAD did, no longer than a hook may wait."""
         card = self.board.card(project)
-        if project.id and card.tracked is None and not card.asking:
+        known = card.tracked is not None and card.reflog == reflog_stamp(project.root.path)
+        if project.id and not known and not card.asking:
             card.asking = True
             asking = self._beside(self.scribe.ask_git(card))
             await asyncio.wait({asking}, timeout=GIT_SECONDS)
 
     # While it goes on
 
-    async def _news(self, heard: Heard) -> Told:
+    async def _news(self, heard: Heard, moved: Sequence[str] = ()) -> Told:
         """Tell in one line what arrived since, if anything did; a sub-agent is told nothing."""
         if heard.is_agents or not heard.session_id:
             return Told()
         project, told = heard.project, self.board.state.told(heard.session_id)
-        newest = await self.board.newest_handoff(project)
-        calls = briefing.calls_of(newest.contract) if newest else []
-        calls = [line for line in calls if _digest(line) not in told]
-        unread = [
-            (name, number)
-            for name, number in self.board.unread(project)
-            if f"thread {name} {number}" not in told
-        ]
-        if not calls and not unread:
+        moved = [line for line in moved if _digest(line) not in told]
+        calls = [line for line in await self._calls(heard) if _digest(line) not in told]
+        unread = [thread for thread in self.board.unread(project) if _entry(thread) not in told]
+        if not moved and not calls and not unread:
             return Told()
-        what = [f"thread {name} {number}" for name, number in unread]
-        text = briefing.urgent(project.root.path, unread, calls)
-        return Told(text, (*what, *map(_digest, calls)))
+        counted = [(thread.id, thread.number) for thread in unread]
+        text = briefing.urgent(project.root.path, counted, [*calls, *moved])
+        return Told(text, (*map(_entry, unread), *map(_digest, [*calls, *moved])))
+
+    async def _calls(self, heard: Heard) -> list[str]:
+        """Return by what the newest handoff calls for a person, unless it is the session's own."""
+        newest = await self.board.newest_handoff(heard.project)
+        own = self.board.core.contract(heard.session_id)
+        if newest is None or (own and own.path == newest.path):
+            return []
+        return briefing.calls_of(newest.contract)
 
     def _wait(self, heard: Heard) -> None:
         """Take note that the client asks a person for something.
@@ -232,6 +246,11 @@ class Usher:
         return task
 
 
+def _entry(thread: Unread) -> str:
+    """Name the latest entry: what comes after it is news again, however much was read."""
+    return f"thread {thread.id} {thread.latest}"
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
@@ -245,16 +264,3 @@ def _asked(heard: Heard) -> str:
     given: dict[str, Any] = found if isinstance(found, dict) else {}
     about = [str(given[name]) for name in _ASKED_ABOUT if given.get(name)]
     return " ".join(["Waiting for permission:", tool, *about[:1]])
-
-
-def plugin_version(root: str) -> str:
-    """Return the version of the plugin from which a hook came, if it came from one."""
-    if not root.startswith("/"):
-        return ""
-    try:
-        with open(f"{root}/.claude-plugin/plugin.json", "rb") as stream:
-            found: Any = json.loads(stream.read(1 << 16))
-    except (OSError, ValueError):
-        return ""
-    version = found.get("version") if isinstance(found, dict) else None
-    return version if isinstance(version, str) else ""

@@ -39,7 +39,8 @@ class Reply:
     project: str = ""
     every_warning: bool = False
     silent: bool = False
-    after: Callable[[], None] | None = None
+    # Done when it was sent; whether the caller was still there to get it.
+    after: Callable[[bool], None] | None = None
     watcher: Callable[[dict[str, Any]], None] | None = None
     # Who the connection is from now on, where it speaks MCP.
     caller: Caller | None = None

@@ -171,7 +171,7 @@ class Connection:
             await self.writer.drain()
         finally:  # also for a hook whose client would not wait for the answer
             if reply.after is not None:
-                reply.after()
+                reply.after(not (self.reader.at_eof() or self.writer.is_closing()))
 
     def _send(self, frame: dict[str, Any]) -> None:
         transport = self.writer.transport

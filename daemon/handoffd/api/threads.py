@@ -50,7 +50,7 @@ def note_use(parts: Parts, directory: str, thread_id: str) -> None:
         project = parts.projects.at(directory)
         is_new = parts.core.threads.note_use(thread_id, project.id)
         # What has just been begun there holds nothing new for Code.
-        if is_new and thread_id in dict(parts.core.threads.unread(project.id)):
+        if is_new and any(thread_id == found.id for found in parts.core.threads.unread(project.id)):
             parts.board.touch(project.id, git_too=False)
     except Exception as problem:  # noqa: BLE001  what was asked for is done all the same
         log.get().warning("use_not_noted", error=log.where(problem))

@@ -80,7 +80,7 @@ def render(
     lines = _lines(document, level)
     lines[1:1] = [f"**Also live:** {_line(other)}" for other in others]
     if others and document.get("session_id"):
-        lines.insert(1, f"**This is session:** {_line(document['session_id'])[:8]}")
+        lines.insert(1, f"**This is the state of session:** {_line(document['session_id'])[:8]}")
     if level != "L0":
         lines += [f"**Since then:** {_line(text)}" for text in moved]
         lines += list(_left(left, lines)) if left else []
@@ -113,6 +113,16 @@ def moves(branch: tuple[str | None, str | None], commits: Sequence[str]) -> list
         more = ", …" if len(commits) > _COMMITS_MAX else ""
         found.append(f"{len(commits)} new commit{'s'[: len(commits) > 1]}: {shown}{more}")
     return found
+
+
+def shows(text: str, contract: Contract) -> bool:
+    """Tell whether a brief says all that is to be told of a handoff."""
+    told = text.casefold()
+    return all(
+        _line(item).casefold() in told
+        for section, _, most in _LEFT
+        for item in contract.items(section, most)
+    )
 
 
 def _left(left: Left, told: Sequence[str]) -> Iterator[str]:

@@ -65,14 +65,22 @@ def worktrees(root: str) -> list[Worktree]:
     return found
 
 
-def commits_after(root: str, time_text: str, seconds: float) -> list[str]:
-    """Return the commits of HEAD that are younger than a time: hash and subject, newest first."""
+class Commit(NamedTuple):
+    """A commit: when it was made, its short hash and its subject."""
+
+    seconds: float
+    text: str
+
+
+def commits_after(root: str, time_text: str, seconds: float) -> list[Commit]:
+    """Return the commits of HEAD that are younger than a time, the newest first."""
     output = git.ask(
-        root, time.monotonic() + seconds, "log", f"--since={time_text}", "--format=%h %s",
+        root, time.monotonic() + seconds, "log", f"--since={time_text}", "--format=%ct %h %s",
         # There may be no commit at all yet.
         f"--max-count={RECENT_MAX}", "--ignore-missing", "HEAD", "--",
     )  # fmt: skip
-    return output.decode("utf-8", "replace").splitlines()
+    lines = (line.split(" ", 1) for line in output.decode("utf-8", "replace").splitlines())
+    return [Commit(float(made), text) for made, text in lines]
 
 
 class Since(NamedTuple):

@@ -70,6 +70,16 @@ def git_directory(root: str) -> str | None:
     return None
 
 
+def reflog_stamp(root: str) -> str:
+    """Return what changes whenever HEAD moves: by a commit, a checkout, a pull."""
+    directory = git_directory(root)
+    try:
+        status = os.stat(f"{directory}/logs/HEAD") if directory else None
+    except OSError:
+        return ""
+    return f"{status.st_size}.{status.st_mtime_ns}" if status else ""
+
+
 def branch(root: str) -> str | None:
     """Return the checked-out branch, a short commit for a detached HEAD, None outside git."""
     directory = git_directory(root)

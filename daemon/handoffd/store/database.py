@@ -109,16 +109,19 @@ def transaction(connection: sqlite3.Connection, *, writing: bool = True) -> "Ite
 @contextmanager
 def savepoint(connection: sqlite3.Connection) -> "Iterator[None]":
     """Keep some statements together, inside a transaction or without one."""
-    connection.execute("SAVEPOINT part")
+    begun = False
     try:
+        connection.execute("SAVEPOINT part")
+        begun = True
         yield
+        # Without a transaction around it, this is what writes to disk.
+        connection.execute("RELEASE part")
     except BaseException as problem:
-        if connection.in_transaction:
+        if begun and connection.in_transaction:
             connection.execute("ROLLBACK TO part")
             connection.execute("RELEASE part")
         _tell(problem)
         raise
-    connection.execute("RELEASE part")
 
 
 def scrub(connection: sqlite3.Connection, name: str) -> None:

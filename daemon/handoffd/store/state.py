@@ -38,6 +38,8 @@ _HOOKS = run_script(
         what TEXT NOT NULL,
         PRIMARY KEY (session_id, what)
     )""",
+    # The sessions whose clients were seen to be gone.
+    "CREATE TABLE ended (session_id TEXT PRIMARY KEY, ended_at REAL NOT NULL)",
     # When each kind of hook was last heard, and from which version of the plugin.
     "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
 )
@@ -132,6 +134,7 @@ class StateStore:
             self._db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
             self._db.execute("DELETE FROM cursors WHERE session_id = ?", (session_id,))
             self._db.execute("DELETE FROM told WHERE session_id = ?", (session_id,))
+            self._db.execute("DELETE FROM ended WHERE session_id = ?", (session_id,))
 
     def session(self, session_id: str) -> StoredSession | None:
         row = self._db.execute(
@@ -200,11 +203,24 @@ class StateStore:
             )
 
     def sweep(self) -> None:
-        """Drop what sessions were told that never said a word."""
+        """Drop what is kept of sessions that never said a word, or are forgotten."""
         with savepoint(self._db):
-            self._db.execute(
-                "DELETE FROM told WHERE session_id NOT IN (SELECT session_id FROM sessions)"
-            )
+            for table in ("told", "ended"):
+                self._db.execute(
+                    f"DELETE FROM {table} WHERE session_id NOT IN (SELECT session_id FROM sessions)"  # noqa: S608  names of ours
+                )
+
+    def ended(self, since_seconds: float) -> dict[str, float]:
+        """Return the sessions whose clients were seen to be gone since a time."""
+        rows = self._db.execute("SELECT * FROM ended WHERE ended_at > ?", (since_seconds,))
+        return dict(rows.fetchall())
+
+    def set_ended(self, session_id: str, at: float | None) -> None:
+        """Remember when a session's client was seen to be gone; None: it is there again."""
+        with savepoint(self._db):
+            self._db.execute("DELETE FROM ended WHERE session_id = ?", (session_id,))
+            if at is not None:
+                self._db.execute("INSERT INTO ended VALUES (?, ?)", (session_id, at))
 
     def hooks(self) -> dict[str, tuple[float, str]]:
         """Return when each kind of hook was last heard, and the plugin's version."""

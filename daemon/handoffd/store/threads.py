@@ -7,7 +7,7 @@ the place of this one.
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
 from handoffd.store.database import run_script, transaction
@@ -115,6 +115,14 @@ class Counts:
     unread_by_code: int
 
 
+class Unread(NamedTuple):
+    """A thread with entries that a side has not seen: how many, and the latest of them."""
+
+    id: str
+    number: int
+    latest: int
+
+
 Whole = tuple[Thread, list[Entry]]
 Kept = tuple[str, str | None]
 
@@ -151,7 +159,7 @@ class ThreadStore(Protocol):
 
     def users(self, thread_id: str) -> list[str]: ...
 
-    def unread(self, project_id: str) -> list[tuple[str, int]]: ...
+    def unread(self, project_id: str) -> list[Unread]: ...
 
     def counts(self) -> Counts: ...
 
@@ -263,17 +271,18 @@ class SqliteThreads:
         )
         return [row[0] for row in rows]
 
-    def unread(self, project_id: str) -> list[tuple[str, int]]:
+    def unread(self, project_id: str) -> list[Unread]:
         """Return the threads that a project used, with how many entries Code has not seen."""
-        return self._db.execute(
-            """SELECT used.handoff_id, count(*) FROM thread_uses AS used
+        rows = self._db.execute(
+            """SELECT used.handoff_id, count(*), max(entry.seq) FROM thread_uses AS used
             JOIN handoffs ON handoffs.id = used.handoff_id
             JOIN handoff_entries AS entry ON entry.handoff_id = used.handoff_id
             WHERE used.project_id = ? AND entry.from_client != 'code'
             AND entry.seq > coalesce(handoffs.code_last_seen, 0)
             GROUP BY used.handoff_id ORDER BY max(entry.seq) DESC""",
             (project_id,),
-        ).fetchall()
+        )
+        return [Unread(*row) for row in rows]
 
     def counts(self) -> Counts:
         unread = (

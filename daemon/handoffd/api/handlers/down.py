@@ -9,7 +9,7 @@ from handoffd.parts import Parts
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
-    return Reply({"pid": os.getpid()}, after=parts.stop.set)
+    return Reply({"pid": os.getpid()}, after=lambda _delivered: parts.stop.set())
 
 
 def render(data: dict[str, Any], _style: Style) -> str:

@@ -8,7 +8,7 @@ from handoffd.api.method import Method, Params, Reply, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, texts_of
 from handoffd.api.text import Style
 from handoffd.parts import Parts
-from handoffd.usher import Heard, plugin_version
+from handoffd.usher import Heard
 
 HEADLESS = "sdk"
 
@@ -38,11 +38,11 @@ async def handle(parts: Parts, params: HookParams, _send: Send) -> Reply:
         environment.get("CLAUDE_CODE_ENTRYPOINT", "").startswith(HEADLESS),
     )
     told = await parts.usher.answer(heard)
-    plugin = plugin_version(environment.get("CLAUDE_PLUGIN_ROOT", ""))
+    plugin_root = environment.get("CLAUDE_PLUGIN_ROOT", "")
     return Reply(
         {"text": told.text},
         silent=True,
-        after=lambda: parts.usher.remember(heard, told, plugin),
+        after=lambda delivered: parts.usher.remember(heard, told, plugin_root, delivered=delivered),
     )
 
 

@@ -8,7 +8,6 @@ from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, named_project, texts_of
 from handoffd.api.text import Style
 from handoffd.parts import Parts
-from handoffd.scribe import LEFT_ALONE
 
 
 class InjectParams(InProject):
@@ -34,8 +33,8 @@ async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
         # The caller has 100 ms; the writing goes on without it.
         parts.scribe.write_now(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
-    if parts.gate.refusal(project.id, project.root.path) in LEFT_ALONE:
-        parts.scribe.drop_brief(project)
+    if parts.gate.refusal(project.id, project.root.path):
+        parts.scribe.drop_briefs(project)
         return Reply({"project": project.root.path, "text": ""}, silent=True)
     parts.board.refresh(project)
     newest = await parts.board.newest_handoff(project)

@@ -17,6 +17,7 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
     if not already:
         sizes = parts.intake.sizes(project.id if project else None)
         parts.gate.pause(scope, sizes)
+        parts.scribe.drop_briefs(project)
     return Reply({"paused": project.root.path if project else "*", "already": already})
 
 

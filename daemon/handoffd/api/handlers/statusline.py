@@ -35,7 +35,7 @@ async def handle(parts: Parts, params: HookParams, _send: Send) -> Reply:
         "goal": document["goal"] if document["goal"] != NOT_STATED else "",
         "status": document["status"],
         "handoff_seconds": round(clock.wall() - max(left)) if left else None,
-        "unread": sum(number for _, number in parts.board.unread(project)),
+        "unread": sum(thread.number for thread in parts.board.unread(project)),
         "track": await _track(parts, project, session_id),
     }
     return Reply(data, silent=True)
