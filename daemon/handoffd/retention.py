@@ -5,8 +5,8 @@ otherwise.
 """
 
 import asyncio
-import json
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from handoffd import clock
@@ -18,29 +18,30 @@ from handoffd.handoffs.contract import Contract
 from handoffd.handoffs.lanes import describe
 from handoffd.parts import Parts
 from handoffd.session.storage import load
+from handoffd.sources.client_files import read_json
 
 KEEP_DAYS = 30.0
+DAYS_MAX = 36500.0
 # How long before the end we begin to speak of it.
 NOTICE_DAYS = 5.0
 LOOKED_MAX = 500
 NAMED_MAX = 100
-_SETTINGS_MAX_BYTES = 1 << 20
 _TURN = 20
 
 
-def keep_days(root: str) -> float:
-    """Return after how many days the transcripts of a root go; what is no number of days is none.
+async def keep_days(roots: Iterable[str]) -> dict[str, float]:
+    """Return after how many days the transcripts of each root go."""
+    return await asyncio.to_thread(lambda: {root: _keep_days(root) for root in roots})
+
+
+def _keep_days(root: str) -> float:
+    """Return what the settings say; what is no number of days is none.
 
     Zero is refused by Claude Code itself, with the whole file.
     """
-    try:
-        with open(f"{os.path.dirname(root)}/settings.json", "rb") as stream:
-            data: Any = json.loads(stream.read(_SETTINGS_MAX_BYTES))
-    except (OSError, ValueError):
-        return KEEP_DAYS
-    found = data.get("cleanupPeriodDays") if isinstance(data, dict) else None
+    found = read_json(f"{os.path.dirname(root)}/settings.json").get("cleanupPeriodDays")
     if isinstance(found, (int, float)) and not isinstance(found, bool) and found > 0:
-        return float(found)
+        return float(min(found, DAYS_MAX))
     return KEEP_DAYS
 
 
@@ -51,8 +52,7 @@ async def unsaved(parts: Parts) -> list[dict[str, Any]]:
     """
     if parts.gate.config.contract.write == "none":
         return []
-    days = {root: keep_days(root) for root in parts.lookout.roots}
-    ageing = _ageing(parts, days)
+    ageing = _ageing(parts, await keep_days(parts.lookout.roots))
     found: list[dict[str, Any]] = []
     for number, (entry, ends_at) in enumerate(await asyncio.to_thread(_existing, ageing)):
         item = await _describe(parts, entry, ends_at)

@@ -90,7 +90,7 @@ ALLOWED = {
         "store",
         "triggers",
     },
-    "retention": {"archivist", "backlog", "handoffs", "parts", "session"},
+    "retention": {"archivist", "backlog", "handoffs", "parts", "session", "sources"},
     "oblivion": {"files", "handoffs", "parts", "projects", "session", "sources", "store"},
     "api": {
         "config",

@@ -439,6 +439,30 @@ def test_no_number_of_days(live, days):
     assert 30.0 == live.call("doctor")["roots"][0]["keep_days"]
 
 
+def test_settings_that_cannot_be_read(live):
+    """A pipe, endless nesting, a huge number and a link to a device hold nobody up."""
+    path = live.home / ".claude/settings.json"
+
+    def days() -> float:
+        return live.call("doctor")["roots"][0]["keep_days"]
+
+    os.mkfifo(path)
+    assert 30.0 == days()
+    path.unlink()
+    path.write_text('{"a":' * 100_000)
+    assert 30.0 == days()
+    path.write_text('{"cleanupPeriodDays": 1' + "0" * 400 + "}")
+    assert 36500.0 == days()
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert 30.0 == days()
+    path.unlink()
+    linked = live.home / "dotfiles.json"
+    linked.write_text('{"cleanupPeriodDays": 90}')
+    path.symlink_to(linked)
+    assert 90.0 == days()
+
+
 # What is kept, and what is sent
 
 

@@ -4,14 +4,13 @@ The file goes when the client ends in good order, and stays when it is killed. A
 goes on naming the session that was cleared.
 """
 
-import json
 import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from handoffd import clock
+from handoffd.sources.client_files import read_json
 
-_SIZE_MAX_BYTES = 64 << 10
 _FILES_MAX = 512
 _WAITING_MAX = 300
 # Of /proc/<pid>/stat, counted behind the name in brackets.
@@ -32,7 +31,7 @@ def running(config_dirs: Iterable[str]) -> dict[str, Claim]:
     found: dict[str, Claim] = {}
     for directory in config_dirs:
         for path, pid in _claims(f"{directory}/sessions"):
-            claim = _read(path)
+            claim = read_json(path)
             session_id = claim.get("sessionId")
             if isinstance(session_id, str) and claim.get("pid", pid) == pid:
                 mine = Claim(is_alive(pid, path), _waiting_for(claim))
@@ -55,20 +54,6 @@ def _claims(directory: str) -> list[tuple[str, int]]:
     stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
     pids = [int(stem) for stem in stems if stem.isascii() and stem.isdigit() and len(stem) < 10]  # noqa: PLR2004  a pid
     return [(f"{directory}/{pid}.json", pid) for pid in pids[:_FILES_MAX]]
-
-
-def _read(path: str) -> dict[str, object]:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return {}
-    try:
-        found = json.loads(os.read(handle, _SIZE_MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    finally:
-        os.close(handle)
-    return found if isinstance(found, dict) else {}
 
 
 def is_alive(pid: int, claim: str) -> bool:

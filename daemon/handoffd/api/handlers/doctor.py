@@ -15,14 +15,14 @@ _NEWEST = 20
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
     return Reply(
         {
-            "roots": _roots(parts),
+            "roots": await _roots(parts),
             "newest": _newest(parts),
             "unsaved": await retention.unsaved(parts),
         }
     )
 
 
-def _roots(parts: Parts) -> list[dict[str, Any]]:
+async def _roots(parts: Parts) -> list[dict[str, Any]]:
     """Return each root, how long its transcripts are kept, and when a person last typed there."""
     typed: dict[str, str] = {}
     for stored in parts.state.sessions(None, _NEWEST, headless=False):
@@ -32,8 +32,8 @@ def _roots(parts: Parts) -> list[dict[str, Any]]:
             root = os.path.dirname(os.path.dirname(entry.cursor.path))
             typed[root] = max(typed.get(root, ""), prompt.receipt.time)
     return [
-        {"path": root, "keep_days": retention.keep_days(root), "typed_at": typed.get(root)}
-        for root in parts.lookout.roots
+        {"path": root, "keep_days": days, "typed_at": typed.get(root)}
+        for root, days in (await retention.keep_days(parts.lookout.roots)).items()
     ]
 
 
