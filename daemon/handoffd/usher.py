@@ -6,6 +6,7 @@ and lets the next session know.
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -109,6 +110,7 @@ class Usher:
         """Keep that it was heard and, if anybody got it, what was told; nobody waits for this."""
         self._beside(self._hear(heard.event[:_NAME_MAX], plugin_root))
         if not delivered:
+            self._last.pop(heard.session_id, None)
             return
         try:
             if told.what and heard.session_id:
@@ -230,8 +232,12 @@ class Usher:
         self.board.touch(heard.project.id, git_too=False)
 
     def _end(self, heard: Heard) -> None:
-        """Take note that a session is over; one without a transcript never was one."""
-        if self.board.state.session(heard.session_id):
+        """Take note that a session is over; one without a transcript never was one.
+
+        The very first one of a project may end before its directory was noticed.
+        """
+        known = self.board.state.session(heard.session_id)
+        if known or os.path.isfile(heard.text("transcript_path")):
             self.archivist.end(heard.session_id, heard.project.id)
             self._beside(self._leave())
 

@@ -1,8 +1,13 @@
 """What the hooks of Claude Code tell the daemon, and what a session is told."""
 
 import json
+import os
 import re
+import socket
+import sqlite3
+import time
 import uuid
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -56,9 +61,11 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def worked(hooks: Hooked, goal: str = "Round tax per line", ago_seconds: float = 0) -> Session:
+def worked(
+    hooks: Hooked, goal: str = "Round tax per line", ago_seconds: float = 0, **envelope
+) -> Session:
     """Return a session that has edited something, as the daemon knows it."""
-    session = hooks.house.session(hooks.project)
+    session = hooks.house.session(hooks.project, **envelope)
     at = {"timestamp": timestamp(ago_seconds)}
     session.prompt(goal, **at)
     session.edit(f"{hooks.project}/tax.py", **at)
@@ -70,6 +77,12 @@ def worked(hooks: Hooked, goal: str = "Round tax per line", ago_seconds: float =
 
     wait_for(known)
     return session
+
+
+def clock_of(session: Session) -> float:
+    """Return the time of a session's last record."""
+    last = json.loads(session.path.read_text().splitlines()[-1])
+    return datetime.fromisoformat(last["timestamp"]).timestamp()
 
 
 def call(hooks: Hooked, reason: str) -> None:
@@ -127,6 +140,7 @@ def test_a_resumed_session_is_told_what_others_did(hooks):
     told = hooks.start(mine.id, "resume")
 
     assert "Write the changelog" in told
+    assert mine.id[:8] not in told
     assert "" == hooks.start(mine.id, "resume")
     hooks.house.restart()
     assert "" == hooks.start(mine.id, "resume")
@@ -149,7 +163,7 @@ def test_two_live_sessions_are_both_named(hooks):
     second = worked(hooks, "Write the changelog for the release")
     told = hooks.start(new_id())
 
-    assert f"session: {second.id[:8]}" in told.replace("**", "")
+    assert f"**This is the state of session:** {second.id[:8]}" in told
     assert f"session {first.id[:8]}: " in told
 
 
@@ -196,6 +210,35 @@ def test_the_newest_handoff_is_told(hooks):
     assert [True] == [item["read"] for item in listed["handoffs"]]
 
 
+def test_what_was_not_shown_is_not_read(hooks):
+    """Of completed work one line is told: what somebody left in words stays unread."""
+    session = worked(hooks)
+    for words in (
+        ("close", "--next", "call the bank first", "--session", session.id),
+        ("save", "--status", "completed"),
+    ):
+        assert 0 == hooks.house.handoff(*words, cwd=hooks.project).returncode
+    told = hooks.start(new_id())
+    listed = json.loads(hooks.house.handoff("list", "--json", cwd=hooks.project).stdout)
+
+    assert "the bank" not in told
+    assert [False] == [item["read"] for item in listed["handoffs"]]
+
+
+def test_what_nobody_got_was_not_told(hooks):
+    """A client that left before the answer got nothing: it is told the next time."""
+    mine = worked(hooks, "Write the changelog for the release", ago_seconds=60)
+    worked(hooks)
+    given = hooks.given("SessionStart", mine.id, None, {"source": "resume"})
+    frame = {"jsonrpc": "2.0", "id": 1, "method": "hook", "params": given}
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(hooks.house.socket_path)
+        connection.sendall(json.dumps(frame).encode() + b"\n")
+    wait_for(lambda: "SessionStart" in hooks.house.call("status")["hooks"])
+
+    assert "Round tax per line" in hooks.start(mine.id, "resume")
+
+
 def test_a_call_for_a_person_comes_first(hooks):
     """A handoff that calls for a person says so first; a session at work is told in one line."""
     worked(hooks)
@@ -208,6 +251,8 @@ def test_a_call_for_a_person_comes_first(hooks):
     assert 1 == line.count("\n")
     assert "HUMAN REVIEW NEEDED: the key in CI has expired" in line
     assert "" == hooks.prompt(session)
+    mine = wait_for(lambda: hooks.house.document(hooks.project)["session_id"])
+    assert "" == hooks.prompt(mine)  # it called itself
     state = told.split("## Current Session State\n\n")[1]
     assert state.startswith("**HUMAN REVIEW NEEDED:** the key in CI has expired\n**Goal:**")
 
@@ -216,18 +261,22 @@ def test_what_moved_since_is_told(hooks):
     """A session is told of another branch, and of commits since the work was left."""
     house, project = hooks.house, hooks.project
     house.git(project, "commit", "-q", "--allow-empty", "-m", "first")
-    session = worked(hooks, ago_seconds=3600)
-    hooks.fire("SessionEnd", session.id, reason="other")
+    session = worked(hooks)
+    wait_for(lambda: int(time.time()) > clock_of(session) + 1)
     house.git(project, "switch", "-q", "-c", "feature/rounding")
     house.git(project, "commit", "-q", "--allow-empty", "-m", "Round shipping, too")
+    hooks.fire("SessionEnd", session.id, reason="other")
 
-    def told() -> str:
-        found = hooks.start(new_id())
+    def told(source: str, name: str) -> str:
+        found = hooks.start(name, source)
         return found if "feature/rounding" in found and "shipping" in found else ""
 
-    found = wait_for(told)
+    found = wait_for(lambda: told("startup", new_id()))
     assert "**Since then:** the branch is feature/rounding, it was main\n" in found
-    assert re.search(r"\*\*Since then:\*\* 2 new commits: [0-9a-f]+ Round shipping, too; ", found)
+    assert re.search(r"\*\*Since then:\*\* 1 new commit: [0-9a-f]+ Round shipping, too\n", found)
+    resumed = told("resume", session.id)
+    assert 1 == resumed.count("\n")
+    assert "" == hooks.start(session.id, "resume")
 
 
 def test_unread_entries_are_told_once(hooks):
@@ -244,6 +293,13 @@ def test_unread_entries_are_told_once(hooks):
     assert 1 == line.count("\n")
     assert "" == hooks.prompt(session)
     assert "" == hooks.prompt(new_id(), agent_id="a1")
+    house.handoff("thread", "read", thread, **by_code)
+    house.handoff("thread", "add", thread, "decision", "And RS256.", cwd=hooks.project)
+    assert f"{thread} (1)" in hooks.prompt(session)
+    house.handoff("thread", "add", thread, "decision", "And a salt.", cwd=hooks.project)
+    assert f"{thread} (2)" in hooks.prompt(session)
+    house.handoff("thread", "read", thread, "--up-to", "2", **by_code)
+    assert "" == hooks.prompt(session)
 
 
 def test_blocked_while_a_person_is_asked(hooks):
@@ -279,6 +335,109 @@ def test_the_end_of_a_session_leaves_its_handoff(hooks):
     session.raw(b'{"type":"cost-state"}\n')
     wait_for(lambda: hooks.house.call("status")["waiting_bytes"] == 0)
     assert [False] == [lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]]
+
+
+def test_an_ended_session_stays_ended(hooks):
+    """After a restart a session that ended is not live again, until it says something."""
+    first, second = worked(hooks), worked(hooks, "Write the changelog for the release")
+    for session in (first, second):
+        hooks.fire("SessionEnd", session.id, reason="other")
+    hooks.house.restart()
+    wait_for(hooks.house.settled)
+    assert "Also live" not in hooks.start(new_id())
+
+    first.say("One more thing.")
+    wait_for(lambda: any(lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]))
+
+
+def test_a_paused_project_is_told_nothing(hooks):
+    """Nothing is told while a project is paused, with and without a daemon; afterwards it is."""
+    worked(hooks)
+    wait_for(lambda: hooks.house.yaml(hooks.project))
+    assert 0 == hooks.house.handoff("pause", ".", cwd=hooks.project).returncode
+    assert "" == hooks.start(new_id())
+    hooks.house.stop()
+    assert "" == hooks.start(new_id())
+
+    hooks.house.start()
+    assert 0 == hooks.house.handoff("unpause", ".", cwd=hooks.project).returncode
+    assert "Round tax per line" in hooks.start(new_id())
+
+
+def test_forgetting_takes_what_was_told(hooks):
+    """`handoff forget` leaves nothing of what sessions of the project were told."""
+    session = worked(hooks)
+    other = new_id()
+    assert hooks.start(other)
+    hooks.fire("SessionEnd", session.id, reason="other")
+    done = hooks.house.handoff("forget", str(hooks.project), "--yes", cwd=hooks.project)
+    assert 0 == done.returncode, done.stderr
+
+    with sqlite3.connect(hooks.house.state / "state.db") as state:
+        assert [] == state.execute("SELECT * FROM told").fetchall()
+        assert [] == state.execute("SELECT * FROM ended").fetchall()
+    kept = b"".join(path.read_bytes() for path in hooks.house.state.glob("state.db*"))
+    assert other.encode() not in kept
+
+
+def test_a_pipe_for_a_plugin_holds_nobody_up(hooks, tmp_path):
+    """Where the plugin's description is a pipe, hooks and all else are answered."""
+    directory = tmp_path / "plugin/.claude-plugin"
+    directory.mkdir(parents=True)
+    os.mkfifo(directory / "plugin.json")
+    hooks.start(new_id(), env={"CLAUDE_PLUGIN_ROOT": str(directory.parent)})
+
+    wait_for(lambda: "SessionStart" in hooks.house.call("status")["hooks"])
+
+
+def test_blocked_no_longer_when_the_client_goes_on(hooks, client):
+    """A command that was permitted and takes long: the client's own word ends the waiting."""
+    session = worked(hooks)
+    directory = hooks.house.home / ".claude/sessions"
+    directory.mkdir()
+    path = directory / f"{client.pid}.json"
+
+    def says(status: str) -> None:
+        claim = {"pid": client.pid, "sessionId": session.id, "status": status}
+        path.write_text(json.dumps(claim | {"waitingFor": "permission"}))
+
+    says("waiting")
+    hooks.fire("PermissionRequest", session.id, tool_name="Bash", tool_input={"command": "make"})
+    assert "blocked" == hooks.house.document(hooks.project)["status"]
+    time.sleep(6)  # the daemon looks every five seconds
+    assert "blocked" == hooks.house.document(hooks.project)["status"]
+    says("busy")
+    wait_for(lambda: hooks.house.document(hooks.project)["status"] == "in_progress")
+
+
+def test_the_very_first_session_leaves_its_handoff(house):
+    """Where Claude Code never ran, the first session's end is heard before its directory is seen."""
+    house.start()
+    hooks = Hooked(house, house.project())
+    session = house.session(hooks.project)
+    session.prompt("Round tax per line")
+    session.edit(f"{hooks.project}/tax.py")
+    session.say("Tax is rounded per line.")
+    hooks.fire("SessionEnd", session.id, reason="other")
+
+    wait_for(lambda: [*(house.home / ".claude/handoffs").glob("*/*.md")])
+
+
+@pytest.mark.parametrize("entrypoint", ["cli", "sdk-cli"])
+def test_a_question_displaces_no_work(hooks, entrypoint):
+    """What was asked in passing, or only opened, is not what the next session is told of."""
+    worked(hooks, entrypoint=entrypoint)
+    asked = hooks.house.session(hooks.project, entrypoint=entrypoint)
+    asked.prompt("What does tax.py do with empty lines?")
+    asked.say("It skips them.")
+    opened = hooks.house.session(hooks.project, entrypoint=entrypoint)
+    opened.prompt("<command-message>open</command-message>\n<command-name>/open</command-name>")
+    opened.say("Tax was rounded per line.")
+    wait_for(lambda: len(hooks.house.call("sessions")["sessions"]) == 3)
+    wait_for(lambda: hooks.house.call("status")["waiting_bytes"] == 0)
+
+    assert "Round tax per line" == hooks.house.document(hooks.project)["goal"]
+    assert "**Goal:** Round tax per line" in hooks.start(new_id())
 
 
 def test_a_session_without_a_transcript_never_was_one(hooks):
@@ -371,11 +530,21 @@ def test_without_a_daemon_the_brief_on_disk_is_told(hooks):
 # The status line
 
 
-def line(hooks: Hooked, session: str = "", *words: str, **env) -> str:
-    given = {"session_id": session, "cwd": str(hooks.project), "version": "2.1.325"}
-    done = hooks.house.handoff(
-        "statusline", *words, input=json.dumps(given), cwd=hooks.project, env=env
+def given_line(hooks: Hooked, session: str) -> str:
+    return json.dumps({"session_id": session, "cwd": str(hooks.project), "version": "2.1.325"})
+
+
+def line(hooks: Hooked, session: str = "", columns: int = 80) -> str:
+    """Return the daemon's line, however long it takes; a client would not wait."""
+    style = {"columns": columns, "colour": False, "json": False}
+    found = hooks.house.request(
+        "statusline", cwd=str(hooks.project), hook=given_line(hooks, session), render=style
     )
+    return found["result"]["text"].strip()
+
+
+def client_line(hooks: Hooked, *words: str) -> str:
+    done = hooks.house.handoff("statusline", *words, input=given_line(hooks, ""), cwd=hooks.project)
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
 
@@ -387,22 +556,50 @@ def test_the_status_line_shows_the_goal(hooks):
     call(hooks, "the key in CI has expired")
 
     assert "Round tax per line · handoff just now" == line(hooks, session.id)
-    assert "Round tax per… · handoff just now" == line(hooks, session.id, COLUMNS="34")
+    assert "Round tax per… · handoff just now" == line(hooks, session.id, 34)
+
+
+def test_the_status_line_counts_what_is_unread(hooks):
+    """Entries that Code has not seen, of all threads used here, are counted."""
+    worked(hooks)
+    by_code = {"cwd": hooks.project, "env": {"CLAUDECODE": "1"}}
+    thread = hooks.house.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
+    for text in ("Yes.", "RS256."):
+        hooks.house.handoff("thread", "add", thread, "decision", text, cwd=hooks.project)
+
+    assert "Round tax per line · 2 unread" == line(hooks)
+
+
+def test_the_status_line_shows_the_tracks_progress(hooks):
+    """The track of the session, and how far it is."""
+    session = worked(hooks)
+    track = hooks.project / "conductor/tracks/auth_20260301"
+    track.mkdir(parents=True)
+    (track / "metadata.json").write_text('{"track_id": "auth_20260301"}')
+    (track / "plan.md").write_text("- [x] one\n- [ ] two\n- [ ] three\n")
+    done = hooks.house.handoff("create", "--session", session.id, cwd=hooks.project)
+    assert 0 == done.returncode, done.stderr
+
+    assert "auth_20260301 33%" in line(hooks, session.id)
 
 
 def test_the_status_line_keeps_a_persons_own(hooks):
     """A person's own command gets the same JSON, and its line stands above ours."""
     worked(hooks)
-    own = 'read -r json; echo "mine ${json#*version}"'
-
-    assert 'mine ": "2.1.325"}\nRound tax per line' == line(hooks, "", "--beside", own)
-    assert "Round tax per line" == line(hooks, "", "--beside", "exit 3")
-    assert "oops\nRound tax per line" == line(hooks, "", "--beside", "echo oops; exit 3")
+    shown = {
+        'read -r json; echo "mine ${json#*version}"': 'mine ": "2.1.325"}\nRound tax per line',
+        "exit 3": "Round tax per line",
+        "echo oops; exit 3": "oops\nRound tax per line",
+    }
+    for own, expected in shown.items():
+        # On a busy machine ours may be late.
+        wait_for(lambda own=own, said=expected: said == client_line(hooks, "--beside", own))
 
 
 def test_the_status_line_without_a_daemon(hooks):
     """Without a daemon it says so, beside a person's own line."""
     hooks.house.stop()
 
-    assert "handoffd is not running (handoff up)" == line(hooks)
-    assert "x\nhandoffd is not running (handoff up)" == line(hooks, "", "--beside", "echo x")
+    off = "handoffd is not running (handoff up)"
+    assert off == client_line(hooks)
+    assert f"x\n{off}" == client_line(hooks, "--beside", "echo x")

@@ -162,6 +162,7 @@ def test_commits_after(repository, tmp_path):
 
     found = commits_after(str(repository), "2020-01-01T00:00:00Z", 10)
     assert 2 == len(found)
-    assert found[0].startswith(run(repository, "rev-parse", "--short", "HEAD"))
+    assert found[0].seconds >= found[1].seconds > 1_700_000_000
+    assert found[0].text.startswith(run(repository, "rev-parse", "--short", "HEAD"))
     assert [] == commits_after(str(repository), "2099-01-01T00:00:00Z", 10)
     assert [] == commits_after(str(tmp_path / "empty"), "2020-01-01T00:00:00Z", 10)

@@ -246,7 +246,7 @@ def test_unread_entries_of_an_older_database(older):
     """A cursor that is NULL has seen nothing."""
     older.threads.note_use("hof_1", "p")
 
-    assert [("hof_1", 1, 1)] == older.threads.unread("p")
+    assert [("hof_1", 1, 2)] == older.threads.unread("p")
 
 
 def test_every_step_of_the_schema_goes_on(tmp_path):

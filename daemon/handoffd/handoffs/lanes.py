@@ -76,15 +76,15 @@ def choose(lanes: Sequence[Lane]) -> Lane | None:
     persons = [lane for lane in started if not lane.state.headless]
     if persons and persons[0].recent:
         return _at_work(persons)
-    return started[0] if started else None
+    return _at_work(started) if started else None
 
 
-def _at_work(persons: Sequence[Lane]) -> Lane:
+def _at_work(lanes: Sequence[Lane]) -> Lane:
     """Return the latest lane; one in which only a question was asked displaces no work."""
-    for lane in persons:
+    for lane in lanes:
         if lane.idle_seconds < INHERITED_SECONDS and not insights.is_aside(lane.state):
             return lane
-    return persons[0]
+    return lanes[0]
 
 
 def contested(state: SessionState, lanes: Sequence[Lane]) -> list[str]:
@@ -176,7 +176,9 @@ def _predecessor(state: SessionState, lanes: Sequence[Lane]) -> SessionState:
     """Return the session that one without a goal of its own goes on with, or an empty one."""
     if insights.goal(state) is None and state.session_id:
         for lane in sorted(lanes, key=lambda lane: lane.idle_seconds):
-            known = not lane.state.headless and insights.goal(lane.state)
+            # A program's run goes on with a program's, too, a person's session does not.
+            fits = state.headless or not lane.state.headless
+            known = fits and insights.goal(lane.state)
             if known and lane.idle_seconds < INHERITED_SECONDS:
                 return lane.state
     return SessionState("")

@@ -39,9 +39,9 @@ def _last_telling(heard: list[Statement]) -> Statement | None:
 
 
 def is_aside(state: SessionState) -> bool:
-    """Tell a session in which only something was asked, and nothing was done."""
+    """Tell a session in which only something was asked, if that, and nothing was done."""
     asked = state.goal or state.last_prompt
-    if asked is None or not asked.text.endswith(("?", "？")):
+    if asked is not None and not asked.text.endswith(("?", "？")):
         return False
     return not (state.edited_at or state.todos or state.checks or state.commits)
 
