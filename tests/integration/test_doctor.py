@@ -81,7 +81,7 @@ def test_it_reads_like_a_list(live):
     assert 0 == done.returncode
     assert ["service", "socket", "versions"] == [line.split()[0] for line in first[:3]]
     assert 1 == len({line.index(line.split()[1]) for line in first})
-    assert any(line.startswith("                   -> Make it one: handoff") for line in lines)
+    assert any(line.startswith("                   -> There is no systemd here") for line in lines)
     assert "All is well, with 2 notes." == lines[-1]
 
 

@@ -11,6 +11,7 @@ from handoff.examination.scene import Scene
 
 _NOBODY = "no service: handoffd will not be there after a restart of the machine"
 _SETUP = "Make it one: handoff setup"
+_BY_HAND = "There is no systemd here: then run handoff up; Claude Code's tools start it, too."
 _AT_LOGIN = ("enabled", "enabled-runtime", "linked", "linked-runtime", "alias")
 
 
@@ -24,6 +25,8 @@ def examine(scene: Scene) -> list[Finding]:
 
 def judge_unit(unit: dict[str, str], socket: dict[str, str], pid: int | None) -> list[Finding]:
     """Judge what systemd says of our units, and of the process that answers."""
+    if not unit:
+        return [note(_NOBODY, _BY_HAND)]
     if unit.get("LoadState") != "loaded":
         return [note(_NOBODY, _SETUP)]
     found = []
