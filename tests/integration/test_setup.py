@@ -305,13 +305,13 @@ def test_commands_name_the_program_where_it_is_not_on_path(place):
     place.setup()
     path, track = place.commands / "open.md", place.commands / "conductor-handoff.md"
     assert f"!`{HANDOFF} slash open" in path.read_text()
-    assert f"Bash({HANDOFF}:*)" in path.read_text()
+    assert f"Bash({HANDOFF} slash open:*), Bash({HANDOFF} review:*)" in path.read_text()
     assert f"\n{HANDOFF} slash conductor-handoff - " in track.read_text()
 
     place.setup(PATH=str(BIN))
 
     assert "!`handoff slash open" in path.read_text()
-    assert "Bash(handoff:*)" in path.read_text()
+    assert "Bash(handoff slash open:*), Bash(handoff review:*)" in path.read_text()
     assert "\nhandoff slash conductor-handoff - " in track.read_text()
 
 

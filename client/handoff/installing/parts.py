@@ -87,7 +87,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 def with_program(text: str, path: str) -> str:
     """Name the program by its path where a command runs it, or says how to."""
-    for lead in ("`handoff ", "\nhandoff ", "Bash(handoff:"):
+    for lead in ("`handoff ", "\nhandoff ", "Bash(handoff "):
         text = text.replace(lead, lead.replace("handoff", path))
     return text
 
