@@ -166,10 +166,16 @@ def plan_configuration(plan: Plan, write: str | None) -> None:
         draft.text = toml_text.put(draft.text, "checkpoint", "write", write)
     directory = program.claude_home()
     known = toml_text.load(draft.text).get("claude", {}).get("config_dirs", [])
+    added = []
     if directory != f"{paths.home()}/.claude" and directory not in known:
+        added = [directory]
         draft.text = toml_text.add(draft.text, "claude", "config_dirs", directory)
+
+    def note(noted: Manifest) -> None:
+        noted.config_dirs = list(dict.fromkeys([*noted.config_dirs, *added]))
+
     if draft.is_changed:
-        plan.actions.append(Action("", units.reload_configuration))
+        plan.actions.append(Action("", units.reload_configuration, note=note))
 
 
 def written_where(text: str) -> str:
