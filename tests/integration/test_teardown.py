@@ -152,7 +152,7 @@ def test_our_entry_in_an_edited_configuration_goes(place):
 
     said = place.teardown(CLAUDE_CONFIG_DIR=config)
 
-    assert f"{place.config} was changed since, what else is in it stays." in said
+    assert f"{place.config} was changed since: what else is in it stays." in said
     assert (
         "# mine\n\n[checkpoint]\nwrite = \"none\"\n[log]\nlevel = 'debug'\n"
         == place.config.read_text()
@@ -199,6 +199,25 @@ def test_claude_code_s_memory_that_was_changed_since(place):
 
     assert {"history": "mine", "more": 1} == json.loads(place.servers.read_text())
     assert "is kept" not in said
+    assert not place.noted.parent.exists()
+
+
+def test_a_copy_that_was_made_before(place):
+    """By notes that name a copy the file gets its bytes back, also after another setup."""
+    before = place.servers.read_bytes()
+    place.setup(*ALL)
+    noted = json.loads(place.noted.read_text())
+    record = noted["files"][str(place.servers)]
+    place.write(place.noted.parent / "backup/old", before.decode())
+    noted["files"][str(place.servers)] = {**record, "backup": "old", "reversals": {}} | {
+        "outline": None
+    }
+    place.noted.write_text(json.dumps(noted))
+    place.setup(PATH=str(place.home / ".local/bin"))
+
+    place.teardown()
+
+    assert before == place.servers.read_bytes()
     assert not place.noted.parent.exists()
 
 

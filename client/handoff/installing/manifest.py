@@ -29,14 +29,15 @@ class Record:
     reversals: dict[str, Reversal] = field(default_factory=dict)
 
     def left_by_us(self, data: bytes) -> bool:
-        return digest(data) in self.ours
+        name = digest(data)
+        return name in self.ours and (self.outline is None or name in self.reversals)
 
-    def reversed(self, data: bytes) -> bytes | None:
+    def reversed(self, data: bytes) -> bytes:
         """Return what a file was without us: to the byte while it is ours, else in outline."""
         found = self.reversals.get(digest(data))
-        if found is not None:
-            return undo(data.decode(), found).encode()
-        return None if self.outline is None else self.outline.encode()
+        if found is None:
+            return (self.outline or "").encode()
+        return undo(data.decode(), found).encode()
 
 
 @dataclass
@@ -61,9 +62,9 @@ class Manifest:
         record = self.files.get(path)
         if record is None:
             return None
-        if is_memory(path):
-            return record.reversed(read(path) or b"")
-        return read(backup_path(record.backup)) if record.backup else None
+        if record.backup:
+            return read(backup_path(record.backup))
+        return None if record.outline is None else record.reversed(read(path) or b"")
 
     def enter(self, draft: Draft, baseline: bytes | None) -> None:
         """Note a change that is about to be made; what the file was without us is kept."""
@@ -76,9 +77,10 @@ class Manifest:
             record.backup = _keep(draft.path, baseline)
         elif baseline is not None:
             record.outline = entries.outline(baseline.decode())
-            kept = {name: known.reversals[name] for name in ours if name in known.reversals}
-            record.reversals = kept | {
-                name: reversal(draft.text, baseline.decode()) for name in new
+            record.reversals = {
+                digest(data): reversal(data.decode(), baseline.decode())
+                for data in (draft.before, draft.after)
+                if data is not None and digest(data) in record.ours
             }
         self.files[draft.path] = record
         self.enter_directories(draft.missing_directories)

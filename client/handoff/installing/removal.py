@@ -60,8 +60,8 @@ def _plan_noted(plan: Plan, draft: Draft) -> None:
     elif draft.before != kept:
         if draft.part == "config":
             _take_directories(plan, draft)
-        stays = "what else is in it stays" if draft.is_changed else "and stays as it is"
-        plan.remarks.append(f"{draft.path} was changed since, {stays}.")
+        stays = ": what else is in it stays" if draft.is_changed else ", and stays as it is"
+        plan.remarks.append(f"{draft.path} was changed since{stays}.")
 
 
 def _take_entries(plan: Plan, draft: Draft, kept: bytes | None) -> None:
