@@ -119,7 +119,7 @@ def _marked(sign: str, label: str, values: list[Any], indent: str) -> Iterator[s
     for value in values:
         if value is not _ABSENT:
             shown = json.dumps(value, ensure_ascii=False, indent=2)
-            yield from (f"{sign}{indent}{line}\n" for line in f"{label}{shown}".split("\n"))
+            yield from (f"{sign}{indent}{line}\n" for line in f"{label}{shown},".split("\n"))
 
 
 def _skip(text: str, position: int) -> int:
