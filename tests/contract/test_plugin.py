@@ -146,7 +146,10 @@ def test_what_is_typed_stays_out_of_the_shell(path):
     assert ["allowed-tools", "argument-hint", "description", "disable-model-invocation"] == sorted(
         head
     )
-    assert head["allowed-tools"].startswith("Bash(handoff:*)")
+    granted = re.findall(r"Bash\(handoff ([^:()]+):\*\)", head["allowed-tools"])
+    assert f"slash {path.stem}" == granted[0]
+    assert {*granted[1:]} <= {"close", "create", "resume", "review", "thread"}
+    assert len(granted) == head["allowed-tools"].count("Bash")
 
 
 # The marketplace

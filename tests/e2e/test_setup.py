@@ -7,6 +7,7 @@ import pytest
 from conftest import BIN, House, wait_for
 from e2e.claude import Claude
 from e2e.model import say, words
+from e2e.terminal import Terminal
 from installed import SETTINGS, Place
 
 CONTEXT = "<handoffd-context"
@@ -74,6 +75,21 @@ def test_claude_code_is_connected_and_told(home: Home):
     told = home.starts()
     assert GOAL in told
     assert 1 == told.count(CONTEXT)
+
+
+def test_the_status_line(home: Home):
+    """Where setup was told to, the goal stands below the prompt, beside what stood there."""
+    theirs = {"type": "command", "command": "echo mine"}
+    home.write(home.settings, json.dumps({"statusLine": theirs}))
+    # What was answered before is asked again without the variable that named its place.
+    (home.claude.config / ".claude.json").rename(home.servers)
+    home.setup("--with", "statusline")
+    home.claude.model.will(say("Done."))
+    with Terminal(home.claude, "Go on") as terminal:
+        terminal.played()
+        # Below the box in which is typed.
+        terminal.sees(r"(?s)\n❯\s+─+\n(?!.*❯).*mine")
+        terminal.sees(rf"(?s)\n❯\s+─+\n(?!.*❯).*{GOAL}")
 
 
 def test_nothing_of_ours_is_left(home: Home):

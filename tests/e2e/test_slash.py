@@ -287,6 +287,43 @@ def test_thread(commands: Commands):
     )
 
 
+# What the model may run without asking
+
+# A command, and what it tells the model to run.
+FOLLOW_UPS = [
+    ("open", "handoff review --settle"),
+    ("close", "handoff close <<'HANDOFF'\n## Done\n- it\nHANDOFF"),
+    ("conductor-handoff create", f"handoff create --track {TRACK} --if-parallel include"),
+    ("conductor-handoff resume", f"handoff resume {TRACK}"),
+    ("create_handoff", f"handoff create --track {TRACK} --if-parallel include"),
+    ("resume_handoff", f"handoff resume {TRACK}"),
+    ("handoff-thread", "handoff thread create 'Auth' - <<'ENTRY'\nJWT.\nENTRY"),
+]
+# Of ours, too, and one of them runs whatever it is given.
+REFUSED = [
+    "handoff statusline --beside 'touch PWNED'",
+    "handoff forget --yes",
+    "handoff teardown --yes",
+]
+
+
+@pytest.mark.parametrize(("line", "following"), FOLLOW_UPS)
+def test_what_a_command_grants(commands: Commands, line: str, following: str):
+    """The model may run what the command tells it to run, and nothing else of ours."""
+    track(commands.project)
+    commands.house.handoff("create", cwd=commands.project)
+    leave(commands)
+    commands.house.handoff("escalate", "Who sets the rates?", cwd=commands.project)
+    wishes = [use("Bash", command=command) for command in (following, *REFUSED)]
+    commands.model.will(*wishes, say("Done."))
+    commands.type(line)
+
+    ran, *refused = results(commands.model.requests[-1])
+    assert refused == errors(commands.model.requests[-1]), ran
+    assert ["This command requires approval"] * len(REFUSED) == refused
+    assert not (commands.project / "PWNED").exists()
+
+
 # What is typed is never run
 
 

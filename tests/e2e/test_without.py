@@ -1,5 +1,6 @@
 """Without hooks, with hooks that come late, and without a daemon."""
 
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -15,16 +16,28 @@ from e2e.test_compaction import compact
 from left import PURPOSE, handoffs, text
 from left import work as worked
 
-# Runs the client, and notes down what it was asked, and how much of a processor it took.
-MEASURE = """\
+# Takes the interpreter's place, and notes down with which words, what is loaded and started.
+OBSERVER = """\
 #!{python} -IS
-import os, sys
-child = os.spawnv(os.P_NOWAIT, {client!r}, [{client!r}, *sys.argv[1:]])
-_, status, used = os.wait4(child, 0)
-with open(__file__ + ".log", "a") as log:
-    log.write(f"{{sys.argv[1]}} {{used.ru_utime + used.ru_stime}}\\n")
-sys.exit(os.waitstatus_to_exitcode(status))
+import sys
+log = open(__file__ + ".log", "a", buffering=1)
+log.write(f"runs {{' '.join(sys.argv[1:4])}} {{' '.join(sys.argv[6:])}}\\n")
+STARTS = ("subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn", "os.system")
+def note(event, given):
+    if event == "import":
+        log.write(f"loads {{given[0]}}\\n")
+    elif event in STARTS:
+        log.write(f"starts {{event}}\\n")
+sys.addaudithook(note)
+code = sys.argv[4]
+sys.argv = ["-c", *sys.argv[5:]]
+exec(code)
 """
+# C, and four small files of ours.
+LIGHT = {
+    "_json", "_socket", "posix", "pwd", "select", "sys", "time", "__future__",
+    "handoff", "handoff.fast", "handoff.paths", "handoff.errors", "handoff.wire",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("switched", ["off", "absent"])
@@ -77,16 +90,19 @@ def test_hooks_that_come_late(hooked: Claude, model: Model, served: House):
     assert GOAL == field(brief(model.requests[-1]), "Goal")
 
 
-def measured(directory: Path) -> tuple[Path, Path]:
-    """Return a program that measures the client, and where it writes down what it found."""
-    path = directory / "measured"
-    path.write_text(MEASURE.format(python=sys.executable, client=f"{BIN}/handoff"))
-    path.chmod(0o755)
-    return path, Path(f"{path}.log")
+def observed(directory: Path) -> tuple[Path, Path]:
+    """Return the client's own script with an interpreter that is observed, and what it notes."""
+    (directory / "bin").mkdir(parents=True)
+    (directory / "lib").symlink_to(BIN.parent / "lib")
+    shutil.copy(BIN / "handoff", directory / "bin/handoff")
+    python = directory / "bin/python"
+    python.write_text(OBSERVER.format(python=sys.executable))
+    python.chmod(0o755)
+    return directory / "bin/handoff", Path(f"{python}.log")
 
 
 def test_without_a_daemon(house: House, model: Model, version: str):
-    """Each hook costs one start of the client, nothing is said of it, and the brief is told."""
+    """A hook is one start of the interpreter that loads next to nothing; the brief is told."""
     house.transcripts.mkdir(parents=True)
     claude = Claude(version, house, model, house.project())
     house.start()
@@ -94,19 +110,14 @@ def test_without_a_daemon(house: House, model: Model, version: str):
     known(house, claude, goal=PURPOSE)
     wait_for(lambda: f"goal: {PURPOSE}" in house.yaml(claude.cwd), what="the file says so")
     house.stop()
-    program, log = measured(house.home)
+    program, log = observed(house.home / "observed")
     claude.hook(f"{program} hook 2>&1")
     model.will(say("Well."))
     with Terminal(claude, "Go on") as terminal:
         terminal.played()
         shown = terminal.screen.text
         terminal.leave()
-    for _ in range(3):
-        house.handoff("status", program=str(program))
-    costs = [line.split() for line in log.read_text().splitlines()]
-    dearest = {
-        name: max(float(cost) for found, cost in costs if found == name) for name, _ in costs
-    }
+    noted = [line.partition(" ")[::2] for line in log.read_text().splitlines()]
 
     assert PURPOSE == field(brief(model.requests[0]), "Goal")
     assert "error" not in shown.lower()
@@ -114,5 +125,6 @@ def test_without_a_daemon(house: House, model: Model, version: str):
         b"hook_non_blocking_error" not in claude.transcript(model.requests[0].session).read_bytes()
     )
     # SessionStart, UserPromptSubmit, SessionEnd.
-    assert ["hook"] * 3 == [name for name, _ in costs if name == "hook"]
-    assert dearest["hook"] < 2 * dearest["status"], costs
+    assert ["-I -S -c handoff hook"] * 3 == [words for what, words in noted if what == "runs"]
+    assert set() == {name for what, name in noted if what == "loads"} - LIGHT
+    assert [] == [event for what, event in noted if what == "starts"]

@@ -439,6 +439,25 @@ def test_no_number_of_days(live, days):
     assert 30.0 == live.call("doctor")["roots"][0]["keep_days"]
 
 
+def test_many_sub_agents(house):
+    """Two sessions that were read are fresh, however many sub-agents wrote after them."""
+    project = house.project()
+    for number in range(2):
+        session = house.session(project)
+        session.prompt(f"Round the tax, part {number}")
+        os.utime(session.path, (time.time() - 3600,) * 2)
+    agents = session.path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    for number in range(25):
+        line = session.line("user", message={"role": "user", "content": "Help"}, isSidechain=True)
+        (agents / f"agent-a{number}.jsonl").write_bytes(line)
+    started(house)
+
+    assert 27 == house.call("status")["transcripts"]
+    assert ["ok"] == levels(about(house, "transcripts"))
+    assert 2 == len(house.call("doctor")["newest"])
+
+
 def test_settings_that_cannot_be_read(live):
     """A pipe, endless nesting, a huge number and a link to a device hold nobody up."""
     path = live.home / ".claude/settings.json"
@@ -461,6 +480,14 @@ def test_settings_that_cannot_be_read(live):
     linked.write_text('{"cleanupPeriodDays": 90}')
     path.symlink_to(linked)
     assert 90.0 == days()
+
+
+def test_doctor_itself_is_not_held_up(live):
+    """A pipe in the place of the settings is said to be none."""
+    path = live.home / ".claude/settings.json"
+    os.mkfifo(path)
+
+    assert f"{path} cannot be read (it is no file)" in about(live, "hooks")[0]["text"]
 
 
 # What is kept, and what is sent

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shlex
 import sys
@@ -85,7 +86,7 @@ def test_a_dry_run_shows_the_diff_and_changes_nothing(place):
 
     assert f"--- {place.settings}\n+++ {place.settings}\n" in said
     assert f"--- /dev/null\n+++ {place.servers}\n" in said
-    assert f'+                        "command": "{COMMAND}",' in said
+    assert re.search(rf'(?m)^\+ +"command": "{re.escape(COMMAND)}",$', said)
     assert "* start handoffd in the background: handoff up" in said
     assert f"* link {place.home}/.local/bin/flow to {HANDOFF}" in said
     assert before == place.tree()
@@ -101,6 +102,36 @@ def test_a_diff_shows_no_more_of_the_surroundings_than_it_takes(place):
 
     assert f"+++ {place.servers}" in said
     assert "secret-of-theirs" not in said
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("end", [{}, {"apiKey": "theirs-2"}])
+def test_a_secret_is_not_shown(place, indent, end):
+    """Not on the line that ours comes into, nor before or after it, at setup and at teardown."""
+    line = {"type": "command", "command": "~/line.sh"}
+    settings = {"env": {"TOKEN": "theirs-1"}, "statusLine": line, **end}
+    place.write(place.settings, json.dumps(settings, indent=indent))
+    place.write(place.servers, json.dumps({"primaryApiKey": "theirs-3"}, indent=indent))
+    shown = [place.does("setup", "--dry-run", "--with", "statusline")]
+    shown.append(place.setup("--with", "statusline"))
+    place.settings.write_text(json.dumps(json.loads(place.settings.read_text()), indent="\t"))
+    shown.append(place.does("teardown", "--dry-run"))
+    shown.append(place.teardown())
+
+    assert all(COMMAND in said for said in shown)
+    assert all("~/line.sh" in said for said in shown)
+    assert all("theirs" not in said for said in shown)
+    assert json.dumps(settings, indent=indent) == place.settings.read_text()
+
+
+def test_a_secret_in_a_broken_file_is_not_shown(place):
+    """What cannot be merged is not shown; what is to be added by hand is."""
+    for text in ('{"env": {"TOKEN": "theirs"},}', '{"hooks": [], "env": {"TOKEN": "theirs"}}'):
+        place.write(place.settings, text)
+        said = place.handoff("setup", "--dry-run")
+
+        assert COMMAND in said.stdout
+        assert "theirs" not in said.stdout + said.stderr
 
 
 def test_nobody_there_to_ask(place):
@@ -300,19 +331,13 @@ def test_claude_desktop_if_it_is_there(place):
     assert "" == found["globalShortcut"]
 
 
-def test_commands_name_the_program_where_it_is_not_on_path(place):
-    """Where `handoff` on the PATH is ours they are as they were shipped."""
-    place.setup()
+def test_commands_name_the_program(place):
+    """They run it by its path, for Claude Code may be started with another PATH."""
+    place.setup(PATH=str(BIN))
     path, track = place.commands / "open.md", place.commands / "conductor-handoff.md"
     assert f"!`{HANDOFF} slash open" in path.read_text()
-    assert f"Bash({HANDOFF}:*)" in path.read_text()
+    assert f"Bash(handoff review:*), Bash({HANDOFF} review:*)\n" in path.read_text()
     assert f"\n{HANDOFF} slash conductor-handoff - " in track.read_text()
-
-    place.setup(PATH=str(BIN))
-
-    assert "!`handoff slash open" in path.read_text()
-    assert "Bash(handoff:*)" in path.read_text()
-    assert "\nhandoff slash conductor-handoff - " in track.read_text()
 
 
 def test_a_command_of_the_user_s_stays(place):

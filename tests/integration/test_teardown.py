@@ -143,6 +143,95 @@ def test_an_edited_configuration_stays(place):
     assert before == place.config.read_text()
 
 
+def test_our_entry_in_an_edited_configuration_goes(place):
+    """Where Claude Code's files are was put in by setup, and is taken out, as it was put in."""
+    config = str(place.home / "other")
+    place.setup("--write", "none", CLAUDE_CONFIG_DIR=config)
+    assert config in place.config.read_text()
+    place.config.write_text(place.config.read_text() + "[log]\nlevel = 'debug'\n")
+
+    said = place.teardown(CLAUDE_CONFIG_DIR=config)
+
+    assert f"{place.config} was changed since: what else is in it stays." in said
+    assert (
+        "# mine\n\n[checkpoint]\nwrite = \"none\"\n[log]\nlevel = 'debug'\n"
+        == place.config.read_text()
+    )
+
+
+def kept(place) -> str:
+    """Return all that our own state holds."""
+    files = [path for path in place.house.state.rglob("*") if path.is_file()]
+    return "\n".join(path.read_text(errors="replace") for path in files)
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        '{"history": "mine", "mcpServers": {"other": {"command": "x"}}}',
+        '{"history": "mine", "mcpServers": { }}',
+        '{\n\t"mcpServers": {\n\t},\n\t"history": "mine ü"\n}\n',
+        '{"history": "mine"}',
+        "{ }",
+        "",
+    ],
+)
+def test_no_copy_of_claude_code_s_memory_is_kept(place, servers):
+    """Prompts and keys stay where they were, and an unchanged file gets its bytes back."""
+    place.write(place.servers, servers)
+    place.setup(*ALL)
+    assert place.server()
+    assert "mine" not in kept(place).replace("# mine", "")
+    place.setup("--with", "flow", PATH=str(place.home / ".local/bin"))
+    found = place.teardown()
+
+    assert servers == place.servers.read_text()
+    assert "is kept" not in found
+
+
+def test_claude_code_s_memory_that_was_changed_since(place):
+    """Nothing of it is left behind by teardown either, nor a place for servers that was not there."""
+    place.write(place.servers, '{"history": "mine"}')
+    place.setup(*ALL)
+    found = json.loads(place.servers.read_text())
+    place.write(place.servers, json.dumps({**found, "more": 1}, indent=2))
+    said = place.teardown()
+
+    assert {"history": "mine", "more": 1} == json.loads(place.servers.read_text())
+    assert "is kept" not in said
+    assert not place.noted.parent.exists()
+
+
+def test_a_copy_that_was_made_before(place):
+    """By notes that name a copy the file gets its bytes back, also after another setup."""
+    before = place.servers.read_bytes()
+    place.setup(*ALL)
+    noted = json.loads(place.noted.read_text())
+    record = noted["files"][str(place.servers)]
+    place.write(place.noted.parent / "backup/old", before.decode())
+    noted["files"][str(place.servers)] = {**record, "backup": "old", "reversals": {}} | {
+        "outline": None
+    }
+    place.noted.write_text(json.dumps(noted))
+    place.setup(PATH=str(place.home / ".local/bin"))
+
+    place.teardown()
+
+    assert before == place.servers.read_bytes()
+    assert not place.noted.parent.exists()
+
+
+def test_a_backup_that_stays_is_named(place):
+    """Of a file that cannot be what it was the former content is kept, and of no other."""
+    place.setup(*ALL)
+    place.settings.write_text(place.settings.read_text().replace("opus", "sonnet"))
+    said = place.teardown()
+    (path,) = (place.noted.parent / "backup").iterdir()
+
+    assert f"What it was before setup is kept: {path}\n" in said
+    assert SETTINGS == path.read_text()
+
+
 def test_a_link_that_leads_elsewhere_stays(place):
     """It is no longer the one that setup made."""
     place.setup("--with", "flow")

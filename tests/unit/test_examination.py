@@ -12,6 +12,7 @@ from handoff.errors import EXIT_NOT_FRESH, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFE
 from handoff.examination import disk, hooks, keeping, transcripts, versions, watches
 from handoff.examination.finding import bad, exit_code, note, ok
 from handoff.examination.scene import ClaudeCode, Scene
+from handoff.installing import entries
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -56,7 +57,7 @@ def test_the_worst_decides_on_the_exit_code():
 )
 def test_our_hooks_are_known_by_what_they_run(hook, program):
     """A hook of ours runs `handoff hook` (or `inject`), however it is written."""
-    assert program == hooks.program_of(hook)
+    assert program == entries.hook_program(hook)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,17 @@ def test_what_the_daemon_did_not_notice():
     assert EXIT_NOT_FRESH == found.exit
     assert "/grown grew by 3 bytes unnoticed, 60 s ago" in found.text
     assert [] == transcripts.unnoticed(seen, [], NOW)
+
+
+def test_what_a_full_list_leaves_out():
+    """A transcript that the daemon does not list is unread only if it lists all that it knows."""
+    seen = [(NOW - 60, "/other", 10)]
+    known = [{"transcript": f"/{number}", "bytes": 7} for number in range(20)]
+
+    assert [] == transcripts.unnoticed(seen, known, NOW)
+    assert ["/other"] == [
+        finding.text.split()[2] for finding in transcripts.unnoticed(seen, known[1:], NOW)
+    ]
 
 
 def test_newest_on_disk(tmp_path):

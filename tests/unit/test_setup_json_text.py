@@ -133,3 +133,23 @@ def test_items_of_a_list(found, item, indent):
 
     assert [0, item] == json.loads(new)["list"]
     assert text == json_text.take(new, ("list", 1))
+
+
+def test_what_differs_is_shown_and_nothing_else():
+    """What both texts have stays unseen, however they are written; the way to a change is shown."""
+    old = '{"key": "theirs", "hooks": {"Stop": [{"a": 1}]}, "line": "x"}'
+    new = '{"line": "y", "hooks": {"Stop": [{"a": 1}, {"b": 2}], "End": []},\n"key": "theirs"}'
+
+    assert [
+        ' "hooks": {',
+        '   "Stop": [',
+        "+    {",
+        '+      "b": 2',
+        "+    },",
+        "   ]",
+        '+  "End": [],',
+        " }",
+        '-"line": "x",',
+        '+"line": "y",',
+    ] == [line.rstrip("\n") for line in json_text.differences(old, new)]
+    assert [] == json_text.differences(old, old.replace(" ", "\n"))

@@ -46,6 +46,33 @@ def test_the_example_configuration_can_be_set():
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# mine\n",
+        "[log]\nlevel = 'info'\n",
+        "[claude]\n# mine\n[log]\n",
+        "[claude]\nconfig_dirs = ['/a']\n",
+        "[claude]\nconfig_dirs = [\n  '/a', # mine\n]\n",
+    ],
+)
+def test_a_directory_is_taken_out_as_it_was_put_in(text):
+    """Whatever came behind it since stays; a header that came with it goes."""
+    new = toml_text.add(text, "claude", "config_dirs", "/my dir") + "[redact]\n"
+
+    assert text + "[redact]\n" == toml_text.take(new, "claude", "config_dirs", "/my dir")
+    assert text == toml_text.take(text, "claude", "config_dirs", "/my dir")
+
+
+def test_a_directory_that_was_moved_stays():
+    """What setup did not write so is the user's."""
+    text = "[claude]\nconfig_dirs = ['/a', '/my dir']\n"
+
+    with pytest.raises(HandoffError):
+        toml_text.take(text, "claude", "config_dirs", "/my dir")
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("[claude]\nconfig_dirs = []\n", '[claude]\nconfig_dirs = ["/new"]\n'),

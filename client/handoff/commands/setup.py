@@ -2,9 +2,9 @@ import argparse
 import sys
 
 from handoff import paths
-from handoff.errors import EXIT_CHOICE_NEEDED, EXIT_FAILED, HandoffError
+from handoff.errors import EXIT_FAILED, HandoffError
 from handoff.installing import files, manifest, parts, selection
-from handoff.installing.asking import agrees, can_ask, choice
+from handoff.installing.asking import add_consent, agrees, can_ask, choice, refusal
 from handoff.installing.plan import Plan
 
 EXAMPLE = "handoff setup --with statusline    (what would change is shown before it is asked for)"
@@ -29,8 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, dest=name, action="append", choices=names, default=[], metavar="PART", help=text
         )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show the changes, make none")
+    add_consent(parser)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -50,12 +49,9 @@ def run(given: argparse.Namespace) -> int:
     if plan.is_empty:
         print("Everything is in place.")
         return 0
-    if not (asks or given.yes):
-        sys.stderr.write("Nothing was changed. To do this, say --yes: handoff setup --yes\n")
-        return EXIT_CHOICE_NEEDED
-    if asks and not agrees("Do this? [Y/n] "):
-        print("Nothing was changed.")
-        return 0
+    refused = refusal(given, "setup", "Do this? [Y/n] ")
+    if refused is not None:
+        return refused
     with manifest.alone():
         _as_shown(plan, selection.make(chosen, given.write)).apply()
     print(f"Done.\n\n{NEXT}")

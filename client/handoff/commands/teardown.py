@@ -2,33 +2,28 @@ import argparse
 import sys
 
 from handoff import service
-from handoff.errors import EXIT_CHOICE_NEEDED, EXIT_FAILED
+from handoff.errors import EXIT_FAILED
 from handoff.installing import manifest, removal
-from handoff.installing.asking import agrees, can_ask
+from handoff.installing.asking import add_consent, can_ask, refusal
 
 EXAMPLE = "handoff teardown    (what would change is shown before it is asked for)"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="show the changes, make none")
+    add_consent(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    asks = can_ask(given)
     plan = removal.make()
-    print(plan.report(whole=not (asks or given.yes)), end="", flush=True)
+    print(plan.report(whole=not (can_ask(given) or given.yes)), end="", flush=True)
     if given.dry_run:
         return 0
     if plan.is_empty and plan.noted.is_empty:
         print("There is nothing that `handoff setup` put in.")
         return 0
-    if not (asks or given.yes):
-        sys.stderr.write("Nothing was changed. To do this, say --yes: handoff teardown --yes\n")
-        return EXIT_CHOICE_NEEDED
-    if asks and not agrees("Take this out? [Y/n] "):
-        print("Nothing was changed.")
-        return 0
+    refused = refusal(given, "teardown", "Take this out? [Y/n] ")
+    if refused is not None:
+        return refused
     with manifest.alone():
         left = removal.apply(plan)
     sys.stderr.writelines(f"handoff: {problem}\n" for problem in left)
@@ -41,8 +36,8 @@ def run(given: argparse.Namespace) -> int:
 
 def _say_farewell() -> None:
     print("Done: what `handoff setup` put in is out.\n")
-    if manifest.backups():
-        print(f"Backups of files that were changed since are in {manifest.backups()}")
+    for path in manifest.backups():
+        print(f"A file was changed since. What it was before setup is kept: {path}")
     if service.running() is not None:
         print("handoffd still runs, since setup did not start it. To end it: handoff down")
     print(removal.left_alone(), end="")

@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 from handoff import paths
 from handoff.examination.finding import Finding, age, bad, note, ok
-from handoff.examination.scene import PLUGIN, ClaudeCode, Scene, read_json, working_directory
+from handoff.examination.scene import ClaudeCode, Scene, read_json, working_directory
+from handoff.installing.entries import PLUGIN, hook_program
 
 # A hook is heard before its prompt is in the transcript; clocks and a slow disk get this much.
 _GRACE_SECONDS = 30.0
@@ -44,30 +44,8 @@ def programs_of(settings: dict[str, Any]) -> Iterator[str]:
         for group in groups if isinstance(groups, list) else ():
             hooks = group.get("hooks") if isinstance(group, dict) else None
             for hook in hooks if isinstance(hooks, list) else ():
-                program = program_of(hook) if isinstance(hook, dict) else ""
-                if program:
+                if program := hook_program(hook):
                     yield program
-
-
-def program_of(hook: dict[str, Any]) -> str:
-    """Return the program that a hook runs, if it is ours; nothing otherwise."""
-    command, more = hook.get("command"), hook.get("args")
-    if not isinstance(command, str):
-        return ""
-    words = [command, *map(str, more)] if isinstance(more, list) else _words(command)
-    for word, following in pairwise(words):
-        if os.path.basename(word) == "handoff" and following in ("hook", "inject"):
-            return word
-    return ""
-
-
-def _words(command: str) -> list[str]:
-    reader = shlex.shlex(command, posix=True, punctuation_chars=True)
-    reader.whitespace_split = True
-    try:
-        return list(reader)
-    except ValueError:
-        return command.split()
 
 
 def _twice(claude: ClaudeCode, programs: list[str]) -> list[Finding]:

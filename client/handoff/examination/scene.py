@@ -5,14 +5,14 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoff import fast, paths
+from handoff import fast
 from handoff.client import Client
 from handoff.errors import HandoffError, VersionsDifferError
+from handoff.installing import files, program
+from handoff.installing.entries import PLUGIN
 
-PLUGIN = "handoffd@handoffd"
 # Looking for what is about to be deleted takes longer than an ordinary question.
 _ASKED_SECONDS = 10.0
-_FILE_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,7 @@ def look() -> Scene:
 
 
 def claude_code() -> ClaudeCode:
-    directory = os.path.abspath(
-        os.path.expanduser(paths.variable("CLAUDE_CONFIG_DIR") or f"{paths.home()}/.claude")
-    )
+    directory = program.claude_home()
     path = f"{directory}/settings.json"
     settings, problem = read_json(path)
     try:
@@ -83,11 +81,10 @@ def claude_code() -> ClaudeCode:
 def read_json(path: str) -> tuple[dict[str, Any], str]:
     """Return an object from a file, and what is wrong with it; one that is absent is empty."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            found = json.loads(stream.read(_FILE_MAX_BYTES) or "{}")
-    except FileNotFoundError:
-        return {}, ""
-    except (OSError, ValueError, RecursionError) as problem:
+        found = json.loads(files.read(path) or b"{}")
+    except OSError as problem:
+        return {}, problem.strerror or str(problem)
+    except (ValueError, RecursionError) as problem:
         return {}, str(problem)
     return (found, "") if isinstance(found, dict) else ({}, "it is no object")
 

@@ -12,6 +12,8 @@ from handoff.examination.scene import Scene
 FRESH_SECONDS = 10.0
 _NAMED_MAX = 5
 _COMPARED = 5
+# So many the daemon lists at most.
+_LISTED = 20
 _WAIT = "Wait a moment; if it stays, see: handoff logs"
 
 
@@ -80,6 +82,8 @@ def unnoticed(
     if not newest:
         return []
     known = {item["transcript"]: item["bytes"] for item in newest}
+    # What a full list leaves out may be known all the same.
+    compared = [item for item in seen if item[1] in known or len(newest) < _LISTED]
     return [
         bad(
             f"not fresh: {path} grew by {size - known.get(path, 0)} bytes unnoticed, "
@@ -87,7 +91,7 @@ def unnoticed(
             "Run: handoff restart",
             EXIT_NOT_FRESH,
         )
-        for changed, path, size in seen
+        for changed, path, size in compared
         if now - changed > FRESH_SECONDS and size > known.get(path, 0)
     ]
 

@@ -3,7 +3,8 @@
 from handoff import __version__
 from handoff.errors import EXIT_VERSIONS_DIFFER
 from handoff.examination.finding import Finding, bad, note, ok
-from handoff.examination.scene import PLUGIN, Scene
+from handoff.examination.scene import Scene
+from handoff.installing.entries import PLUGIN
 
 _UPDATE = f"claude plugin marketplace update handoffd && claude plugin update {PLUGIN}"
 

@@ -4,9 +4,29 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from handoff.errors import EXIT_CHOICE_NEEDED
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes, make none")
+
 
 def can_ask(given: argparse.Namespace) -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and not (given.yes or given.dry_run)
+
+
+def refusal(given: argparse.Namespace, command: str, question: str) -> int | None:
+    """Return the exit code of a command that nobody agreed to, or None: it may go on."""
+    if given.yes:
+        return None
+    if not can_ask(given):
+        sys.stderr.write(f"Nothing was changed. To do this, say --yes: handoff {command} --yes\n")
+        return EXIT_CHOICE_NEEDED
+    if agrees(question):
+        return None
+    print("Nothing was changed.")
+    return 0
 
 
 def agrees(question: str, *, default: bool = True) -> bool:

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from handoff.installing import json_text
@@ -93,17 +94,35 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(value)) if isinstance(value, list) else []
 
 
-def is_our_hook(hook: Any) -> bool:
+def hook_program(hook: Any) -> str:
+    """Return the program of a hook that answers by `handoff hook` (or by the older `inject`)."""
     command = hook.get("command") if isinstance(hook, dict) else None
     if not isinstance(command, str):
+        return ""
+    more = hook.get("args")
+    words = [command, *map(str, more)] if isinstance(more, list) else _shell_words(command)
+    for word, following in pairwise(words):
+        if os.path.basename(word) == "handoff" and following in ("hook", "inject"):
+            return word
+    return ""
+
+
+def _shell_words(command: str) -> list[str]:
+    reader = shlex.shlex(command, posix=True, punctuation_chars=True)
+    reader.whitespace_split = True
+    try:
+        return list(reader)
+    except ValueError:
+        return command.split()
+
+
+def is_our_hook(hook: Any) -> bool:
+    """Tell whether a hook calls our program and does nothing else, as setup and plugin write it."""
+    if not hook_program(hook):
         return False
-    program, _, ending = re.sub(r"^PATH=\"[^\"]*\" ", "", command).rpartition(" hook")
-    return _is_our_program(program) and ending.strip() in _HOOK_ENDINGS
-
-
-def _is_our_program(quoted: str) -> bool:
-    words = _words(quoted)
-    return len(words) == 1 and os.path.basename(words[0]) == "handoff"
+    command = re.sub(r"^PATH=\"[^\"]*\" ", "", hook["command"])
+    program, _, ending = command.rpartition(" hook")
+    return len(_words(program)) == 1 and ending.strip() in _HOOK_ENDINGS
 
 
 def _words(command: str) -> list[str]:
@@ -192,6 +211,11 @@ def _is_command(value: Any) -> bool:
     )
 
 
+def outline(text: str) -> str:
+    """Return all that has to be known of a text to take ours out: whether servers were there."""
+    return "{}" if json_text.get(text, SERVER[:1]) is None else json_text.put("", SERVER[:1], {})
+
+
 def take_all(text: str, before: str, *, plugin: bool = False) -> str:
     """Take all of ours out; if nothing else has changed, the text is what it was before."""
     new = take_server(take_status_line(without_hooks(text, before)))
@@ -199,6 +223,8 @@ def take_all(text: str, before: str, *, plugin: bool = False) -> str:
         new = _prune(new, before, [SERVER[:1]])
     if plugin:
         new = _prune(new, before, PLUGIN_KEYS)
+    elif new == text:
+        return text
     return before if before.strip() and json_text.same(new, before) else new
 
 

@@ -14,7 +14,8 @@ NEW_MODE = 0o600
 # proper-lockfile, which Claude Code locks its file with: a lock this old was left by a crash.
 LOCK_STALE_SECONDS = 10.0
 LOCK_PATIENCE_SECONDS = 15.0
-LOCKED_NAMES = (".claude.json", ".config.json")
+# Claude Code's own memory: it rewrites it all the time, and prompts, paths and keys are in it.
+MEMORY_NAMES = (".claude.json", ".config.json")
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Draft:
     problem: HandoffError | None = None
     # It is to be kept as it was, though somebody else will change it.
     kept: bool = False
+    # Nothing can be put into what is there: the text is what is to be put in by hand.
+    by_hand: bool = False
     missing_directories: list[str] = field(default_factory=list)
 
     @property
@@ -44,6 +47,10 @@ class Draft:
         # A text that nobody touched must not make a file of a missing one.
         if new or self.after is not None:
             self.after = new.encode()
+
+
+def is_memory(path: str) -> bool:
+    return os.path.basename(path) in MEMORY_NAMES
 
 
 def digest(data: bytes) -> str:
@@ -78,7 +85,7 @@ def _read(draft: Draft) -> None:
             f"{draft.path} cannot be read: {problem.strerror}."
         )
     except UnicodeDecodeError as problem:
-        draft.after = None
+        draft.after, draft.by_hand = None, True
         draft.problem = _problem(f"{draft.path} is no UTF-8 text (byte {problem.start}).")
 
 
@@ -197,7 +204,7 @@ def _sync_directory(directory: str) -> None:
 @contextlib.contextmanager
 def _lock(path: str) -> Iterator[None]:
     """Hold the lock that Claude Code holds while it reads and rewrites its file: a directory."""
-    if os.path.basename(path) not in LOCKED_NAMES:
+    if not is_memory(path):
         yield
         return
     lock = f"{path}.lock"

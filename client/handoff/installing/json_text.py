@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 Step = str | int
@@ -26,6 +26,7 @@ def _refuse(constant: str) -> NoReturn:
     raise BrokenJsonError(f"{constant} is no JSON")
 
 
+_ABSENT = object()
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
@@ -89,6 +90,36 @@ def take(text: str, path: Path) -> str:
     if index + 1 < len(places):
         return text[: place.start] + text[places[index + 1].start :]
     return text[: places[index - 1].end] + text[place.end :]
+
+
+def differences(old: str, new: str) -> list[str]:
+    """Return what one text has and the other has not; what both have stays unseen."""
+    return list(_differences(load(old), load(new), ""))
+
+
+def _differences(old: Any, new: Any, indent: str) -> Iterator[str]:
+    if isinstance(old, list):
+        yield from _marked("-", "", [item for item in old if item not in new], indent)
+        yield from _marked("+", "", [item for item in new if item not in old], indent)
+        return
+    for key in {**old, **new}:
+        label = f"{json.dumps(key, ensure_ascii=False)}: "
+        was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
+        if type(was) is type(now) and isinstance(now, dict | list) and was != now:
+            brackets = "{}" if isinstance(now, dict) else "[]"
+            yield f" {indent}{label}{brackets[0]}\n"
+            yield from _differences(was, now, f"{indent}  ")
+            yield f" {indent}{brackets[1]}\n"
+        elif was != now:
+            yield from _marked("-", label, [was], indent)
+            yield from _marked("+", label, [now], indent)
+
+
+def _marked(sign: str, label: str, values: list[Any], indent: str) -> Iterator[str]:
+    for value in values:
+        if value is not _ABSENT:
+            shown = json.dumps(value, ensure_ascii=False, indent=2)
+            yield from (f"{sign}{indent}{line}\n" for line in f"{label}{shown},".split("\n"))
 
 
 def _skip(text: str, position: int) -> int:

@@ -5,13 +5,15 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from handoff import __version__, paths
 from handoff.errors import HandoffError
-from handoff.installing.files import Draft, digest, make_directories, read, replace
+from handoff.installing import entries
+from handoff.installing.files import Draft, digest, is_memory, make_directories, read, replace
+from handoff.installing.reversal import Reversal, reversal, undo
 
 
 @dataclass
@@ -21,9 +23,21 @@ class Record:
     part: str
     backup: str | None
     ours: list[str]
+    # Of a file that no copy may be kept of: which of the places for ours were there before, and
+    # how to get from each content of ours, by its digest, to what was there.
+    outline: str | None = None
+    reversals: dict[str, Reversal] = field(default_factory=dict)
 
     def left_by_us(self, data: bytes) -> bool:
-        return digest(data) in self.ours
+        name = digest(data)
+        return name in self.ours and (self.outline is None or name in self.reversals)
+
+    def reversed(self, data: bytes) -> bytes:
+        """Return what a file was without us: to the byte while it is ours, else in outline."""
+        found = self.reversals.get(digest(data))
+        if found is None:
+            return (self.outline or "").encode()
+        return undo(data.decode(), found).encode()
 
 
 @dataclass
@@ -34,6 +48,8 @@ class Manifest:
     directories: list[str] = field(default_factory=list)
     # systemd, launchd or background; empty: it was there before.
     service: str = ""
+    # What we put into our own configuration's list of that name.
+    config_dirs: list[str] = field(default_factory=list)
     # The directories of Claude Code's settings into which the plugin was installed.
     plugin: list[str] = field(default_factory=list)
 
@@ -44,7 +60,11 @@ class Manifest:
     def backup_of(self, path: str) -> bytes | None:
         """Return what a file was without us."""
         record = self.files.get(path)
-        return read(f"{_directory()}/backup/{record.backup}") if record and record.backup else None
+        if record is None:
+            return None
+        if record.backup:
+            return read(backup_path(record.backup))
+        return None if record.outline is None else record.reversed(read(path) or b"")
 
     def enter(self, draft: Draft, baseline: bytes | None) -> None:
         """Note a change that is about to be made; what the file was without us is kept."""
@@ -52,8 +72,17 @@ class Manifest:
         # Of a file that somebody changed since, only what we give it now can be called ours.
         ours = known.ours if draft.before is not None and known.left_by_us(draft.before) else []
         new = [] if draft.after is None else [digest(draft.after)]
-        backup = _keep(draft.path, baseline)
-        self.files[draft.path] = Record(draft.part, backup, list(dict.fromkeys(ours + new)))
+        record = Record(draft.part, None, list(dict.fromkeys(ours + new)))
+        if not is_memory(draft.path):
+            record.backup = _keep(draft.path, baseline)
+        elif baseline is not None:
+            record.outline = entries.outline(baseline.decode())
+            record.reversals = {
+                digest(data): reversal(data.decode(), baseline.decode())
+                for data in (draft.before, draft.after)
+                if data is not None and digest(data) in record.ours
+            }
+        self.files[draft.path] = record
         self.enter_directories(draft.missing_directories)
 
     def enter_directories(self, missing: list[str]) -> None:
@@ -91,15 +120,27 @@ def erase() -> None:
     shutil.rmtree(_directory(), ignore_errors=True)
 
 
-def forget_but_backups() -> None:
+def forget_but(kept: Collection[str]) -> None:
+    """Forget it all but for some backups."""
+    if not kept:
+        erase()
+        return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_file())
+    for path in backups():
+        if os.path.basename(path) not in kept:
+            os.unlink(path)
 
 
-def backups() -> str:
-    """Return where backups are, if there are any."""
-    directory = f"{_directory()}/backup"
-    return directory if os.path.isdir(directory) else ""
+def backups() -> list[str]:
+    try:
+        return [backup_path(name) for name in sorted(os.listdir(backup_path("")))]
+    except FileNotFoundError:
+        return []
+
+
+def backup_path(name: str) -> str:
+    return f"{_directory()}/backup/{name}"
 
 
 @contextlib.contextmanager
@@ -127,7 +168,7 @@ def _keep(path: str, baseline: bytes | None) -> str | None:
     if baseline is None:
         return None
     name = f"{digest(os.fsencode(path))[:12]}-{os.path.basename(path)}"
-    _write(f"{_directory()}/backup/{name}", baseline)
+    _write(backup_path(name), baseline)
     return name
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
@@ -77,19 +78,23 @@ def plan_commands(plan: Plan) -> None:
 def commands() -> Iterator[tuple[str, str]]:
     """Return the slash commands: a file's name, and its text with our program in it."""
     directory = f"{program.plugin()}/commands"
-    path = None if program.is_on_path("handoff") else shlex.quote(program.path_in_text("handoff"))
+    path = shlex.quote(program.path_in_text("handoff"))
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
         if name.endswith(".md"):
             with open(f"{directory}/{name}", encoding="utf-8") as stream:
                 text = stream.read()
-            yield name, text if path is None else with_program(text, path)
+            yield name, with_program(text, path)
 
 
 def with_program(text: str, path: str) -> str:
-    """Name the program by its path where a command runs it, or says how to."""
-    for lead in ("`handoff ", "\nhandoff ", "Bash(handoff:"):
+    """Name the program by its path: Claude Code may be started where it is not on the PATH.
+
+    What the program prints names itself by its bare name, so that both are granted.
+    """
+    for lead in ("`handoff ", "\nhandoff "):
         text = text.replace(lead, lead.replace("handoff", path))
-    return text
+    granted = re.compile(r"Bash\(handoff ([^)]*)\)")
+    return granted.sub(lambda rule: f"{rule[0]}, Bash({path} {rule[1]})", text)
 
 
 def plan_status_line(plan: Plan) -> None:
@@ -166,10 +171,16 @@ def plan_configuration(plan: Plan, write: str | None) -> None:
         draft.text = toml_text.put(draft.text, "checkpoint", "write", write)
     directory = program.claude_home()
     known = toml_text.load(draft.text).get("claude", {}).get("config_dirs", [])
+    added = []
     if directory != f"{paths.home()}/.claude" and directory not in known:
+        added = [directory]
         draft.text = toml_text.add(draft.text, "claude", "config_dirs", directory)
+
+    def note(noted: Manifest) -> None:
+        noted.config_dirs = list(dict.fromkeys([*noted.config_dirs, *added]))
+
     if draft.is_changed:
-        plan.actions.append(Action("", units.reload_configuration))
+        plan.actions.append(Action("", units.reload_configuration, note=note))
 
 
 def written_where(text: str) -> str:

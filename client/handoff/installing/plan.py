@@ -58,8 +58,7 @@ class Plan:
             broken = " is broken JSON: " if isinstance(problem, json_text.BrokenJsonError) else ": "
             title = f"{draft.path}{broken}{problem}."
             draft.problem = draft.problem or HandoffError(title, "Mend it.")
-            # To be shown: what is to be added by hand.
-            draft.text = change("")
+            draft.by_hand, draft.text = True, change("")
 
     def owns(self, draft: Draft) -> bool:
         """Tell whether a file is just as we left it."""
@@ -140,17 +139,20 @@ def _shown(draft: Draft, *, whole: bool) -> str:
         return f"* new file: {draft.path} ({len(lines)} lines)\n"
     if draft.after is None and not whole:
         return f"* remove {draft.path}\n"
-    diff = difflib.unified_diff(
-        _lines(draft.before),
-        lines,
-        "/dev/null" if is_new else draft.path,
-        "/dev/null" if draft.after is None else draft.path,
-        # No more of the surroundings than it takes: other servers' keys may stand there.
-        n=1,
-    )
+    old = "/dev/null" if is_new else draft.path
+    new = "/dev/null" if draft.after is None else draft.path
+    if draft.part in SHARED_PARTS and not is_new and draft.after is not None:
+        return "".join([f"--- {old}\n+++ {new}\n", *_entries(draft)])
+    diff = difflib.unified_diff(_lines(draft.before), lines, old, new, n=1)
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
     )
+
+
+def _entries(draft: Draft) -> list[str]:
+    """Return the entries that come and go: keys of others may stand beside them, on one line."""
+    before = b"" if draft.by_hand else draft.before or b""
+    return json_text.differences(before.decode(), draft.text)
 
 
 def _lines(data: bytes | None) -> list[str]:

@@ -84,7 +84,7 @@ def claude() -> str | None:
 
 
 def claude_home() -> str:
-    """Return the directory of Claude Code's settings."""
+    """Return the directory of Claude Code's settings, which takes a `~` for a name as well."""
     given = paths.variable("CLAUDE_CONFIG_DIR")
     return os.path.abspath(given) if given else f"{paths.home()}/.claude"
 

@@ -6,7 +6,7 @@ import shlex
 
 from handoff import paths
 from handoff.errors import HandoffError
-from handoff.installing import entries, files, manifest, parts, plugin, program, units
+from handoff.installing import entries, files, manifest, parts, plugin, program, toml_text, units
 from handoff.installing.files import Draft
 from handoff.installing.plan import SHARED_PARTS, Action, Plan
 
@@ -58,7 +58,10 @@ def _plan_noted(plan: Plan, draft: Draft) -> None:
     elif draft.part == "service" and units.MARK.encode() in draft.before:
         draft.after = None
     elif draft.before != kept:
-        plan.remarks.append(f"{draft.path} was changed since, and stays as it is.")
+        if draft.part == "config":
+            _take_directories(plan, draft)
+        stays = ": what else is in it stays" if draft.is_changed else ", and stays as it is"
+        plan.remarks.append(f"{draft.path} was changed since{stays}.")
 
 
 def _take_entries(plan: Plan, draft: Draft, kept: bytes | None) -> None:
@@ -68,6 +71,13 @@ def _take_entries(plan: Plan, draft: Draft, kept: bytes | None) -> None:
     # Claude Code's own rewriting counts for nothing if nothing is left in it.
     if kept is None and draft.text.split() in (["{}"], ["{", "}"]) and draft.is_changed:
         draft.after = None
+
+
+def _take_directories(plan: Plan, draft: Draft) -> None:
+    """Take out of a configuration where Claude Code's files are, as setup put it there."""
+    for directory in plan.noted.config_dirs:
+        with contextlib.suppress(HandoffError):
+            draft.text = toml_text.take(draft.text, "claude", "config_dirs", directory)
 
 
 def _plan_recognised(plan: Plan) -> None:
@@ -135,10 +145,13 @@ def _remove_directories(directories: list[str]) -> None:
 
 def _forget(plan: Plan) -> None:
     """Forget the notes; of what could not be made exactly what it was the backup stays."""
-    if all(draft.after == plan.noted.backup_of(draft.path) for draft in plan.changes):
-        manifest.erase()
-    else:
-        manifest.forget_but_backups()
+    known = plan.noted
+    kept = {
+        known.files[draft.path].backup
+        for draft in plan.changes
+        if draft.path in known.files and draft.after != known.backup_of(draft.path)
+    }
+    manifest.forget_but([name for name in kept if name])
 
 
 def left_alone() -> str:

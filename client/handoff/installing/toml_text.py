@@ -40,6 +40,24 @@ def add(text: str, table: str, key: str, item: str) -> str:
     return _checked(text, new, table, key, [item, *now])
 
 
+def take(text: str, table: str, key: str, item: str) -> str:
+    """Take a text out of a list of a table, where `add` has put it."""
+    now = load(text).get(table, {}).get(key, [])
+    if item not in now:
+        return text
+    rest = [other for other in now if other != item]
+    shown = re.escape(json.dumps(item, ensure_ascii=False))
+    found = _find(text, table, rf"([ \t]*{key}\s*=\s*\[){shown}(, )?")
+    if found is not None and found[2]:
+        new = f"{text[: found.start()]}{found[1]}{text[found.end() :]}"
+        return _checked(text, new, table, key, rest)
+    found = _find(text, table, rf"{key} = \[{shown}\]\n")
+    new = text if found is None else f"{text[: found.start()]}{text[found.end() :]}"
+    # The header that `add` has put before it.
+    emptied = re.sub(rf"\n?^\[{table}\]\n(?=\s*(\[|\Z))", "", new, flags=re.MULTILINE)
+    return _checked(text, emptied, table, key, None)
+
+
 def _find(text: str, table: str, pattern: str) -> re.Match[str] | None:
     """Find what begins a line between a table's header and the next one."""
     header = _header(text, table)
@@ -71,9 +89,20 @@ def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
         found = tomllib.loads(new)
     except tomllib.TOMLDecodeError:
         found = {}
-    if found != meant:
+    if _said(found) != _said(meant):
         raise HandoffError(
             f"{key} of [{table}] cannot be set without rewriting the configuration.",
             f"Set it by hand: {key} = {json.dumps(value)}",
         )
     return new
+
+
+def _said(tables: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what says nothing: an empty table, and what has no value."""
+    found = {
+        name: {key: value for key, value in table.items() if value is not None}
+        if isinstance(table, dict)
+        else table
+        for name, table in tables.items()
+    }
+    return {name: table for name, table in found.items() if table != {}}

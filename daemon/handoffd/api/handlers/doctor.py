@@ -38,8 +38,13 @@ async def _roots(parts: Parts) -> list[dict[str, Any]]:
 
 
 def _newest(parts: Parts) -> list[dict[str, Any]]:
-    """Return how long the newest transcripts are as far as we know, so that one can compare."""
-    entries = sorted(parts.intake.entries.values(), key=lambda entry: entry.mtime_ns, reverse=True)
+    """Return how long the newest transcripts are as far as we know, so that one can compare.
+
+    Those of sub-agents are not compared, and would crowd out the others.
+    """
+    known = parts.intake.entries.items()
+    entries = [entry for name, entry in known if name == entry.cursor.session_id]
+    entries.sort(key=lambda entry: entry.mtime_ns, reverse=True)
     return [
         {"transcript": entry.cursor.path, "bytes": entry.size, "refusal": entry.refusal or None}
         for entry in entries[:_NEWEST]
