@@ -78,6 +78,8 @@ class Usher:
     archivist: Archivist
     _last: dict[str, tuple[str, float]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    # The plugins whose description is being read.
+    _reading: set[str] = field(default_factory=set)
 
     async def answer(self, heard: Heard) -> Told:
         """Do what a hook is for; return what its session is told."""
@@ -121,16 +123,24 @@ class Usher:
             log.get().warning("hook_not_kept", why=problem.title)
 
     async def _hear(self, event: str, plugin_root: str) -> None:
-        path = f"{plugin_root}/.claude-plugin/plugin.json"
-        # In a thread: nobody knows what lies there, or whether it answers.
-        found = await asyncio.to_thread(read_json, path) if plugin_root.startswith("/") else {}
-        version = found.get("version")
+        plugin = await self._version(plugin_root) if plugin_root.startswith("/") else ""
         try:
             if event:
-                plugin = version[:_NAME_MAX] if isinstance(version, str) else ""
                 self.board.state.hear(event, clock.wall(), plugin)
         except StoreError as problem:
             log.get().warning("hook_not_kept", why=problem.title)
+
+    async def _version(self, plugin_root: str) -> str:
+        """Return a plugin's version; in a thread, one at a time, for its disk may not answer."""
+        if plugin_root in self._reading:
+            return ""
+        self._reading.add(plugin_root)
+        try:
+            path = f"{plugin_root}/.claude-plugin/plugin.json"
+            version = (await asyncio.to_thread(read_json, path)).get("version")
+        finally:
+            self._reading.discard(plugin_root)
+        return version[:_NAME_MAX] if isinstance(version, str) else ""
 
     def went_on(self, state: SessionState) -> None:
         """Take note that a session has new records: it waits for nobody any more."""

@@ -52,7 +52,7 @@ class Around(NamedTuple):
     # The threads with entries that Code has not seen, and how many.
     unread: Sequence[tuple[str, int]] = ()
     left: Left | None = None
-    # What became different since the work was left.
+    # What became different since the work was left (see `moves`).
     moved: Sequence[str] = ()
 
 
@@ -82,7 +82,7 @@ def render(
     if others and document.get("session_id"):
         lines.insert(1, f"**This is the state of session:** {_line(document['session_id'])[:8]}")
     if level != "L0":
-        lines += [f"**Since then:** {_line(text)}" for text in moved]
+        lines += [f"**Since then:** {text}" for text in moved]
         lines += list(_left(left, lines)) if left else []
     return _fit([*_with_mention(head, unread), "", _STATE, ""], [*calls, *lines])
 
@@ -112,7 +112,7 @@ def moves(branch: tuple[str | None, str | None], commits: Sequence[str]) -> list
         shown = "; ".join(commits[:_COMMITS_MAX])
         more = ", …" if len(commits) > _COMMITS_MAX else ""
         found.append(f"{len(commits)} new commit{'s'[: len(commits) > 1]}: {shown}{more}")
-    return found
+    return [_line(text) for text in found]
 
 
 def shows(text: str, contract: Contract) -> bool:
