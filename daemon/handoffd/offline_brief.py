@@ -71,17 +71,21 @@ def keep(core: CoreStore, project_id: str) -> None:
     The rest of it stays: where no checkpoint is written it is the only copy of the state.
     """
     root = core.project_root(project_id)
-    if root is None or _is_refused(core, project_id, root):
+    if root is None:
         return
-    unread, stamp = _unread(core, project_id), paths.checkpoint_stamp(root)
-    known = fast.read_brief(root)
-    if known is None:
-        found = _rendered(root, "L1", unread)
-    else:
-        found = briefing.mention_anew(known, root, unread)
-    if found == (known or ""):
-        return
-    stamped = f"{root}\t{stamp}\n{found}"
     state, name = os.path.split(paths.brief_file(root))
     with files.directory(os.path.dirname(state), os.path.basename(state), create=True) as handle:
-        files.write(handle, name, stamped.encode("utf-8", "replace"))
+        if _is_refused(core, project_id, root):
+            files.remove(handle, name)  # it is from before
+            return
+        known = fast.read_brief(root)
+        found = _anew(known, root, _unread(core, project_id))
+        if found != (known or ""):
+            stamped = f"{root}\t{paths.checkpoint_stamp(root)}\n{found}"
+            files.write(handle, name, stamped.encode("utf-8", "replace"))
+
+
+def _anew(known: str | None, root: str, unread: Unread) -> str:
+    if known is None:
+        return _rendered(root, "L1", unread)
+    return briefing.mention_anew(known, root, unread)
