@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint man demo bench scores desktop-bundle clean
+.PHONY: help run stop test lint man demo faults bench scores desktop-bundle clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -11,6 +11,7 @@ help:
 	@echo "make demo   watch a scripted session become a handoff (10 s, in a temporary HOME)"
 	@echo "make test   lint, types and every test, against the built wheel"
 	@echo "make man    docs/man, from what --help is made from"
+	@echo "make faults every promise of docs/promises.md, measured (10 min; ROWS=WORD: some of them)"
 	@echo "make bench  measure, and print ratios"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
@@ -66,6 +67,9 @@ lint: $(TEST)/installed
 
 test: lint
 	$(TEST)/bin/pytest -n 3 --dist worksteal
+
+faults: $(TEST)/installed
+	$(TEST)/bin/python bench/promises.py $(ROWS)
 
 bench: $(TEST)/installed
 	$(TEST)/bin/python bench/core.py

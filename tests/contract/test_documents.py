@@ -92,10 +92,29 @@ def test_links_between_documents():
             assert (document.parent / target).exists(), (document.name, target)
 
 
+def named_tests(path: str) -> set[str]:
+    tree = ast.parse(read(path))
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {f"{path}::{f.name}" for f in functions if f.name.startswith("test_")}
+
+
 def test_tests_named_in_promises_exist():
-    """Every test file that docs/promises.md names is there."""
-    for name in re.findall(r"`(tests/[\w/]+\.py)`", read("docs/promises.md")):
+    """Every test file, every test and every command that docs/promises.md names is there."""
+    text = read("docs/promises.md")
+    for name in re.findall(r"`(tests/[\w/]+\.py)`", text):
         assert (REPOSITORY / name).exists(), name
+    for name in re.findall(r"`(tests/[^`]+::\w+)`", text):
+        assert name in named_tests(name.partition("::")[0]), name
+    for target in re.findall(r"`make (\w+)", text):
+        assert re.search(rf"(?m)^{target}:", read("Makefile")), target
+
+
+def test_every_fault_is_a_promise():
+    """docs/promises.md has a row for each test of tests/faults."""
+    faults = (REPOSITORY / "tests/faults").glob("test_*.py")
+    found = {test for path in faults for test in named_tests(f"tests/faults/{path.name}")}
+
+    assert set() == found - set(re.findall(r"\| `(tests/[^`]+)` \|", read("docs/promises.md")))
 
 
 def test_versions_agree():
