@@ -1,7 +1,8 @@
 """Measure every row of docs/promises.md: run the test it names, and enter the figure it reports.
 
-`make faults`. A test reports by `record_property("figure", "...")`; one that says nothing is entered
-as passed. Rows whose proof is another command (`make soak`, `make fuzz`) are entered by that one.
+`make faults`. A test reports by `record_property("figure", "...")`; one that says nothing
+is entered as passed. Rows whose proof is another command (`make soak`, `make fuzz`) are entered by
+that one.
 """
 
 import argparse
