@@ -74,6 +74,12 @@ class Parts:
             found.append(
                 Warning_("watch_degraded", self.lookout.observer.problem, "watch-degraded")
             )
+        if self.core.damage:
+            text = (
+                f"core.db is damaged ({self.core.damage}): nothing is kept in it, and what is "
+                "answered is what can still be read. Mend it with: handoff repair"
+            )
+            found.append(Warning_("core_damaged", text, "core-damaged"))
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
         if self.copy_problem:

@@ -245,10 +245,12 @@ ONE_IMPORTER = {
     "sqlite3": [
         "store/backup.py",
         "store/core.py",
+        "store/damage.py",
         "store/database.py",
         "store/erasure.py",
         "store/ledger.py",
         "store/outbox.py",
+        "store/salvage.py",
         "store/state.py",
         "store/threads.py",
     ],
