@@ -25,15 +25,11 @@ class Gate:
     def __init__(self, core: CoreStore, config: Config) -> None:
         self._core = core
         self.config = config
-        # What is paused, or was forgotten, must not be learned because nobody can read it.
-        self._blind = core.blind
         self._reload()
         self._switches: dict[str, tuple[float, bool]] = {}
 
     def refusal(self, project_id: str | None, root: str | None) -> str:
         """Return why a project must be left alone, or an empty text."""
-        if self._blind:
-            return "left alone, since core.db is damaged"
         if self.is_paused(project_id):
             return "paused"
         if root is None:

@@ -142,6 +142,7 @@ ALLOWED = {
         "offline_brief",
         "offline_contract",
         "offline_mcp",
+        "offline_repair",
         "offline_threads",
         "offline_tracks",
         "paths",
@@ -161,6 +162,7 @@ ALLOWED = {
         "store",
         "workflow",
     },
+    "offline_repair": {"api", "lock", "paths", "store"},
     "offline_mcp": {"api", "offline_threads"},
     "offline_tracks": {
         "api",

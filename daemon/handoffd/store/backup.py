@@ -81,14 +81,19 @@ def sync_directory(path: str) -> None:
 
 
 def drop(path: str) -> None:
-    """Remove the copy, and what a repair kept of a damaged file: they have what is erased."""
+    """Remove the copy, which still has what was erased."""
     try:
         _drop_beside(path, _NEW)
-        _drop_beside(path, _KEPT)
         _drop(path + SUFFIX)
     except OSError as problem:
         text = f"{path}{SUFFIX} still has what was erased: {problem.strerror}."
         raise StoreError(text, "Remove it.") from None
+
+
+def drop_all(path: str) -> None:
+    """Remove the copy, and what a repair kept of a damaged file: both have what goes now."""
+    drop(path)
+    _drop_beside(path, _KEPT)
 
 
 def _drop_beside(path: str, suffix: str) -> None:

@@ -88,8 +88,6 @@ class CoreStore:
     ) -> None:
         self.path = path
         self.damage = ""
-        # Nobody knows what is paused, or was forgotten.
-        self.blind = False
         # Of the damaged file, in which somebody may be in the middle of a transaction.
         self._left: Watched | None = None
         self._db = self._open(busy_seconds, check=check)
@@ -128,7 +126,8 @@ class CoreStore:
         except StoreError as problem:
             self.damage += f"; {problem.title.lower().rstrip('.')}"
         found = salvage(self.path)
-        self.blind = found.blind
+        if found.blind:
+            self.damage += "; what is paused is not known, so everything is"
         found.db.stands_in = self.damage
         return found.db
 
@@ -152,7 +151,7 @@ class CoreStore:
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
         # Killed between the deletion and the scrub, the missing copy tells that one is due.
-        self.threads: ThreadStore = SqliteThreads(self._db, lambda: backup.drop(self.path))
+        self.threads: ThreadStore = SqliteThreads(self._db, lambda: backup.drop_all(self.path))
 
     def close(self) -> None:
         self._db.close()
@@ -291,7 +290,7 @@ class CoreStore:
         """
         with transaction(self._db):
             # Killed before the scrub, nothing has it any more but room that is free.
-            backup.drop(self.path)
+            backup.drop_all(self.path)
             return erasure.erase(self._db, what, at)
 
     def scrub(self) -> None:
@@ -303,12 +302,6 @@ class CoreStore:
             backup.drop(self.path)
             raise
 
-    def _renew_copy(self) -> None:
-        """Let the copy know of a pause at once: should this file be damaged, it alone does."""
-        if backup.exists(self.path):
-            with contextlib.suppress(StoreError):
-                backup.make(self._db, self.path)
-
     def needs_copy(self, every_seconds: float) -> bool:
         return backup.age_seconds(self.path) > every_seconds
 
@@ -319,6 +312,12 @@ class CoreStore:
         else:
             self.scrub()
 
+    def renew_copy(self) -> None:
+        """Make the copy anew at once, if there is one: should this file be damaged, it knows."""
+        if backup.exists(self.path):
+            with contextlib.suppress(StoreError):
+                backup.make(self._db, self.path)
+
     def pauses(self) -> list[Pause]:
         return [Pause(*row) for row in self._db.execute("SELECT * FROM pauses ORDER BY started_at")]
 
@@ -328,7 +327,7 @@ class CoreStore:
             self._db.execute("INSERT INTO pauses VALUES (?, ?, NULL)", (scope, at))
             for transcript, start in starts.items():
                 self.begin_skip(transcript, start, scope)
-        self._renew_copy()
+        self.renew_copy()
 
     def begin_skip(self, transcript: str, start: int, scope: str) -> None:
         self._db.execute(
@@ -348,7 +347,7 @@ class CoreStore:
                 [(end, transcript) for transcript, end in ends.items()],
             )
             self._db.execute("DELETE FROM skips WHERE last_byte <= first_byte")
-        self._renew_copy()
+        self.renew_copy()
 
     def skips(self) -> dict[str, list[Skip]]:
         """Return the silent ranges of every transcript, in order."""

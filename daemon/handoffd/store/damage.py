@@ -217,26 +217,26 @@ def _drop(path: str) -> None:
 # The way back
 
 
-def place(path: str, new: str) -> None:
+def place(path: str, new: str) -> str:
     """Put a mended database in the place of the damaged one: from the first step on it stands."""
     os.replace(new, path + MENDED)
     sync_directory(path)
-    finish(path)
+    return finish(path)
 
 
-def finish(path: str) -> bool:
-    """Bring a repair to its end, also one that was killed; False if there is none.
+def finish(path: str) -> str:
+    """Bring a repair to its end, also one that was killed; returns where the old file is kept.
 
     The old log goes first: SQLite would write it into the new file.
     """
     if not os.path.lexists(path + MENDED):
-        return False
+        return ""
     for suffix in (LOG, "-shm"):
         _drop(path + suffix)
-    retire(path)
+    kept = retire(path)
     os.replace(path + MENDED, path)
     sync_directory(path)
-    return True
+    return kept
 
 
 def retire(path: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from handoffd import clock
+from handoffd.errors import StoreError
 from handoffd.store import backup
 from handoffd.store.damage import ASIDE, Watched, read_only, size
 from handoffd.store.database import migrate, refuse_newer, transaction
@@ -75,6 +76,19 @@ def salvage(path: str, roots: Mapping[str, str] | None = None) -> Salvaged:
             found.db.execute(skip, (_NUMBERS_SKIPPED,))
         _tie_up(found, roots or {})
     return found
+
+
+def write(found: Salvaged, path: str) -> None:
+    """Write what was salvaged to a new file for nobody but us, whole and on disk."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        found.db.execute("VACUUM INTO ?", (path,))
+        os.fsync(handle)
+    except sqlite3.Error as problem:
+        os.unlink(path)
+        raise StoreError(f"{path} could not be written: {problem}.", "Free some space.") from None
+    finally:
+        os.close(handle)
 
 
 # One file
@@ -275,6 +289,9 @@ def _raise_numbers(db: sqlite3.Connection, given: list[tuple[str, int]]) -> None
 def _tie_up(found: Salvaged, roots: Mapping[str, str]) -> None:
     """Give back to rows what they refer to; what refers to nothing that is known is lost."""
     db = found.db
+    if found.blind:
+        # What is paused, or was forgotten, must not be learned because nobody can read it.
+        db.execute("INSERT INTO pauses VALUES ('*', 0, NULL)")
     db.execute(
         """INSERT INTO handoffs (id, title, status, created_at, updated_at)
         SELECT handoff_id, ?, 'active', min(created_at), max(created_at) FROM handoff_entries

@@ -1,5 +1,6 @@
 """state.db: what the transcripts can rebuild. No SQL about it stands anywhere else."""
 
+import contextlib
 import glob
 import json
 import os
@@ -275,8 +276,7 @@ class StateStore:
 
 def open_state(path: str, moved_aside: str) -> tuple[StateStore, bool]:
     """Open state.db; a damaged one is moved aside, since the transcripts hold the truth."""
-    new = not os.path.lexists(path)
-    if new or not find_damage(path):
+    if not find_damage(path):
         return _opened(path), False
     move_aside(path, moved_aside)
     return _opened(path), True
@@ -291,7 +291,9 @@ def _opened(path: str) -> StateStore:
 
 
 def find_damage(path: str) -> str:
-    """Return what is wrong with a state.db that is there; to look leaves it as it is."""
+    """Return what is wrong with state.db, if it is there; to look leaves it as it is."""
+    if not os.path.lexists(path):
+        return ""
     if os.path.isdir(path) and not os.path.islink(path):
         return "it is a directory"
     if not damage.size(path):
@@ -300,6 +302,22 @@ def find_damage(path: str) -> str:
         return "its log is none"
     found = damage.examine(path, "quick_check(1)")
     return "" if found == "ok" else found
+
+
+def project_roots(path: str) -> dict[str, str]:
+    """Return the roots of the projects that sessions belong to, as far as they can be read."""
+    found: dict[str, str] = {}
+    if not damage.size(path) or os.path.isdir(path):
+        return found
+    with contextlib.closing(damage.read_only(path)) as db:
+        try:
+            for project_id, fold in db.execute("SELECT project_id, fold FROM sessions"):
+                root = json.loads(fold).get("root")
+                if project_id and isinstance(root, str) and root:
+                    found[project_id] = root
+        except (sqlite3.DatabaseError, ValueError):
+            pass
+    return found
 
 
 def move_aside(path: str, moved_aside: str) -> None:
