@@ -253,6 +253,7 @@ ONE_IMPORTER = {
         "store/ledger.py",
         "store/outbox.py",
         "store/salvage.py",
+        "store/schema.py",
         "store/state.py",
         "store/threads.py",
     ],

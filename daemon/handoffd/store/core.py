@@ -4,7 +4,7 @@ import contextlib
 import json
 import secrets
 import sqlite3
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from handoffd.errors import DamagedError, StoreError
@@ -55,6 +55,9 @@ class Left:
     session_time: str
     persons_time: str = ""
     ended: bool = False
+
+
+_LEFT = ", ".join(field.name for field in fields(Left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class CoreStore:
         if created_at is None:
             return None
         row = (secrets.token_hex(8), root, created_at)
-        insert = "INSERT OR IGNORE INTO projects VALUES (?, ?, ?)"
+        insert = "INSERT OR IGNORE INTO projects (id, root, created_at) VALUES (?, ?, ?)"
         if self.damage:
             # A new project has its id for as long as we live; its sessions are folded anew then.
             sqlite3.Connection.execute(self._db, insert, row)
@@ -190,7 +193,8 @@ class CoreStore:
         with transaction(self._db):
             for field, setting in values.items():
                 self._db.execute(
-                    "INSERT OR REPLACE INTO settings VALUES (?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO settings (project_id, field, value, session_id, set_at)"
+                    " VALUES (?, ?, ?, ?, ?)",
                     (
                         project_id,
                         field,
@@ -218,7 +222,7 @@ class CoreStore:
         self, project_id: str, written: dict[str, Any], intended: dict[str, Any]
     ) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)",
+            "INSERT OR REPLACE INTO checkpoints (project_id, written, intended) VALUES (?, ?, ?)",
             (project_id, json.dumps(written), json.dumps(intended)),
         )
 
@@ -228,18 +232,20 @@ class CoreStore:
     def learn_transcript_root(self, path: str) -> None:
         if self.damage:
             return  # whoever told it goes on, and tells it again
-        self._db.execute("INSERT OR IGNORE INTO transcript_roots VALUES (?)", (path,))
+        self._db.execute("INSERT OR IGNORE INTO transcript_roots (path) VALUES (?)", (path,))
 
     def contract(self, session_id: str) -> Left | None:
         row = self._db.execute(
-            "SELECT * FROM contracts WHERE session_id = ?", (session_id,)
+            f"SELECT {_LEFT} FROM contracts WHERE session_id = ?",  # noqa: S608  names of ours
+            (session_id,),
         ).fetchone()
         return Left(*row) if row else None
 
     def set_contract(self, left: Left) -> None:
         with transaction(self._db):
             self._db.execute(
-                "INSERT OR REPLACE INTO contracts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT OR REPLACE INTO contracts ({_LEFT})"  # noqa: S608  names of ours
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 astuple(left),
             )
 
@@ -261,12 +267,15 @@ class CoreStore:
             return  # nobody is kept from reading because it cannot be noted
         with transaction(self._db):
             self._db.executemany(
-                "INSERT OR REPLACE INTO read_marks VALUES (?, ?, ?)",
+                "INSERT OR REPLACE INTO read_marks (path, stamp, read_at) VALUES (?, ?, ?)",
                 [(path, stamp, at) for path, stamp in stamps.items()],
             )
 
     def contracts_of(self, project_id: str) -> list[Left]:
-        rows = self._db.execute("SELECT * FROM contracts WHERE project_id = ?", (project_id,))
+        rows = self._db.execute(
+            f"SELECT {_LEFT} FROM contracts WHERE project_id = ?",  # noqa: S608  names of ours
+            (project_id,),
+        )
         return [Left(*row) for row in rows]
 
     def marked_project(self, session_id: str) -> str | None:
@@ -319,19 +328,23 @@ class CoreStore:
                 backup.make(self._db, self.path)
 
     def pauses(self) -> list[Pause]:
-        return [Pause(*row) for row in self._db.execute("SELECT * FROM pauses ORDER BY started_at")]
+        rows = self._db.execute(
+            "SELECT scope, started_at, ended_at FROM pauses ORDER BY started_at"
+        )
+        return [Pause(*row) for row in rows]
 
     def start_pause(self, scope: str, at: float, starts: dict[str, int]) -> None:
         """Begin a pause together with the byte at which each transcript goes silent."""
         with transaction(self._db):
-            self._db.execute("INSERT INTO pauses VALUES (?, ?, NULL)", (scope, at))
+            self._db.execute("INSERT INTO pauses (scope, started_at) VALUES (?, ?)", (scope, at))
             for transcript, start in starts.items():
                 self.begin_skip(transcript, start, scope)
         self.renew_copy()
 
     def begin_skip(self, transcript: str, start: int, scope: str) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO skips VALUES (?, ?, NULL, ?)", (transcript, start, scope)
+            "INSERT OR REPLACE INTO skips (transcript, first_byte, scope) VALUES (?, ?, ?)",
+            (transcript, start, scope),
         )
 
     def end_pauses(self, scopes: list[str], at: float, ends: dict[str, int]) -> None:
@@ -352,7 +365,10 @@ class CoreStore:
     def skips(self) -> dict[str, list[Skip]]:
         """Return the silent ranges of every transcript, in order."""
         found: dict[str, list[Skip]] = {}
-        for row in self._db.execute("SELECT * FROM skips ORDER BY transcript, first_byte"):
+        for row in self._db.execute(
+            "SELECT transcript, first_byte, last_byte, scope FROM skips"
+            " ORDER BY transcript, first_byte"
+        ):
             found.setdefault(row[0], []).append(Skip(*row[1:]))
         return found
 
@@ -364,6 +380,9 @@ class CoreStore:
         """Forget the places of silent bytes, which mean nothing now, for a time."""
         with transaction(self._db):
             self._db.execute("DELETE FROM skips WHERE transcript = ?", (transcript,))
-            self._db.execute("INSERT OR REPLACE INTO rewritten VALUES (?, ?)", (transcript, since))
+            self._db.execute(
+                "INSERT OR REPLACE INTO rewritten (transcript, since) VALUES (?, ?)",
+                (transcript, since),
+            )
             if running is not None:
                 self.begin_skip(transcript, 0, running.scope)

@@ -1,5 +1,7 @@
 """The tables of core.db, in the order in which they came; what is there once is never changed."""
 
+import sqlite3
+
 from handoffd.store.database import run_script
 from handoffd.store.ledger import RECORDS, TRIGGERS
 from handoffd.store.outbox import OUTBOX
@@ -25,6 +27,8 @@ _PROJECTS = run_script(
     )""",
     "CREATE TABLE transcript_roots (path TEXT PRIMARY KEY)",
 )
+# Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
+_REWRITTEN = "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)"
 _PAUSES = run_script(
     """CREATE TABLE pauses (
         scope TEXT NOT NULL,
@@ -39,8 +43,7 @@ _PAUSES = run_script(
         scope TEXT NOT NULL,
         PRIMARY KEY (transcript, first_byte)
     )""",
-    # Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
-    "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)",
+    _REWRITTEN,
 )
 _CONTRACTS = run_script(
     # The handoff each session left behind: what we wrote last and were about to write, so that
@@ -59,4 +62,19 @@ _CONTRACTS = run_script(
     # The version of each handoff that was read.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
 )
-MIGRATIONS = (THREADS, _PROJECTS, TRIGGERS, _PAUSES, _CONTRACTS, RECORDS, OUTBOX, BRIDGE)
+
+
+def _straighten(connection: sqlite3.Connection) -> None:
+    """Add what the first databases of schemas 4 and 5 lack: those were changed once they stood."""
+    connection.execute(_REWRITTEN.replace("TABLE", "TABLE IF NOT EXISTS", 1))
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(contracts)")}
+    if "intended" not in columns:
+        add = "ALTER TABLE contracts ADD COLUMN"
+        connection.execute(f"{add} intended TEXT NOT NULL DEFAULT ''")
+        connection.execute(f"{add} ended INTEGER NOT NULL DEFAULT 0")
+        connection.execute("UPDATE contracts SET intended = written")
+
+
+MIGRATIONS = (
+    THREADS, _PROJECTS, TRIGGERS, _PAUSES, _CONTRACTS, RECORDS, OUTBOX, BRIDGE, _straighten,
+)  # fmt: skip

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from handoffd.errors import StoreError
 from handoffd.store import damage
-from handoffd.store.database import open_database, run_script, savepoint, scrub, transaction
+from handoffd.store.database import (
+    migrate,
+    open_database,
+    run_script,
+    savepoint,
+    scrub,
+    transaction,
+)
 
 _CURSORS = run_script(
     """CREATE TABLE cursors (
@@ -108,6 +115,14 @@ class StateStore:
 
     def close(self) -> None:
         self._db.close()
+
+    def has_its_tables(self) -> bool:
+        """Tell whether the tables are those that we make: those of some versions were changed."""
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+            migrate(new, "", MIGRATIONS)
+            tables = _columns(new)
+        found = _columns(self._db)
+        return all(found.get(name) == columns for name, columns in tables.items())
 
     def cursors(self) -> Iterator[Cursor]:
         for row in self._db.execute("SELECT * FROM cursors"):
@@ -274,10 +289,24 @@ class StateStore:
         return int(row.fetchone()[0])
 
 
+def _columns(db: sqlite3.Connection) -> dict[str, list[str]]:
+    rows = db.execute(
+        "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c"
+        " WHERE t.type = 'table' ORDER BY t.name, c.cid"
+    )
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, []).append(column)
+    return found
+
+
 def open_state(path: str, moved_aside: str) -> tuple[StateStore, bool]:
     """Open state.db; a damaged one is moved aside, since the transcripts hold the truth."""
     if not find_damage(path):
-        return _opened(path), False
+        store = _opened(path)
+        if store.has_its_tables():
+            return store, False
+        store.close()
     move_aside(path, moved_aside)
     return _opened(path), True
 
