@@ -93,17 +93,19 @@ class StateStore:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # Called when it turns out to be damaged: nothing can be asked until it is renewed.
+        # Called once when it turns out to be damaged: nothing can be asked until it is renewed.
         self.on_damage: Callable[[], None] = lambda: None
         self._open()
 
     def _open(self) -> None:
         self._db = open_database(self.path, durable=False, migrations=MIGRATIONS)
         self._db.damaged = self._give_up
+        self._given_up = False
 
     def _give_up(self, why: str) -> StoreError:
-        self._db.damaged = None
-        self.on_damage()
+        if not self._given_up:
+            self._given_up = True
+            self.on_damage()
         return StoreError(f"state.db is damaged ({why}): it is being rebuilt.", "Try again.")
 
     def renew(self, moved_aside: str) -> None:
