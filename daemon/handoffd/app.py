@@ -236,7 +236,8 @@ async def copy_core(parts: Parts) -> None:
     if parts.core.damage or not parts.core.needs_copy(COPY_SECONDS):
         return
     try:
-        await asyncio.to_thread(_back_up, parts.core.path)
+        async with parts.wiping:
+            await asyncio.to_thread(_back_up, parts.core.path)
     except DamagedError:
         parts.core.look_again()
     except HandoffError as problem:

@@ -220,9 +220,9 @@ async def forget(parts: Parts, target: Target) -> Account:
     return account
 
 
-def scrub(parts: Parts) -> None:
+async def scrub(parts: Parts) -> None:
     """Leave no erased byte in the databases and their logs."""
-    parts.core.scrub()
+    await parts.wipe_core()
     parts.state.scrub()
 
 
@@ -352,7 +352,7 @@ async def forget_old(parts: Parts) -> None:
     targets = projects[:OLD_PROJECTS_MAX] + _old_sessions(parts, limit, projects)
     done = [await forget(parts, target) for target in targets]
     if done:
-        scrub(parts)
+        await scrub(parts)
     log.get().info(
         "retention",
         sessions=sum(len(account.sessions) for account in done),

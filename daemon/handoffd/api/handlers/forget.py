@@ -56,7 +56,7 @@ async def handle(parts: Parts, params: ForgetParams, _send: Send) -> Reply:
         account = await oblivion.draw_up(parts, target)
     else:
         account = await oblivion.forget(parts, target)
-        oblivion.scrub(parts)
+        await oblivion.scrub(parts)
     return Reply(_described(target, account, note, dry_run=params.dry_run))
 
 
