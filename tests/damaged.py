@@ -26,6 +26,11 @@ def page(path: Path, words: bytes = b"") -> None:
     _overwrite(path, found)
 
 
+def entries(path: Path) -> None:
+    """A page with what was said in a thread is overwritten."""
+    page(path, b"entry 30 ")
+
+
 def _overwrite(path: Path, number: int) -> None:
     with path.open("r+b") as stream:
         stream.seek(number * PAGE)
@@ -67,16 +72,16 @@ def core_of(house: House) -> Path:
     return house.state / "core.db"
 
 
-def talk(house: House, entries: int, words: str = "", after: str = "") -> tuple[str, int]:
+def talk(house: House, number: int, size: int = 300, after: str = "") -> tuple[str, int]:
     """Say something in a thread, and have a copy of core.db; `after` is said after that."""
-    thread = house.call("thread", action="create", title="t", content=f"first {words}")["id"]
-    for number in range(entries - 1):
-        say(house, thread, f"entry {number} {words} " + "x" * 300)
+    thread = house.call("thread", action="create", title="t", content="first")["id"]
+    for count in range(number - 1):
+        say(house, thread, f"entry {count} " + "x" * size)
     house.restart()  # which makes the copy
     wait_for(core_of(house).with_name("core.db.backup").exists, what="the copy")
     if after:
         say(house, thread, after)
-    return thread, entries + bool(after)
+    return thread, number + bool(after)
 
 
 def say(house: House, thread: str, words: str) -> dict:

@@ -10,7 +10,7 @@ from damaged import core_of, heard, say, talk, warnings
 
 LONG = pytest.mark.long
 KINDS = [
-    damaged.page,
+    damaged.entries,
     pytest.param(damaged.garbage, marks=LONG),
     pytest.param(damaged.header, marks=LONG),
     pytest.param(damaged.half, marks=LONG),
@@ -77,11 +77,11 @@ def test_damaged_core_is_served_read_only(live, damage, record_property):
 
 def test_damage_while_it_runs(live, record_property):
     """A page that goes bad under the daemon: the same process serves on, read only."""
-    thread, entries = talk(live, 1500, "spoken", after="acknowledged")
+    thread, entries = talk(live, 150, 3000, after="acknowledged")
     lost = live.call("thread", action="create", title="t", content="small")["id"]
     pid = live.call("status")["pid"]
     live.handoff("pause", str(live.project()))  # which copies core.db, with all that was said
-    damaged.page(core_of(live), b"entry 700 spoken")
+    damaged.page(core_of(live), b"entry 70 ")
     began = time.monotonic()
     first = live.request("thread", action="get", id=thread)
     seconds = time.monotonic() - began

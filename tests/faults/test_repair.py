@@ -24,7 +24,7 @@ LONG = pytest.mark.long
 MARKER = "a-marker-that-nothing-else-holds"
 # How much is left of what was said after the copy was made: what is in no file is lost.
 KINDS = [
-    (damaged.page, 1),
+    (damaged.entries, 1),
     pytest.param((damaged.garbage, 0), marks=LONG),
     pytest.param((damaged.header, 0), marks=LONG),
     pytest.param((damaged.half, None), marks=LONG),

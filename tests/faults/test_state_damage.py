@@ -12,7 +12,7 @@ from handoffd.store.state import MOVED_KEPT, move_aside
 LONG = pytest.mark.long
 KINDS = [
     damaged.page,
-    damaged.directory,
+    pytest.param(damaged.directory, marks=LONG),
     pytest.param(damaged.garbage, marks=LONG),
     pytest.param(damaged.header, marks=LONG),
     pytest.param(damaged.half, marks=LONG),
