@@ -52,7 +52,12 @@ def is_lost(path: str) -> bool:
 
     It must not be opened: SQLite would take it for a new one, and delete the log.
     """
-    return not size(path) and bool(backup.exists(path) or size(path + LOG))
+    return not size(path) and bool(has_copy(path) or size(path + LOG))
+
+
+def has_copy(path: str) -> bool:
+    copy = path + backup.SUFFIX
+    return os.path.isfile(copy) and bool(size(copy))
 
 
 def has_garbled_log(path: str) -> bool:

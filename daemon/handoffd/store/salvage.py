@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from handoffd import clock
 from handoffd.errors import StoreError
 from handoffd.store import backup
-from handoffd.store.damage import ASIDE, Watched, read_only, size
+from handoffd.store.damage import ASIDE, Watched, has_copy, read_only, size
 from handoffd.store.database import migrate, refuse_newer, transaction
 from handoffd.store.schema import MIGRATIONS
 
@@ -63,7 +63,7 @@ def salvage(path: str, roots: Mapping[str, str] | None = None) -> Salvaged:
     aside = path + ASIDE
     found = _read(aside if os.path.lexists(aside) else path)
     found.blind = not all(found.tables[name].whole for name in _SILENCES)
-    if backup.exists(path):
+    if has_copy(path):
         copy = _read(path + backup.SUFFIX)
         found.copy_at = os.lstat(path + backup.SUFFIX).st_mtime
         if all(copy.tables[name].whole for name in _SILENCES):
