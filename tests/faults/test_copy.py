@@ -1,16 +1,21 @@
 """The rolling copy of core.db: killed while it is made anew, a whole one is there."""
 
+import asyncio
 import contextlib
 import os
 import random
 import signal
 import sqlite3
 import time
+from types import SimpleNamespace
 
+import damaged
+from handoffd import app, clock
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
 
 KILLS = 40
+DAY = clock.DAY_SECONDS
 ENTRIES = 200
 
 
@@ -47,3 +52,28 @@ def test_killed_while_it_copies(tmp_path, record_property):
     assert 1 < len(copies)
     assert {"core.db.backup"} == {n for n in os.listdir(tmp_path) if "backup" in n}
     record_property("figure", f"{KILLS} kills, {KILLS} whole copies")
+
+
+def test_damaged_file_is_not_copied(tmp_path, record_property):
+    """The copy is not made anew of a damaged file: the damage is noticed, and the copy stays."""
+    path = str(tmp_path / "core.db")
+    core = CoreStore(path)
+    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    for number in range(ENTRIES):
+        core.threads.add(
+            "hof_x", Said("chat", "done", f"entry {number} " + "x" * 900, "t"), 8 << 20
+        )
+    core.back_up()
+    old = clock.wall() - 2 * DAY
+    os.utime(f"{path}.backup", (old, old))
+    before = os.stat(f"{path}.backup")
+    core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    damaged.entries(tmp_path / "core.db")
+    parts = SimpleNamespace(core=core, copy_problem="", wiping=asyncio.Lock())
+    asyncio.run(app.copy_core(parts))
+
+    assert "malformed" in core.damage or "another process" in core.damage
+    assert before.st_ino == os.stat(f"{path}.backup").st_ino
+    assert ENTRIES + 1 == len(core.threads.read("hof_x")[1])
+    core.close()
+    record_property("figure", f"{ENTRIES + 1} of {ENTRIES + 1} entries")

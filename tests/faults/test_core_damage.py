@@ -70,9 +70,12 @@ def test_damaged_core_is_served_read_only(live, damage, record_property):
     live.stop()
     assert kept.st_ino == copy.stat().st_ino
     assert found == (path.read_bytes() if path.exists() else b"")
-    record_property(
-        "figure", f"{damage.__name__}: {entries} of {entries} answered, 0 bytes changed"
-    )
+    got = live.handoff("thread", "get", thread)
+    assert (0, entries) == (got.returncode, got.stdout.count("chat \u00b7"))
+    assert "handoff repair" in got.stdout
+    assert 1 == live.handoff("thread", "add", thread, "progress", "more").returncode
+    assert "Run: handoff repair" in live.handoff("doctor").stdout
+    record_property("figure", f"{entries} of {entries} entries answered, 0 bytes changed")
 
 
 def test_damage_while_it_runs(live, record_property):

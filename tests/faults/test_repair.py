@@ -182,6 +182,7 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     project = core.project_id("/p", "t")
     core.set_values(project, {"goal": Setting(MARKER, "", "t")})
     core.back_up()
+    (tmp_path / "core.db.replaced-2026").write_text(f"hof_a {MARKER}")  # of an earlier repair
     core.threads.close("hof_a", "t", lambda whole: ("t", None))
     assert not os.path.exists(f"{path}.backup")
     core.back_up()

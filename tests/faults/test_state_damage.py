@@ -62,7 +62,7 @@ def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
     live.restart()
     assert "state_rebuilt" not in warnings(live)
     assert before == known(live)
-    record_property("figure", f"{damage.__name__}: {SESSIONS} of {SESSIONS} sessions equal")
+    record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal")
 
 
 def test_damage_while_it_runs(live, record_property):
