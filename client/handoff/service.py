@@ -1,5 +1,6 @@
 """Starting and stopping the daemon: by the installed unit, else as a background process."""
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -113,12 +114,27 @@ def start() -> int:
             succeeds("systemctl", "--user", "reset-failed", UNIT)
             manage("systemctl", "--user", "start", UNIT)
         elif has_launchd_agent():
+            forget_failures()
             manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
         else:
             return _wait_until_up(_spawn())
         return _wait_until_up()
     finally:
         os.close(handle)
+
+
+def failures() -> list[str]:
+    """Return when and why daemons ended without being told to, the last one last."""
+    try:
+        with open(f"{paths.state_dir()}/failures", encoding="utf-8", errors="replace") as stream:
+            return stream.read(1 << 14).splitlines()
+    except OSError:
+        return []
+
+
+def forget_failures() -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(f"{paths.state_dir()}/failures")
 
 
 def _answers_or_is_gone() -> int | None:

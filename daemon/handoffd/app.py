@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
-from handoffd import clock, config, files, log, memory, service
+from handoffd import clock, config, failures, files, log, memory, service
 from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
@@ -20,11 +21,11 @@ from handoffd.door import Door
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
-from handoffd.lock import lock_instance
+from handoffd.links import program
 from handoffd.lookout import TICK_SECONDS, Lookout
 from handoffd.oblivion import forget_old
 from handoffd.parts import Parts
-from handoffd.paths import claude_dirs, make_state_dir
+from handoffd.paths import claude_dirs
 from handoffd.projects import Projects
 from handoffd.recorder import LOOK_SECONDS as RECORD_SECONDS
 from handoffd.recorder import Recorder
@@ -49,14 +50,17 @@ STOP_SECONDS = 1.5
 THREADS_MAX = 6
 
 
-def run(config_path: str, log_file: str | None) -> None:
-    """Hold the lock and run until told to stop."""
-    os.umask(0o077)
-    directory = make_state_dir()
-    settings = config.load(config_path)
-    lock_instance(f"{directory}/handoffd.lock")
-    log.configure(settings.log.level, log_file)
-    asyncio.run(_main(directory, config_path, settings, log_file))
+def run(directory: str, config_path: str, log_file: str | None) -> None:
+    """Run until told to stop; the lock on the directory is ours."""
+    if os.environ.get("HANDOFFD_LIMIT_STARTS") and (why := failures.loop(directory)):
+        print(f"handoffd failed again and again, and stays down: {why}", file=sys.stderr)  # noqa: T201
+        return
+    with failures.noted(directory):
+        settings = config.load(config_path)
+        log.configure(settings.log.level, log_file)
+        if left := program.belong_to(directory):
+            log.get().warning("orphans_ended", programs=left)
+        asyncio.run(_main(directory, config_path, settings, log_file))
 
 
 async def _main(
@@ -243,3 +247,5 @@ async def _shut(parts: Parts, server: Server, tasks: list[asyncio.Task[None]]) -
     parts.lookout.stop()
     parts.state.close()
     parts.core.close()
+    # The loop drops its handlers when it closes: a second signal would end us with another code.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))

@@ -82,9 +82,16 @@ class Server:
                 return
         except FileNotFoundError:
             pass
-        log.get().warning("socket_lost", path=path)
-        await self.stop_listening()
-        await self.start(None)
+        if inode:
+            log.get().warning("socket_lost", path=path)
+            await self.stop_listening()
+            # With the last listener gone its number is free, and may become another socket's.
+            self._own = (path, 0)
+        try:
+            await self.start(None)
+        except (HandoffError, OSError) as problem:
+            # Checkpoints and handoffs are kept all the same, and relays that are here answered.
+            log.get().warning("socket_taken", why=str(problem).splitlines()[0])
 
     async def stop_listening(self) -> None:
         if self._server is not None:
@@ -92,12 +99,12 @@ class Server:
             self._server = None
 
     async def stop(self) -> None:
+        if self._own is not None:
+            self._unlink_own(*self._own)
         await self.stop_listening()
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        if self._own is not None:
-            self._unlink_own(*self._own)
 
     def _unlink_own(self, path: str, inode: int) -> None:
         """Remove our socket, and not that of a successor."""
