@@ -23,6 +23,14 @@ settings.load_profile("here")
 
 BIN = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parent.parent
+LONG_SECONDS = 400
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give long tests the time they need."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
 def wait_for(condition: Callable, seconds: float = 15.0, what: str = ""):
