@@ -1,6 +1,7 @@
 """Imports follow the road of the data; one importer for each heavy library; pure rooms stay pure."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -260,7 +261,8 @@ ONE_IMPORTER = {
 }
 
 
-def imports(path: Path) -> set[str]:
+@functools.cache
+def imports(path: Path) -> frozenset[str]:
     """Return the full names of what a file imports."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -268,7 +270,7 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def clock_readings(path: Path) -> list[str]:
