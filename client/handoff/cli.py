@@ -44,6 +44,7 @@ COMMANDS = {
     "pause": "learn nothing from now on: of one project, or of everything",
     "unpause": "learn again; what was written during the pause stays unknown",
     "forget": "erase what was derived of a project or a session; the transcripts are left",
+    "repair": "mend what handoffd keeps, from all that can still be read; shown first, then asked",
     "logs": "the daemon's log",
     "up": "start the daemon: by its service unit if one is installed, else in the background",
     "down": "end the daemon in good order",

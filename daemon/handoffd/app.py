@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
 from handoffd.board import Board
 from handoffd.door import Door
+from handoffd.errors import DamagedError, StoreError
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
@@ -33,6 +34,7 @@ from handoffd.scribe import Scribe
 from handoffd.session.redact import use_patterns
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
+from handoffd.store import damage
 from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.state import open_state
@@ -46,8 +48,10 @@ COPY_SECONDS = clock.DAY_SECONDS
 COPY_LOOK_SECONDS = 300.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
+STORE_RETRY_SECONDS = 1.0
 # They stay once they were needed; by default there would be four more than processors.
 THREADS_MAX = 6
+_REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
 
 
 def run(directory: str, config_path: str, log_file: str | None) -> None:
@@ -68,6 +72,7 @@ async def _main(
 ) -> None:
     use_patterns(settings.redact.patterns)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS_MAX))
+    damage.finish(f"{directory}/core.db")  # a repair that was killed
     had_core = os.path.exists(f"{directory}/core.db")  # noqa: ASYNC240  nobody waits yet
     parts = build(directory, config_path, settings, log_file)
     server = Server(parts)
@@ -83,13 +88,13 @@ async def _main(
         parts.schedule.every("copy", COPY_LOOK_SECONDS, partial(copy_core, parts))
         parts.schedule.start()
         loops = (
-            parts.intake.run(),
-            parts.lookout.run(),
-            parts.scribe.run(),
-            parts.door.run(),
-            _keep_house(server, parts.schedule),
+            parts.intake.run,
+            parts.lookout.run,
+            parts.scribe.run,
+            parts.door.run,
+            partial(_keep_house, server, parts.schedule),
         )
-        tasks = [_guarded(loop, parts) for loop in loops]
+        tasks = [_guarded(_go_on(loop), parts) for loop in loops]
         if had_core:  # and perhaps no time left to wipe what was deleted
             tasks.append(_guarded(copy_core(parts), parts))
         log.get().info("started", version=__version__, socket=parts.socket_path)
@@ -107,8 +112,10 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     """Make every part and tie them together."""
     with files.directory(directory, "briefs", create=True) as briefs:
         files.sweep(briefs)
-    core = CoreStore(f"{directory}/core.db", LOOP_BUSY_SECONDS)
-    aside = f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"
+    core = CoreStore(f"{directory}/core.db", LOOP_BUSY_SECONDS, check=True)
+    if core.damage:
+        log.get().error("core_damaged", why=core.damage)
+    aside = _aside(directory)
     state, rebuilt = open_state(f"{directory}/state.db", aside)
     state.sweep()
     gate = Gate(core, settings)
@@ -143,7 +150,8 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         log_file, asyncio.Event(),
     )  # fmt: skip
     if rebuilt:
-        parts.state_rebuilt = f"state.db was damaged; it is at {aside} and is being rebuilt."
+        parts.state_rebuilt = _REBUILT.format(aside)
+    state.on_damage = partial(_rebuild_soon, parts)
     intake.open()
     for stored in reversed(state.sessions(None, RECENT_SESSIONS)):
         if stored.project_id is not None:
@@ -152,11 +160,38 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     return parts
 
 
+def _aside(directory: str) -> str:
+    return f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"
+
+
+def _rebuild_soon(parts: Parts) -> None:
+    asyncio.get_running_loop().call_soon(_rebuild_state, parts)
+
+
+def _rebuild_state(parts: Parts) -> None:
+    """Begin anew with a state.db that was damaged while we used it; nobody is in it now."""
+    aside = _aside(os.path.dirname(parts.state.path))
+    log.get().error("state_damaged", moved_to=aside)
+    parts.state.renew(aside)
+    parts.intake.start_anew({entry.cursor.session_id for entry in parts.intake.entries.values()})
+    parts.state_rebuilt = _REBUILT.format(aside)
+
+
 def transcript_roots(settings: config.Config, core: CoreStore) -> list[str]:
     """Return every `projects` directory to listen to, by its real path."""
     found = [os.path.realpath(f"{d}/projects") for d in claude_dirs(settings.claude.config_dirs)]
     found += core.transcript_roots()
     return list(dict.fromkeys(found))
+
+
+async def _go_on(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a loop that a store may fail under: locked, full or damaged, it is no end of all."""
+    while True:
+        try:
+            await loop()
+        except StoreError as problem:
+            log.get().warning("store_failed", why=problem.title)
+            await asyncio.sleep(STORE_RETRY_SECONDS)
 
 
 def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None]:
@@ -201,10 +236,14 @@ def reload(parts: Parts) -> None:
 
 async def copy_core(parts: Parts) -> None:
     """Make the copy of core.db anew when it is old or missing; in a thread, for it may be large."""
-    if not parts.core.needs_copy(COPY_SECONDS):
+    parts.core.look_again()
+    if parts.core.damage or not parts.core.needs_copy(COPY_SECONDS):
         return
     try:
-        await asyncio.to_thread(_back_up, parts.core.path)
+        async with parts.wiping:
+            await asyncio.to_thread(_back_up, parts.core.path)
+    except DamagedError:
+        parts.core.look_again()
     except HandoffError as problem:
         parts.copy_problem = problem.title
         log.get().warning("copy_failed", why=problem.title)

@@ -118,6 +118,8 @@ class Archivist:
 
     async def look(self) -> None:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
+        if self.board.core.damage:
+            return  # what is written could not be remembered
         # Who runs what matters only where a session may still go on.
         open_ones = any(known.due or not known.over for known in self.watched.values())
         # A few small files beside the transcripts: a thread for them would cost several wake-ups.

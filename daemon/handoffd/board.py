@@ -147,7 +147,8 @@ class Board:
         if branch != card.branch:
             card.branch = branch
             self.touch(project.id)
-        if card.lock.locked():
+        # What is read must be remembered, or our own words would be taken for a person's.
+        if card.lock.locked() or self.core.damage:
             return
         if card.baseline is None or client_paths.checkpoint_stamp(project.root.path) != card.stamp:
             self.reread(card)
@@ -271,6 +272,8 @@ class Board:
         """Return why a project's handoff.yaml is not written unasked, or an empty text."""
         root = card.project.root
         refused = self.gate.refusal(card.project.id, root.path)
+        if not refused and self.core.damage:
+            refused = "core.db is damaged: what is written could not be remembered"
         if refused:
             return refused
         if self.gate.config.checkpoint.write == "none":

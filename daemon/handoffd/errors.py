@@ -11,6 +11,10 @@ class StoreError(HandoffError):
     """A database cannot be used, and we will not guess."""
 
 
+class DamagedError(StoreError):
+    """core.db is damaged: it is left as it is, and nothing is written to it."""
+
+
 class ThreadError(HandoffError):
     """What is asked of a thread cannot be done."""
 

@@ -96,7 +96,8 @@ class Gate:
         """Begin the silent range of a transcript that was found during a pause."""
         if self._open(transcript) is None:
             scope = project_id if project_id in self.paused_scopes() else EVERYTHING
-            self._core.begin_skip(transcript, start, scope or EVERYTHING)
+            if not self._core.damage:
+                self._core.begin_skip(transcript, start, scope or EVERYTHING)
             self._skips.setdefault(transcript, []).append(Skip(start, None, scope or EVERYTHING))
 
     def distrust(self, transcript: str) -> bool:
@@ -106,7 +107,12 @@ class Gate:
         """
         if transcript not in self._skips and transcript not in self._rewritten:
             return False
-        self._core.set_rewritten(transcript, clock.iso_milliseconds(), self._open(transcript))
+        now, running = clock.iso_milliseconds(), self._open(transcript)
+        if self._core.damage:  # known by its time alone when it is mended
+            self._skips[transcript] = [Skip(0, None, running.scope)] if running else []
+            self._rewritten[transcript] = now
+            return True
+        self._core.set_rewritten(transcript, now, running)
         self._reload()
         return True
 

@@ -88,6 +88,8 @@ class Herald:
 
     def heard(self, state: SessionState, project_id: str) -> None:
         """Look at the commands of a session that went on."""
+        if self.board.core.damage:
+            return  # nothing can be entered; it is seen again when core.db is mended
         self._designs.pop(state.session_id, None)
         born = self.board.core.ledger.born_at
         for number, command in enumerate(state.commands):

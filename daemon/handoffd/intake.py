@@ -66,8 +66,9 @@ class Intake:
     _stepped: set[str] = field(default_factory=set)
 
     def open(self) -> None:
-        """Take up the cursors of the last run; folds of another version are made anew."""
-        for session_id in self.state.outdated_sessions(FOLD_VERSION):
+        """Take up the cursors of the last run; what is folded otherwise now is folded anew."""
+        known = [project_id for project_id, _ in self.projects.core.projects()]
+        for session_id in self.state.outdated_sessions(FOLD_VERSION, known):
             self.state.forget_session(session_id)
         for cursor in self.state.cursors():
             self.entries[cursor.transcript] = Entry(cursor, cursor.offset, cursor.mtime_ns)

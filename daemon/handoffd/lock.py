@@ -6,8 +6,8 @@ import os
 from handoff.errors import AlreadyRunningError
 
 
-def lock_instance(path: str) -> None:
-    """Take the lock for as long as we live; the file names the process for others."""
+def lock_instance(path: str) -> int:
+    """Take the lock for as long as it is open; the file names the process for others."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -20,3 +20,4 @@ def lock_instance(path: str) -> None:
         ) from None
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()}\n".encode())
+    return handle

@@ -27,7 +27,7 @@ from handoffd.store.core import Left
 from handoffd.store.erasure import Forgotten
 
 # Copies of our databases, below the state directory: nobody can pick a project out of one.
-BACKUPS = ("state.db.damaged-*",)
+BACKUPS = ("state.db.damaged-*", "core.db.replaced-*")
 # Where a transcript ends that is gone: should it come back, it stays silent for good.
 _NO_END = 1 << 62
 _EVERY = 1 << 31
@@ -220,9 +220,9 @@ async def forget(parts: Parts, target: Target) -> Account:
     return account
 
 
-def scrub(parts: Parts) -> None:
+async def scrub(parts: Parts) -> None:
     """Leave no erased byte in the databases and their logs."""
-    parts.core.scrub()
+    await parts.wipe_core()
     parts.state.scrub()
 
 
@@ -341,7 +341,7 @@ async def _renew(parts: Parts, project: Project, account: Account) -> None:
 async def forget_old(parts: Parts) -> None:
     """Forget sessions, and the checkpoints of projects, that are older than is to be kept."""
     days = parts.config.privacy.retention_days
-    if not days:
+    if not days or parts.core.damage:
         return
     if not await _settled(parts):
         log.get().info("retention_postponed")
@@ -352,7 +352,7 @@ async def forget_old(parts: Parts) -> None:
     targets = projects[:OLD_PROJECTS_MAX] + _old_sessions(parts, limit, projects)
     done = [await forget(parts, target) for target in targets]
     if done:
-        scrub(parts)
+        await scrub(parts)
     log.get().info(
         "retention",
         sessions=sum(len(account.sessions) for account in done),

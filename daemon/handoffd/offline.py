@@ -29,6 +29,8 @@ __all__ = (
     "inject_text",
     "link_findings",
     "load_handoff",
+    "look_at_stores",
+    "mend_stores",
     "migrate",
     "save",
     "save_handoff",
@@ -239,6 +241,22 @@ def serve_mcp(client: str, directory: str) -> None:
     from handoffd import offline_mcp
 
     offline_mcp.serve(client, directory)
+
+
+def look_at_stores(style: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return what is wrong with the stores, and what to print of it."""
+    from handoffd import offline_repair
+
+    data = offline_repair.look()
+    return data, offline_repair.shown(data, style)
+
+
+def mend_stores(style: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Mend the stores; returns what was done, and what to print of it."""
+    from handoffd import offline_repair
+
+    data = offline_repair.mend()
+    return data, offline_repair.shown(data, style)
 
 
 def token(*, rotate: bool) -> str:

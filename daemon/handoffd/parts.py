@@ -1,6 +1,7 @@
 """The parts of a running daemon, as the handlers see them."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,6 +65,13 @@ class Parts:
     socket_path: str = ""
     refused_peers: int = 0
     failed: bool = False
+    # Held by whoever writes core.db, or its copy, anew.
+    wiping: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def wipe_core(self) -> None:
+        """Leave no erased byte in core.db; in a thread, for it is written anew as a whole."""
+        async with self.wiping:
+            await asyncio.to_thread(_scrub, self.core.path)
 
     def warnings(self) -> list[Warning_]:
         """Return every way in which we are less than we should be."""
@@ -74,6 +82,12 @@ class Parts:
             found.append(
                 Warning_("watch_degraded", self.lookout.observer.problem, "watch-degraded")
             )
+        if self.core.damage:
+            text = (
+                f"core.db is damaged ({self.core.damage}): nothing is kept in it, and what is "
+                "answered is what can still be read. Mend it with: handoff repair"
+            )
+            found.append(Warning_("core_damaged", text, "core-damaged"))
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
         if self.copy_problem:
@@ -120,3 +134,8 @@ class Parts:
             text = f"{root}: git tracks handoff.yaml, so it is written only when you save."
             return [Warning_("tracked", text, "tracked", root)]
         return []
+
+
+def _scrub(path: str) -> None:
+    with contextlib.closing(CoreStore(path)) as core:
+        core.scrub()

@@ -73,6 +73,8 @@ class Recorder:
 
     async def look(self) -> None:
         """See what fires, make the records that are due, and send what waits."""
+        if self.board.core.damage:
+            return  # nothing can be entered, and what was done already nobody knows
         for part in (self.herald.look, self._make_due, self._hand_off, self._take_back, self._send):
             try:
                 await part()

@@ -15,6 +15,7 @@ from handoff import paths as client_paths
 from handoff.errors import HandoffError
 from handoffd import clock, files, log
 from handoffd.board import Board, Card
+from handoffd.errors import StoreError
 from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.handoffs.checkpoint import DEFAULT_NOW, FIELDS, LISTS, NOT_STATED, with_tags
 from handoffd.handoffs.edits import covers, edited_values, merge, spoken
@@ -143,6 +144,8 @@ class Scribe:
             except asyncio.CancelledError:  # we are ending: what is half done is done then
                 card.dirty = True
                 raise
+            except StoreError as problem:
+                self._retry_later(card, problem)
 
     async def _publish(self, card: Card) -> None:
         project = self.board.projects.by_id(card.project.id) or card.project

@@ -344,27 +344,6 @@ def test_restart_rereads_nothing(live):
     assert "Request number 0 of this session" == live.document(project)["goal"]
 
 
-def test_lost_state_is_rebuilt_equal(live):
-    """A damaged state.db is moved aside and the transcripts give the same state again."""
-    project = live.project()
-    session = live.session(project)
-    session.prompt("Rebuild this from the transcript")
-    session.say("It will be the same.")
-    wait_for(lambda: records(live, project, session) == 2)
-    wait_for(lambda: "timestamp" in live.document(project))
-    before = live.document(project)
-    live.stop()
-    for suffix in ("", "-wal", "-shm"):
-        (live.state / f"state.db{suffix}").unlink(missing_ok=True)
-    (live.state / "state.db").write_bytes(b"this is no database" * 1000)
-    live.start()
-    wait_for(lambda: records(live, project, session) == 2)
-
-    assert {**before, "timestamp": ""} == {**live.document(project), "timestamp": ""}
-    assert "state_rebuilt" in json.dumps(live.request("status")["result"]["warnings"])
-    assert list(live.state.glob("state.db.damaged-*"))
-
-
 def test_rewritten_in_equal_size_while_the_daemon_was_down(live):
     """A transcript rewritten in the dark, byte for byte as long, is folded anew at the start."""
     project = live.project()

@@ -409,16 +409,6 @@ def test_watch_survives_another_connection(live):
             pass
 
 
-def test_damaged_core_database_is_never_discarded(house):
-    """A core.db that is none stops the start, with a remedy; the file stays as it is."""
-    house.state.mkdir(parents=True)
-    (house.state / "core.db").write_bytes(b"garbage" * 1000)
-
-    assert 1 == house.spawn().wait(20)
-    assert "It is left as it is." in house.log.read_text()
-    assert b"garbage" * 1000 == (house.state / "core.db").read_bytes()
-
-
 def test_slow_git_holds_up_nobody(house):
     """While git is slow in one project, another is written at once, and SIGTERM takes no longer."""
     fake = house.home / "bin"

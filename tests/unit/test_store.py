@@ -60,17 +60,6 @@ def test_pragmas(tmp_path):
     assert 1 == ask(core, "foreign_keys")
 
 
-def test_newer_database_is_refused(tmp_path):
-    """A database of a newer version is not touched, and the error says what to do."""
-    path = str(tmp_path / "core.db")
-    with sqlite3.connect(path) as newer:
-        newer.execute("PRAGMA user_version = 99")
-    newer.close()
-
-    with pytest.raises(StoreError, match="newer handoffd"):
-        CoreStore(path)
-
-
 def test_project_ids_are_stable(tmp_path):
     """A root has one id, whoever asks and however often."""
     core = CoreStore(str(tmp_path / "core.db"))
@@ -116,7 +105,6 @@ def test_cursor_and_fold_are_one_transaction(tmp_path):
 def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
     """A failed batch leaves cursor and fold as they were, and the reading begins there again."""
     from handoffd.config import Config
-    from handoffd.errors import StoreError
     from handoffd.gate import Gate
     from handoffd.intake import Intake
     from handoffd.projects import Projects

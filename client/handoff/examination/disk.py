@@ -11,7 +11,7 @@ _FULL_BYTES = 20 << 20
 _LOW_BYTES = 200 << 20
 
 
-def examine(_scene: Scene) -> list[Finding]:
+def examine(scene: Scene) -> list[Finding]:
     path = paths.state_dir()
     if not os.path.lexists(path):
         return []
@@ -22,6 +22,9 @@ def examine(_scene: Scene) -> list[Finding]:
     if mode & 0o077:
         text = f"{path} is open to others (mode {mode:04o})"
         found.append(bad(text, f"Run: chmod 700 {path}"))
+    # A daemon that answers says it itself.
+    if scene.problem is not None and os.path.lexists(f"{path}/core.db.damaged"):
+        found.append(bad("core.db is damaged, and only read", "Run: handoff repair"))
     disk = os.statvfs(path)
     found += judge_space(path, disk.f_bavail * disk.f_frsize)
     return found

@@ -27,7 +27,7 @@ from handoffd import log, token_file
 from handoffd.api import greeting, mcp
 from handoffd.api.caller import Caller
 from handoffd.api.http_guard import Answer, Guard, Request, make_guard
-from handoffd.api.threads import threads
+from handoffd.api.threads import act
 from handoffd.config import Http
 from handoffd.door import BACKLOG, Tls
 from handoffd.parts import Parts
@@ -185,7 +185,7 @@ def _server(parts: Parts) -> Server[Any]:
 
     async def call_tool(context: Any, _params: Any) -> dict[str, Any]:
         # On the loop's thread, whose the database is: the SDK calls a coroutine where it stands.
-        return _in_its_words(context, _called(parts, context.params or {}))
+        return _in_its_words(context, await _called(parts, context.params or {}))
 
     server: Server[Any] = Server(
         "handoffd",
@@ -206,12 +206,13 @@ def _in_its_words(context: Any, found: dict[str, Any]) -> dict[str, Any]:
     return greeting.in_modern_words(found) if modern else found
 
 
-def _called(parts: Parts, params: Mapping[str, Any]) -> dict[str, Any]:
+async def _called(parts: Parts, params: Mapping[str, Any]) -> dict[str, Any]:
     """Call a tool as the native door does."""
     given = {name: params[name] for name in ("name", "arguments") if name in params}
     request = {"method": "tools/call", "params": given}
     try:
-        reply = mcp.answer(request, Caller(), threads(parts), lambda _used: None)
+        answer_by = partial(mcp.answer, request, Caller(), used=lambda _used: None)
+        reply = await act(parts, answer_by, closing=mcp.closes(request))
     except Exception as problem:  # noqa: BLE001  one bad request must not end the daemon
         log.get().error("request_failed", method="tools/call", error=log.where(problem))
         text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"

@@ -34,6 +34,12 @@ def answer(request: Frame, caller: Caller, threads: Threads, used: Callable[[str
     return {**reply, "result": greeting.in_modern_words(result) if modern else result}
 
 
+def closes(request: Frame) -> bool:
+    """Tell a request that may close a thread."""
+    params = request.get("params")
+    return isinstance(params, dict) and params.get("name") == tools.CLOSE
+
+
 def _called(
     request: Frame, params: Frame, caller: Caller, threads: Threads, used: Callable[[str], None]
 ) -> Frame:

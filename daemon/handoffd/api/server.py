@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,7 +21,7 @@ from handoffd.api.caller import Caller
 from handoffd.api.method import Reply, Send, explain
 from handoffd.api.peer import is_allowed
 from handoffd.api.text import Style
-from handoffd.api.threads import note_use, threads
+from handoffd.api.threads import act, note_use
 from handoffd.parts import Parts
 from handoffd.paths import make_private
 
@@ -210,7 +211,7 @@ async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -
     frame: Answer
     try:
         if caller is not None or request["method"] in greeting.METHODS:
-            frame = _answer_mcp(parts, request, caller or Caller()), None
+            frame = await _answer_mcp(parts, request, caller or Caller()), None
         else:
             frame = await dispatch(parts, request, send)
     except HandoffError as problem:
@@ -223,10 +224,10 @@ async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -
     return frame if "id" in request else None
 
 
-def _answer_mcp(parts: Parts, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
-    return mcp.answer(
-        request, caller, threads(parts), lambda used: note_use(parts, caller.directory, used)
-    )
+async def _answer_mcp(parts: Parts, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    used = partial(note_use, parts, caller.directory)
+    answer_by = partial(mcp.answer, request, caller, used=used)
+    return await act(parts, answer_by, closing=mcp.closes(request))
 
 
 async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:

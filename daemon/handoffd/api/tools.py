@@ -16,6 +16,7 @@ from handoffd.workflow.threads import Result, Threads, pasted
 
 Client = Literal["chat", "code"]
 Kind = Literal["context", "task", "progress", "question", "decision", "done"]
+CLOSE = "close_handoff"
 _NAME_SHOWN_MAX = 80
 _PROBLEMS_MAX = 5
 # What pydantic finds, in words by which a model mends its call.
@@ -199,7 +200,7 @@ TOOLS = {
             idempotent=True,
         ),
         Tool(
-            "close_handoff",
+            CLOSE,
             "Close a finished thread. Deletes all its entries for good: only when the user agrees.",
             CloseArguments,
             Closed,

@@ -11,6 +11,8 @@ from handoffd.errors import StoreError
 SUFFIX = ".backup"
 # Of a copy that is being made, or that a killed process left.
 _NEW = ".backup.new-"
+# Of a damaged file that a repair has replaced.
+_KEPT = ".replaced-"
 _TRIES = 5
 
 
@@ -35,7 +37,7 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     """
     try:
         for _ in range(_TRIES):
-            _drop_unfinished(path)
+            _drop_beside(path, _NEW)
             if _make(connection, path):
                 return
     except (OSError, sqlite3.Error) as problem:
@@ -65,28 +67,39 @@ def _make(connection: sqlite3.Connection, path: str) -> bool:
         raise
     finally:
         os.close(handle)
+    sync_directory(path)
+    return True
+
+
+def sync_directory(path: str) -> None:
+    """See that the names of a file and of those beside it are on disk, too."""
     directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-    return True
 
 
 def drop(path: str) -> None:
     """Remove the copy, which still has what was erased."""
     try:
-        _drop_unfinished(path)
+        _drop_beside(path, _NEW)
         _drop(path + SUFFIX)
     except OSError as problem:
         text = f"{path}{SUFFIX} still has what was erased: {problem.strerror}."
         raise StoreError(text, "Remove it.") from None
 
 
-def _drop_unfinished(path: str) -> None:
+def drop_all(path: str) -> None:
+    """Remove the copy, and what a repair kept of a damaged file: both have what goes now."""
+    drop(path)
+    _drop_beside(path, _KEPT)
+
+
+def _drop_beside(path: str, suffix: str) -> None:
     directory, name = os.path.split(path)
     for found in os.listdir(directory):
-        if found.startswith(name + _NEW):
+        if found.startswith(name + suffix):
             _drop(f"{directory}/{found}")
 
 

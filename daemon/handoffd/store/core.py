@@ -1,84 +1,31 @@
 """core.db: what nobody can rebuild. No SQL about it stands anywhere else."""
 
+import contextlib
 import json
 import secrets
 import sqlite3
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from handoffd.errors import StoreError
-from handoffd.store import backup, erasure
+from handoffd.errors import DamagedError, StoreError
+from handoffd.store import backup, damage, erasure
+from handoffd.store.damage import Watched
 from handoffd.store.database import (
     BUSY_SECONDS,
+    connect,
     is_busy,
-    open_database,
-    run_script,
+    prepare,
     savepoint,
     scrub,
     transaction,
 )
 from handoffd.store.erasure import Forgotten
-from handoffd.store.ledger import RECORDS, TRIGGERS, Ledger
-from handoffd.store.outbox import OUTBOX, Outbox
-from handoffd.store.threads import BRIDGE, THREADS, SqliteThreads, ThreadStore
+from handoffd.store.ledger import Ledger
+from handoffd.store.outbox import Outbox
+from handoffd.store.schema import MIGRATIONS
+from handoffd.store.threads import SqliteThreads, ThreadStore
 
 EVERYTHING = "*"
-
-_PROJECTS = run_script(
-    "CREATE TABLE projects (id TEXT PRIMARY KEY, root TEXT NOT NULL UNIQUE, created_at TEXT)",
-    # The values a person set, each until a session states another.
-    """CREATE TABLE settings (
-        project_id TEXT NOT NULL REFERENCES projects(id),
-        field TEXT NOT NULL,
-        value TEXT NOT NULL,
-        session_id TEXT NOT NULL,
-        set_at TEXT NOT NULL,
-        PRIMARY KEY (project_id, field)
-    )""",
-    # What we wrote last into a project's handoff.yaml, and what we were about to write: any
-    # other value found there is a person's.
-    """CREATE TABLE checkpoints (
-        project_id TEXT PRIMARY KEY REFERENCES projects(id),
-        written TEXT NOT NULL,
-        intended TEXT NOT NULL
-    )""",
-    "CREATE TABLE transcript_roots (path TEXT PRIMARY KEY)",
-)
-_PAUSES = run_script(
-    """CREATE TABLE pauses (
-        scope TEXT NOT NULL,
-        started_at REAL NOT NULL,
-        ended_at REAL
-    )""",
-    # Bytes of a transcript that were written while paused; last_byte is NULL while it lasts.
-    """CREATE TABLE skips (
-        transcript TEXT NOT NULL,
-        first_byte INTEGER NOT NULL,
-        last_byte INTEGER,
-        scope TEXT NOT NULL,
-        PRIMARY KEY (transcript, first_byte)
-    )""",
-    # Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
-    "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)",
-)
-_CONTRACTS = run_script(
-    # The handoff each session left behind: what we wrote last and were about to write, so that
-    # any other line in it is known as a person's, and how far the session was then.
-    """CREATE TABLE contracts (
-        session_id TEXT PRIMARY KEY,
-        project_id TEXT NOT NULL,
-        path TEXT NOT NULL,
-        written TEXT NOT NULL,
-        intended TEXT NOT NULL,
-        stamp TEXT NOT NULL,
-        session_time TEXT NOT NULL,
-        persons_time TEXT NOT NULL,
-        ended INTEGER NOT NULL
-    )""",
-    # The version of each handoff that was read.
-    "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
-)
-MIGRATIONS = (THREADS, _PROJECTS, TRIGGERS, _PAUSES, _CONTRACTS, RECORDS, OUTBOX, BRIDGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +57,9 @@ class Left:
     ended: bool = False
 
 
+_LEFT = ", ".join(field.name for field in fields(Left))
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A time in which nothing may be learned, of one project or of everything."""
@@ -129,27 +79,87 @@ class Skip:
 
 
 class CoreStore:
-    """Threads, triggers, pauses and the values a person set."""
+    """Threads, triggers, pauses and the values a person set.
 
-    def __init__(self, path: str, busy_seconds: float = BUSY_SECONDS) -> None:
+    A file that turns out to be damaged, at once or later, is never written to and never
+    discarded: a copy of it is kept aside, `damage` says what is wrong, and what can be read of
+    it and of its copy stands in for it, in memory. Whatever would write is a DamagedError.
+    """
+
+    def __init__(
+        self, path: str, busy_seconds: float = BUSY_SECONDS, *, check: bool = False
+    ) -> None:
         self.path = path
+        self.damage = ""
+        # Of the damaged file, in which somebody may be in the middle of a transaction.
+        self._left: Watched | None = None
+        self._db = self._open(busy_seconds, check=check)
+        self._tie()
+
+    def _open(self, busy_seconds: float, *, check: bool) -> Watched:
+        if damage.is_known(self.path):
+            return self._stand_in("it was found so before")
+        if damage.is_lost(self.path):
+            return self._stand_in("it is gone or empty")
+        if check and damage.has_garbled_log(self.path):
+            return self._stand_in("its log is none")
+        db = connect(self.path, busy_seconds)
         try:
-            self._db: sqlite3.Connection = open_database(
-                path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds
-            )
+            prepare(db, self.path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds)
+            found = db.execute("PRAGMA quick_check(1)").fetchone()[0] if check else "ok"
         except sqlite3.DatabaseError as problem:
-            hint = "Free some space, or move it aside to start without what you set yourself."
-            raise StoreError(
-                f"{path} cannot be used: {problem}. It is left as it is.",
-                "Try again." if is_busy(problem) else hint,
-            ) from None
+            if not damage.is_damage(problem):
+                raise StoreError(
+                    f"{self.path} cannot be used: {problem}. It is left as it is.",
+                    "Try again." if is_busy(problem) else "Free some space.",
+                ) from None
+            found = str(problem)
+        if found != "ok":
+            return self._stand_in(found, db)
+        db.damaged = self._give_up
+        return db
+
+    def _stand_in(self, why: str, left: Watched | None = None) -> Watched:
+        """Keep the damaged file aside, and read what can be read of it."""
+        from handoffd.store.salvage import salvage  # noqa: PLC0415  seldom needed
+
+        self.damage, self._left = why.splitlines()[-1], left
+        try:
+            damage.keep_aside(self.path, left)
+        except StoreError as problem:
+            self.damage += f"; {problem.title.lower().rstrip('.')}"
+        found = salvage(self.path)
+        if found.blind:
+            self.damage += "; what is paused is not known, so everything is"
+        found.db.stands_in = self.damage
+        return found.db
+
+    def _give_up(self, why: str) -> DamagedError:
+        """Go on with what can be read; returns what whoever noticed it is told."""
+        left, left.damaged = self._db, None
+        self._db = self._stand_in(why, left)
+        self._tie()
+        return damage.refusal(self.damage)
+
+    def look_again(self) -> None:
+        """Take note of damage that another connection has noticed."""
+        if not self.damage and damage.is_known(self.path):
+            self._give_up("another process noticed it")
+
+    def require_whole(self) -> None:
+        if self.damage:
+            raise damage.refusal(self.damage)
+
+    def _tie(self) -> None:
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
         # Killed between the deletion and the scrub, the missing copy tells that one is due.
-        self.threads: ThreadStore = SqliteThreads(self._db, lambda: backup.drop(path))
+        self.threads: ThreadStore = SqliteThreads(self._db, lambda: backup.drop_all(self.path))
 
     def close(self) -> None:
         self._db.close()
+        if self._left is not None:
+            self._left.close()
 
     def project_id(self, root: str, created_at: str | None) -> str | None:
         """Return the opaque id of a project; with a time given, a new root gets one."""
@@ -159,8 +169,13 @@ class CoreStore:
         if created_at is None:
             return None
         row = (secrets.token_hex(8), root, created_at)
+        insert = "INSERT OR IGNORE INTO projects (id, root, created_at) VALUES (?, ?, ?)"
+        if self.damage:
+            # A new project has its id for as long as we live; its sessions are folded anew then.
+            sqlite3.Connection.execute(self._db, insert, row)
+            return row[0]
         with savepoint(self._db):
-            self._db.execute("INSERT OR IGNORE INTO projects VALUES (?, ?, ?)", row)
+            self._db.execute(insert, row)
         return self.project_id(root, None)  # another process may have been quicker
 
     def project_root(self, project_id: str) -> str | None:
@@ -178,7 +193,8 @@ class CoreStore:
         with transaction(self._db):
             for field, setting in values.items():
                 self._db.execute(
-                    "INSERT OR REPLACE INTO settings VALUES (?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO settings (project_id, field, value, session_id, set_at)"
+                    " VALUES (?, ?, ?, ?, ?)",
                     (
                         project_id,
                         field,
@@ -206,7 +222,7 @@ class CoreStore:
         self, project_id: str, written: dict[str, Any], intended: dict[str, Any]
     ) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)",
+            "INSERT OR REPLACE INTO checkpoints (project_id, written, intended) VALUES (?, ?, ?)",
             (project_id, json.dumps(written), json.dumps(intended)),
         )
 
@@ -214,18 +230,22 @@ class CoreStore:
         return [row[0] for row in self._db.execute("SELECT path FROM transcript_roots")]
 
     def learn_transcript_root(self, path: str) -> None:
-        self._db.execute("INSERT OR IGNORE INTO transcript_roots VALUES (?)", (path,))
+        if self.damage:
+            return  # whoever told it goes on, and tells it again
+        self._db.execute("INSERT OR IGNORE INTO transcript_roots (path) VALUES (?)", (path,))
 
     def contract(self, session_id: str) -> Left | None:
         row = self._db.execute(
-            "SELECT * FROM contracts WHERE session_id = ?", (session_id,)
+            f"SELECT {_LEFT} FROM contracts WHERE session_id = ?",  # noqa: S608  names of ours
+            (session_id,),
         ).fetchone()
         return Left(*row) if row else None
 
     def set_contract(self, left: Left) -> None:
         with transaction(self._db):
             self._db.execute(
-                "INSERT OR REPLACE INTO contracts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT OR REPLACE INTO contracts ({_LEFT})"  # noqa: S608  names of ours
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 astuple(left),
             )
 
@@ -243,14 +263,19 @@ class CoreStore:
         return found
 
     def mark_read(self, stamps: dict[str, str], at: str) -> None:
+        if self.damage:
+            return  # nobody is kept from reading because it cannot be noted
         with transaction(self._db):
             self._db.executemany(
-                "INSERT OR REPLACE INTO read_marks VALUES (?, ?, ?)",
+                "INSERT OR REPLACE INTO read_marks (path, stamp, read_at) VALUES (?, ?, ?)",
                 [(path, stamp, at) for path, stamp in stamps.items()],
             )
 
     def contracts_of(self, project_id: str) -> list[Left]:
-        rows = self._db.execute("SELECT * FROM contracts WHERE project_id = ?", (project_id,))
+        rows = self._db.execute(
+            f"SELECT {_LEFT} FROM contracts WHERE project_id = ?",  # noqa: S608  names of ours
+            (project_id,),
+        )
         return [Left(*row) for row in rows]
 
     def marked_project(self, session_id: str) -> str | None:
@@ -273,6 +298,8 @@ class CoreStore:
         Returns how many rows of each table are gone.
         """
         with transaction(self._db):
+            # Killed before the scrub, nothing has it any more but room that is free.
+            backup.drop_all(self.path)
             return erasure.erase(self._db, what, at)
 
     def scrub(self) -> None:
@@ -294,19 +321,30 @@ class CoreStore:
         else:
             self.scrub()
 
+    def renew_copy(self) -> None:
+        """Make the copy anew at once, if there is one: should this file be damaged, it knows."""
+        if backup.exists(self.path):
+            with contextlib.suppress(StoreError):
+                backup.make(self._db, self.path)
+
     def pauses(self) -> list[Pause]:
-        return [Pause(*row) for row in self._db.execute("SELECT * FROM pauses ORDER BY started_at")]
+        rows = self._db.execute(
+            "SELECT scope, started_at, ended_at FROM pauses ORDER BY started_at"
+        )
+        return [Pause(*row) for row in rows]
 
     def start_pause(self, scope: str, at: float, starts: dict[str, int]) -> None:
         """Begin a pause together with the byte at which each transcript goes silent."""
         with transaction(self._db):
-            self._db.execute("INSERT INTO pauses VALUES (?, ?, NULL)", (scope, at))
+            self._db.execute("INSERT INTO pauses (scope, started_at) VALUES (?, ?)", (scope, at))
             for transcript, start in starts.items():
                 self.begin_skip(transcript, start, scope)
+        self.renew_copy()
 
     def begin_skip(self, transcript: str, start: int, scope: str) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO skips VALUES (?, ?, NULL, ?)", (transcript, start, scope)
+            "INSERT OR REPLACE INTO skips (transcript, first_byte, scope) VALUES (?, ?, ?)",
+            (transcript, start, scope),
         )
 
     def end_pauses(self, scopes: list[str], at: float, ends: dict[str, int]) -> None:
@@ -322,11 +360,15 @@ class CoreStore:
                 [(end, transcript) for transcript, end in ends.items()],
             )
             self._db.execute("DELETE FROM skips WHERE last_byte <= first_byte")
+        self.renew_copy()
 
     def skips(self) -> dict[str, list[Skip]]:
         """Return the silent ranges of every transcript, in order."""
         found: dict[str, list[Skip]] = {}
-        for row in self._db.execute("SELECT * FROM skips ORDER BY transcript, first_byte"):
+        for row in self._db.execute(
+            "SELECT transcript, first_byte, last_byte, scope FROM skips"
+            " ORDER BY transcript, first_byte"
+        ):
             found.setdefault(row[0], []).append(Skip(*row[1:]))
         return found
 
@@ -338,6 +380,9 @@ class CoreStore:
         """Forget the places of silent bytes, which mean nothing now, for a time."""
         with transaction(self._db):
             self._db.execute("DELETE FROM skips WHERE transcript = ?", (transcript,))
-            self._db.execute("INSERT OR REPLACE INTO rewritten VALUES (?, ?)", (transcript, since))
+            self._db.execute(
+                "INSERT OR REPLACE INTO rewritten (transcript, since) VALUES (?, ?)",
+                (transcript, since),
+            )
             if running is not None:
                 self.begin_skip(transcript, 0, running.scope)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from handoffd import clock
 from handoffd.errors import StoreError
+from handoffd.store.damage import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +30,30 @@ def open_database(
     durable: bool,
     migrations: Sequence[Migration],
     busy_seconds: float = LOOP_BUSY_SECONDS,
-) -> sqlite3.Connection:
+) -> Watched:
     """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
+    connection = connect(path, busy_seconds)
+    prepare(connection, path, durable=durable, migrations=migrations, busy_seconds=busy_seconds)
+    return connection
+
+
+def connect(path: str, busy_seconds: float) -> Watched:
     _make(path)
-    connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
+    found = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, factory=Watched)
+    found.path = path
+    return found
+
+
+def prepare(
+    connection: sqlite3.Connection,
+    path: str,
+    *,
+    durable: bool,
+    migrations: Sequence[Migration],
+    busy_seconds: float,
+) -> None:
+    """Make a connection what it should be, and its database up to date."""
+    refuse_newer(connection, path, len(migrations))
     _log_ahead(connection, busy_seconds)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -40,7 +61,6 @@ def open_database(
     connection.execute("PRAGMA cache_size = -256")
     connection.execute("PRAGMA secure_delete = ON")
     migrate(connection, path, migrations)
-    return connection
 
 
 def _log_ahead(connection: sqlite3.Connection, busy_seconds: float) -> None:
@@ -71,15 +91,20 @@ def _make(path: str) -> None:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
 
 
-def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
-    """Apply what is missing, each migration in a transaction of its own."""
+def refuse_newer(connection: sqlite3.Connection, path: str, known: int) -> None:
+    """Refuse what a newer version wrote, before a byte of it is changed."""
     version = _version(connection)
-    if version > len(migrations):
+    if version > known:
         raise StoreError(
-            f"{path} was written by a newer handoffd (schema {version}, this one knows "
-            f"{len(migrations)}).",
+            f"{path} was written by a newer handoffd (schema {version}, this one knows {known}).",
             "Install the newer version again, or move the file aside.",
         )
+
+
+def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
+    """Apply what is missing, each migration in a transaction of its own."""
+    refuse_newer(connection, path, len(migrations))
+    version = _version(connection)
     for number in range(version + 1, len(migrations) + 1):
         with transaction(connection):
             # Another process that opened it at the same time may have been quicker.

@@ -83,14 +83,21 @@ def _silence(db: sqlite3.Connection, transcript: str, end: int, scope: str, at: 
         "SELECT scope FROM skips WHERE transcript = ? AND last_byte IS NULL", (transcript,)
     ).fetchone()
     db.execute("DELETE FROM skips WHERE transcript = ?", (transcript,))
-    db.execute("INSERT OR REPLACE INTO rewritten VALUES (?, ?)", (transcript, at))
+    db.execute(
+        "INSERT OR REPLACE INTO rewritten (transcript, since) VALUES (?, ?)", (transcript, at)
+    )
     last, scope = (None, running[0]) if running else (end, scope)
     if last != 0:
-        db.execute("INSERT INTO skips VALUES (?, 0, ?, ?)", (transcript, last, scope))
+        db.execute(
+            "INSERT INTO skips (transcript, first_byte, last_byte, scope) VALUES (?, 0, ?, ?)",
+            (transcript, last, scope),
+        )
 
 
 def _mark_time(db: sqlite3.Connection, project_id: str, until: float) -> None:
     """Make all that is older silent, as if there had been a pause; older marks are part of it."""
     earlier = "DELETE FROM pauses WHERE scope = ? AND ended_at <= ?"
     db.execute(earlier, (project_id, until))
-    db.execute("INSERT INTO pauses VALUES (?, 0, ?)", (project_id, until))
+    db.execute(
+        "INSERT INTO pauses (scope, started_at, ended_at) VALUES (?, 0, ?)", (project_id, until)
+    )

@@ -49,6 +49,7 @@ RECORDS = run_script(
     "CREATE TABLE birth AS SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS at",
 )
 _BASELINE = ""
+_FIRING = "cause, trigger, project_id, session_id, fired_at, receipt, bead, request, outcome"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ class Ledger:
 
     def _enter(self, firing: Firing) -> bool:
         done = self._db.execute(
-            "INSERT OR IGNORE INTO triggers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT OR IGNORE INTO triggers ({_FIRING})"  # noqa: S608  names of ours
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 firing.cause,
                 firing.trigger,
@@ -164,7 +166,7 @@ class Ledger:
         return self._firings(clause, project_id, most)
 
     def _firings(self, clause: str, *values: Any) -> list[Firing]:
-        rows = self._db.execute(f"SELECT * FROM triggers {clause}", values)  # noqa: S608  ours
+        rows = self._db.execute(f"SELECT {_FIRING} FROM triggers {clause}", values)  # noqa: S608  ours
         return [_firing(*row) for row in rows]
 
     # What was seen last
@@ -209,7 +211,8 @@ class Ledger:
 
     def _see(self, project_id: str, kind: str, name: str, seen: Sighting) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO seen (project_id, kind, name, status, changes, changed_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
             (project_id, kind, name, seen.status, seen.changes, seen.at),
         )
 
@@ -234,6 +237,7 @@ class Ledger:
     def bind_track(self, session_id: str, project_id: str, track_id: str) -> None:
         with transaction(self._db):
             self._db.execute(
-                "INSERT OR REPLACE INTO session_tracks VALUES (?, ?, ?)",
+                "INSERT OR REPLACE INTO session_tracks (session_id, project_id, track_id)"
+                " VALUES (?, ?, ?)",
                 (session_id, project_id, track_id),
             )

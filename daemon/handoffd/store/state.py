@@ -1,13 +1,25 @@
 """state.db: what the transcripts can rebuild. No SQL about it stands anywhere else."""
 
+import contextlib
+import glob
+import json
 import os
+import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from handoffd.errors import StoreError
-from handoffd.store.database import open_database, run_script, savepoint, scrub, transaction
+from handoffd.store import damage
+from handoffd.store.database import (
+    migrate,
+    open_database,
+    run_script,
+    savepoint,
+    scrub,
+    transaction,
+)
 
 _CURSORS = run_script(
     """CREATE TABLE cursors (
@@ -44,6 +56,8 @@ _HOOKS = run_script(
     "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
 )
 MIGRATIONS = (_CURSORS, _HOOKS)
+# How many damaged ones stay beside it.
+MOVED_KEPT = 3
 
 
 @dataclass(slots=True)
@@ -78,13 +92,39 @@ class StateStore:
     """Cursors and folds; a cursor and its fold are always committed together."""
 
     def __init__(self, path: str) -> None:
-        self._db: sqlite3.Connection = open_database(path, durable=False, migrations=MIGRATIONS)
+        self.path = path
+        # Called once when it turns out to be damaged: nothing can be asked until it is renewed.
+        self.on_damage: Callable[[], None] = lambda: None
+        self._open()
+
+    def _open(self) -> None:
+        self._db = open_database(self.path, durable=False, migrations=MIGRATIONS)
+        self._db.damaged = self._give_up
+        self._given_up = False
+
+    def _give_up(self, why: str) -> StoreError:
+        if not self._given_up:
+            self._given_up = True
+            self.on_damage()
+        return StoreError(f"state.db is damaged ({why}): it is being rebuilt.", "Try again.")
+
+    def renew(self, moved_aside: str) -> None:
+        """Begin with nothing; what was damaged is moved aside."""
+        # First, since SQLite deletes the log by its name at the end.
+        self._db.close()
+        move_aside(self.path, moved_aside)
+        self._open()
 
     def close(self) -> None:
         self._db.close()
 
-    def is_whole(self) -> bool:
-        return bool(self._db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
+    def has_its_tables(self) -> bool:
+        """Tell whether the tables are those that we make: those of some versions were changed."""
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+            migrate(new, "", MIGRATIONS)
+            tables = _columns(new)
+        found = _columns(self._db)
+        return all(found.get(name) == columns for name, columns in tables.items())
 
     def cursors(self) -> Iterator[Cursor]:
         for row in self._db.execute("SELECT * FROM cursors"):
@@ -235,9 +275,12 @@ class StateStore:
         """Leave no erased byte in the file and its log."""
         scrub(self._db, "state.db")
 
-    def outdated_sessions(self, fold_version: int) -> list[str]:
+    def outdated_sessions(self, fold_version: int, projects: Iterable[str]) -> list[str]:
+        """Return the sessions that another version folded, or whose project is none of these."""
         rows = self._db.execute(
-            "SELECT session_id FROM sessions WHERE fold_version <> ?", (fold_version,)
+            "SELECT session_id FROM sessions WHERE fold_version <> ? OR (project_id IS NOT NULL"
+            " AND project_id NOT IN (SELECT value FROM json_each(?)))",
+            (fold_version, json.dumps(list(projects))),
         )
         return [row[0] for row in rows]
 
@@ -248,19 +291,72 @@ class StateStore:
         return int(row.fetchone()[0])
 
 
+def _columns(db: sqlite3.Connection) -> dict[str, list[str]]:
+    rows = db.execute(
+        "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c"
+        " WHERE t.type = 'table' ORDER BY t.name, c.cid"
+    )
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, []).append(column)
+    return found
+
+
 def open_state(path: str, moved_aside: str) -> tuple[StateStore, bool]:
     """Open state.db; a damaged one is moved aside, since the transcripts hold the truth."""
-    try:
-        store = StateStore(path)
-        if store.is_whole():
+    if not find_damage(path):
+        store = _opened(path)
+        if store.has_its_tables():
             return store, False
         store.close()
+    move_aside(path, moved_aside)
+    return _opened(path), True
+
+
+def _opened(path: str) -> StateStore:
+    try:
+        return StateStore(path)
     except sqlite3.OperationalError as problem:
         # Locked, or no space: that is not damage.
         raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
-    except sqlite3.DatabaseError:
-        pass
+
+
+def find_damage(path: str) -> str:
+    """Return what is wrong with state.db, if it is there; to look leaves it as it is."""
+    if not os.path.lexists(path):
+        return ""
+    if os.path.isdir(path) and not os.path.islink(path):
+        return "it is a directory"
+    if not damage.size(path):
+        return "it is empty"
+    if damage.has_garbled_log(path):
+        return "its log is none"
+    found = damage.examine(path, "quick_check(1)")
+    return "" if found == "ok" else found
+
+
+def project_roots(path: str) -> dict[str, str]:
+    """Return the roots of the projects that sessions belong to, as far as they can be read."""
+    found: dict[str, str] = {}
+    if not damage.size(path) or os.path.isdir(path):
+        return found
+    with contextlib.closing(damage.read_only(path)) as db:
+        try:
+            for project_id, fold in db.execute("SELECT project_id, fold FROM sessions"):
+                root = json.loads(fold).get("root")
+                if project_id and isinstance(root, str) and root:
+                    found[project_id] = root
+        except (sqlite3.DatabaseError, ValueError):
+            pass
+    return found
+
+
+def move_aside(path: str, moved_aside: str) -> None:
+    """Move a damaged database away with its log; of those that were moved so the last are kept."""
     for suffix in ("", "-wal", "-shm"):
-        if os.path.exists(path + suffix):
+        if os.path.lexists(path + suffix):
             os.rename(path + suffix, moved_aside + suffix)
-    return StateStore(path), True
+    kept = sorted(name for name in glob.glob(f"{glob.escape(path)}.damaged-*") if name[-1] == "Z")
+    for name in kept[:-MOVED_KEPT]:
+        for old in glob.glob(f"{glob.escape(name)}*"):
+            shutil.rmtree(old) if os.path.isdir(old) else os.unlink(old)

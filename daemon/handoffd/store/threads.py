@@ -258,7 +258,8 @@ class SqliteThreads:
         try:
             with transaction(self._db):
                 self._db.execute(
-                    "INSERT OR IGNORE INTO thread_uses VALUES (?, ?)", (thread_id, project_id)
+                    "INSERT OR IGNORE INTO thread_uses (handoff_id, project_id) VALUES (?, ?)",
+                    (thread_id, project_id),
                 )
         finally:
             self._db.execute("PRAGMA synchronous = FULL")

@@ -46,6 +46,8 @@ class Threads:
     archive: str = ""
     refuse_secrets: bool = False
     changed: Callable[[Thread, Entry | None], None] | None = None
+    # What whoever reads a thread is told besides.
+    notice: str = ""
 
     def create(
         self, title: str, content: str, project: str | None, client: str, once: str = ""
@@ -69,6 +71,7 @@ class Threads:
             "entries": rows,
             "new_entries": new,
             "new_count": len(new),
+            **({"warnings": [self.notice]} if self.notice else {}),
         }
 
     def add(self, thread_id: str, kind: str, content: str, client: str, once: str = "") -> Result:

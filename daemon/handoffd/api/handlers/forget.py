@@ -48,13 +48,15 @@ class ForgetParams(Params):
 
 
 async def handle(parts: Parts, params: ForgetParams, _send: Send) -> Reply:
+    if not params.dry_run:
+        parts.core.require_whole()
     await parts.lookout.rescan()
     target, note = _meant(parts, params)
     if params.dry_run:
         account = await oblivion.draw_up(parts, target)
     else:
         account = await oblivion.forget(parts, target)
-        oblivion.scrub(parts)
+        await oblivion.scrub(parts)
     return Reply(_described(target, account, note, dry_run=params.dry_run))
 
 

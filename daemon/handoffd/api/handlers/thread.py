@@ -1,6 +1,8 @@
 """thread: a conversation between Chat and Code, for people; the rules are those of the tools."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -9,6 +11,7 @@ from handoffd.api import tools
 from handoffd.api.mcp import ONCE_MAX
 from handoffd.api.method import Method, Params, Reply, Send
 from handoffd.api.text import Style
+from handoffd.api.threads import act as with_threads
 from handoffd.api.threads import note_use, threads
 from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
 from handoffd.handoffs.thread import mend, tidy, tidy_line
@@ -57,7 +60,13 @@ class ThreadParams(Params):
 async def handle(parts: Parts, params: ThreadParams, send: Send) -> Reply:
     if params.action == "watch":
         return _watch(threads(parts), params, send)
-    return Reply(act(threads(parts), params, lambda used: note_use(parts, params.cwd, used)))
+    # The reply has every warning of the daemon's already.
+    do = partial(_act_quietly, params=params, used=partial(note_use, parts, params.cwd))
+    return Reply(await with_threads(parts, do, closing=params.action == "close"))
+
+
+def _act_quietly(open_threads: Threads, params: ThreadParams, used: Callable[[str], None]) -> Data:
+    return act(replace(open_threads, notice=""), params, used)
 
 
 def _watch(open_threads: Threads, params: ThreadParams, send: Send) -> Reply:

@@ -1,0 +1,195 @@
+"""Mending the stores, with nobody at work in them: shown first, done when a person agrees.
+
+core.db is made anew of all that can be read of it, of its log and of its copy. state.db is only
+moved away, since the transcripts hold all of it.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+from dataclasses import asdict
+from typing import Any
+
+from handoff.paths import home
+from handoffd import clock
+from handoffd.api.text import Style, shorten_path, table
+from handoffd.errors import StoreError
+from handoffd.lock import lock_instance
+from handoffd.paths import make_state_dir
+from handoffd.store import damage
+from handoffd.store.core import CoreStore
+from handoffd.store.salvage import Salvaged, salvage, write
+from handoffd.store.state import find_damage, move_aside, project_roots
+
+# Of a new core.db that is being made.
+_NEW = ".mending-"
+_INTERRUPTED = "a repair of it was interrupted"
+_AGAIN = "it was found damaged before, and is whole now"
+_NAMES = {
+    "handoffs": "threads",
+    "handoff_entries": "entries of threads",
+    "settings": "values that you set",
+    "pauses": "pauses",
+    "projects": "projects",
+    "triggers": "triggers",
+    "outbox": "notes and mails",
+    "contracts": "notes on handoffs",
+    "checkpoints": "notes on checkpoints",
+    "read_marks": "read marks",
+}
+_OTHER = "other marks"
+
+Data = dict[str, Any]
+
+
+def look() -> Data:
+    """Return what is wrong and what would be done; changes nothing."""
+    directory = make_state_dir()
+    core, state = f"{directory}/core.db", f"{directory}/state.db"
+    data: Data = {"core": None, "state": None, "done": False}
+    if problem := _core_problem(core):
+        data["core"] = {"problem": problem, "kept": None}
+        if problem not in (_INTERRUPTED, _AGAIN):
+            found = salvage(core, project_roots(state))
+            found.db.close()
+            data["core"] |= _described(found)
+    if problem := find_damage(state):
+        data["state"] = {"problem": problem, "moved_to": None}
+    return data
+
+
+def mend() -> Data:
+    """Do it; whoever holds the daemon's lock is at work in the stores, and is left alone."""
+    directory = make_state_dir()
+    lock = lock_instance(f"{directory}/handoffd.lock")
+    try:
+        core, state = f"{directory}/core.db", f"{directory}/state.db"
+        data: Data = {"core": None, "state": None, "done": True}
+        if problem := _core_problem(core):
+            data["core"] = {"problem": problem, **_mend_core(core, state, problem)}
+        if problem := find_damage(state):
+            aside = f"{state}.damaged-{clock.iso().replace(':', '')}"
+            move_aside(state, aside)
+            data["state"] = {"problem": problem, "moved_to": aside}
+        return data
+    finally:
+        os.close(lock)
+
+
+def _core_problem(path: str) -> str:
+    """Return what is wrong with core.db, or nothing; to look leaves it as it is."""
+    known = damage.is_known(path)
+    if os.path.lexists(path + damage.MENDED):
+        return _INTERRUPTED
+    if damage.is_lost(path):
+        return "it is gone or empty"
+    if not os.path.lexists(path):
+        return "it is gone" if known else ""
+    if not os.path.isfile(path) or os.path.islink(path):
+        raise StoreError(f"{path} is no file.", "Move it away, then run this again.")
+    if damage.has_garbled_log(path):
+        return "its log is none"
+    found = damage.examine(path, "integrity_check(1)").splitlines()[-1]
+    if found != "ok":
+        return found
+    return _AGAIN if known else ""
+
+
+def _mend_core(path: str, state: str, problem: str) -> Data:
+    if problem == _INTERRUPTED:
+        return {"kept": damage.finish(path)}
+    if problem == _AGAIN:
+        return {"kept": damage.retire(path)}
+    for name in os.listdir(os.path.dirname(path)):
+        if name.startswith(os.path.basename(path) + _NEW):  # of a repair that was killed
+            os.unlink(f"{os.path.dirname(path)}/{name}")
+    damage.keep_aside(path)
+    found = salvage(path, project_roots(state))
+    try:
+        kept = damage.place(path, _written(found, path))
+    finally:
+        found.db.close()
+    with contextlib.closing(CoreStore(path)) as core:
+        core.renew_copy()
+    return {"kept": kept, **_described(found)}
+
+
+def _written(found: Salvaged, path: str) -> str:
+    """Write what was saved to a new file, whole and on disk; returns where."""
+    new = f"{path}{_NEW}{secrets.token_hex(6)}"
+    write(found, new)
+    wrong = damage.examine(new, "integrity_check")
+    if wrong != "ok":
+        os.unlink(new)
+        text = f"What was made of core.db is not whole ({wrong}); nothing was changed."
+        raise StoreError(text, "Please report it.")
+    return new
+
+
+def _described(found: Salvaged) -> Data:
+    copy_at = clock.iso(found.copy_at) if found.copy_at else None
+    tables = {name: asdict(kept) for name, kept in found.tables.items() if name != "birth"}
+    return {"tables": tables, "copy_at": copy_at, "all_paused": found.blind}
+
+
+# Words
+
+
+def shown(data: Data, style: Data) -> str:
+    if style["json"]:
+        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    return render(data, Style.model_validate(style))
+
+
+def render(data: Data, style: Style) -> str:
+    lines = [*_core_lines(data, style), *_state_lines(data)]
+    return "\n".join(lines or ["core.db and state.db are whole. There is nothing to mend."]) + "\n"
+
+
+def _core_lines(data: Data, style: Style) -> list[str]:
+    core = data["core"]
+    if core is None:
+        return []
+    lines = [style.bold(f"core.db: {core['problem']}.")]
+    if "tables" in core:
+        lines += table(_rows(core["tables"]), style.columns)
+        copy = f"is from {core['copy_at']}" if core["copy_at"] else "is not there"
+        lines.append(f"The copy {copy}.")
+        if core["all_paused"]:
+            lines += [
+                "What was paused is not known any more, so everything is paused.",
+                "Go on with: handoff unpause",
+            ]
+    if core["kept"]:
+        kept = shorten_path(core["kept"], home())
+        lines.append(f"It is mended. What it was is at {kept}; remove it when you like.")
+    return lines
+
+
+def _rows(tables: dict[str, Data]) -> list[tuple[str, ...]]:
+    """Return the numbers, of what a person cares for one by one."""
+    sums: dict[str, list[int | None]] = {}
+    for name, found in tables.items():
+        row = sums.setdefault(_NAMES.get(name, _OTHER), [0, 0, 0])
+        for place, key in enumerate(("read", "copied", "lost")):
+            row[place] = _sum(row[place], found[key])
+    heads = ("", "read", "from the copy", "lost")
+    rows = [
+        (f"  {name}", *("unknown" if number is None else str(number) for number in row))
+        for name, row in sums.items()
+        if any(number != 0 for number in row)
+    ]
+    return [heads, *rows]
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _state_lines(data: Data) -> list[str]:
+    state = data["state"]
+    if state is None:
+        return []
+    moved = f"moved to {shorten_path(state['moved_to'], home())}" if data["done"] else "moved away"
+    return [f"state.db: {state['problem']}. It is {moved}, and rebuilt from the transcripts."]

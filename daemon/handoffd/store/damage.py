@@ -1,0 +1,249 @@
+"""Damage of a database: noticed where it shows, kept as it was found, and never written over.
+
+`core.db.damaged` beside core.db is the copy that was made of it, with its log, when the damage
+was noticed. As long as it is there nobody writes to core.db: the copy is what a repair starts
+from, and what came later would be lost with it.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import quote
+
+from handoffd import clock
+from handoffd.errors import DamagedError, StoreError
+from handoffd.store import backup
+from handoffd.store.backup import sync_directory
+
+ASIDE = ".damaged"
+# A new core.db that is whole and about to take the place of the damaged one.
+MENDED = ".mended"
+# What a repair has replaced.
+REPLACED = ".replaced-"
+LOG = "-wal"
+_UNFINISHED = ".damaged.new"
+_READING = ("SELECT", "PRAGMA", "BEGIN", "COMMIT", "ROLLBA", "SAVEPO", "RELEAS")
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_PAGE_BYTES = 4096
+_PIECE_BYTES = 1 << 20
+
+
+def refusal(why: str) -> DamagedError:
+    return DamagedError(
+        f"core.db is damaged ({why}), so nothing can be kept in it.", "Mend it with: handoff repair"
+    )
+
+
+def is_damage(problem: sqlite3.Error) -> bool:
+    """Tell damage from a lock, a full disk or a mistake; the low byte of the code is its class."""
+    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_known(path: str) -> bool:
+    """Tell whether a database was found damaged and is not mended yet."""
+    return os.path.lexists(path + ASIDE) or os.path.lexists(path + MENDED)
+
+
+def is_lost(path: str) -> bool:
+    """Tell a file that is gone or empty although its copy, or its log, is there.
+
+    It must not be opened: SQLite would take it for a new one, and delete the log.
+    """
+    return not size(path) and bool(backup.exists(path) or size(path + LOG))
+
+
+def has_garbled_log(path: str) -> bool:
+    """Tell a log that is none: SQLite would pass over it, and over all that was kept last."""
+    if not size(path + LOG):
+        return False
+    with open(path + LOG, "rb") as stream:
+        return stream.read(4) not in _LOG_MAGIC
+
+
+def size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def examine(path: str, check: str) -> str:
+    """Return what SQLite finds in a file: "ok", or what is wrong; leaves it and its log alone."""
+    try:
+        with contextlib.closing(read_only(path)) as found:
+            return str(found.execute(f"PRAGMA {check}").fetchone()[0])
+    except sqlite3.DatabaseError as problem:
+        if is_damage(problem):
+            return str(problem)
+        raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
+
+
+def read_only(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
+
+
+class Watched(sqlite3.Connection):
+    """A connection that tells whoever opened it when the database turns out to be damaged.
+
+    `damaged` is called then and returns what is raised; `stands_in` is the reason why nothing
+    may be written.
+    """
+
+    path = ""
+    stands_in = ""
+    damaged: Callable[[str], StoreError] | None = None
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        return self.cursor(_Cursor).executemany(sql, parameters)
+
+    def require_whole(self, sql: str) -> None:
+        """Refuse to write to what is known to be damaged, whoever noticed it."""
+        if sql.startswith(_READING):
+            return
+        if self.stands_in:
+            raise refusal(self.stands_in)
+        if self.damaged is not None and is_known(self.path):
+            raise self.damaged("another process noticed it")
+
+    def tell(self, problem: sqlite3.DatabaseError) -> None:
+        if self.damaged is not None and is_damage(problem):
+            raise self.damaged(str(problem)) from problem
+
+
+class _Cursor(sqlite3.Cursor):
+    connection: Watched
+
+    def execute(self, sql: str, parameters: Any = (), /) -> "_Cursor":
+        self.connection.require_whole(sql)
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.DatabaseError as problem:
+            self.connection.tell(problem)
+            raise
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> "_Cursor":
+        self.connection.require_whole(sql)
+        try:
+            return super().executemany(sql, parameters)
+        except sqlite3.DatabaseError as problem:
+            self.connection.tell(problem)
+            raise
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except sqlite3.DatabaseError as problem:
+            self.connection.tell(problem)
+            raise
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        except sqlite3.DatabaseError as problem:
+            self.connection.tell(problem)
+            raise
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except sqlite3.DatabaseError as problem:
+            self.connection.tell(problem)
+            raise
+
+
+# The copy
+
+
+def keep_aside(path: str, connection: sqlite3.Connection | None = None) -> None:
+    """Copy a damaged database and its log, once; the database's own name comes last.
+
+    With its connection given nobody else writes meanwhile, as far as it can still be locked.
+    """
+    if os.path.lexists(path + ASIDE):
+        return
+    try:
+        if connection is not None and not connection.in_transaction:
+            connection.execute("BEGIN IMMEDIATE")
+    except (sqlite3.Error, StoreError):
+        pass
+    try:
+        log_bytes = _copy(path + LOG, path + ASIDE + LOG)
+        # SQLite deletes the log of an empty file; a page of nothing keeps it from that.
+        _copy(path, path + ASIDE, filler=_PAGE_BYTES if log_bytes else 0)
+        sync_directory(path)
+    except OSError as problem:
+        text = f"No copy of the damaged {os.path.basename(path)} could be made: {problem}."
+        raise StoreError(text, "Free some space.") from None
+    finally:
+        if connection is not None and connection.in_transaction:
+            connection.rollback()
+
+
+def _copy(source: str, target: str, filler: int = 0) -> int:
+    """Copy a file for nobody but us, whole or not at all; returns how long it is."""
+    if not size(source) and not filler:
+        _drop(target)
+        if source.endswith(LOG):
+            return 0
+    new = f"{target.removesuffix(LOG).removesuffix(ASIDE)}{_UNFINISHED}"
+    _drop(new)
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as written:
+        if size(source):
+            with open(source, "rb") as stream:
+                while piece := stream.read(_PIECE_BYTES):
+                    written.write(piece)
+        else:
+            written.write(bytes(filler))
+        written.flush()
+        os.fsync(handle)
+    os.replace(new, target)
+    return size(target)
+
+
+def _drop(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+# The way back
+
+
+def place(path: str, new: str) -> str:
+    """Put a mended database in the place of the damaged one: from the first step on it stands."""
+    os.replace(new, path + MENDED)
+    sync_directory(path)
+    return finish(path)
+
+
+def finish(path: str) -> str:
+    """Bring a repair to its end, also one that was killed; returns where the old file is kept.
+
+    The old log goes first: SQLite would write it into the new file.
+    """
+    if not os.path.lexists(path + MENDED):
+        return ""
+    for suffix in (LOG, "-shm"):
+        _drop(path + suffix)
+    kept = retire(path)
+    os.replace(path + MENDED, path)
+    sync_directory(path)
+    return kept
+
+
+def retire(path: str) -> str:
+    """Keep the copy of what was damaged under a name that says since when; returns that."""
+    kept = f"{path}{REPLACED}{clock.iso().replace(':', '')}"
+    _drop(path + ASIDE + "-shm")
+    for suffix in (LOG, ""):
+        if os.path.lexists(path + ASIDE + suffix):
+            os.replace(path + ASIDE + suffix, kept + suffix)
+    return kept

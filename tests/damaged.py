@@ -1,0 +1,100 @@
+"""Ways to damage a database, and a house with something in its stores that can be lost."""
+
+import os
+import random
+from pathlib import Path
+
+from conftest import House, wait_for
+
+PAGE = 4096
+
+
+def garbage(path: Path) -> None:
+    """Something else is there."""
+    path.write_bytes(b"this is no database " * 1000)
+
+
+def header(path: Path) -> None:
+    """Its first page is overwritten."""
+    _overwrite(path, 0)
+
+
+def page(path: Path, words: bytes = b"") -> None:
+    """One page in the middle is overwritten: that with these words, if any are given."""
+    found = path.read_bytes().find(words) // PAGE if words else path.stat().st_size // PAGE // 2
+    assert found > 0, words
+    _overwrite(path, found)
+
+
+def entries(path: Path) -> None:
+    """A page with what was said in a thread is overwritten."""
+    page(path, b"entry 30 ")
+
+
+def _overwrite(path: Path, number: int) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(number * PAGE)
+        stream.write(random.Random(7).randbytes(PAGE))
+
+
+def half(path: Path) -> None:
+    """The second half of it is gone."""
+    os.truncate(path, path.stat().st_size // 2 // PAGE * PAGE)
+
+
+def empty(path: Path) -> None:
+    """Nothing of it is left, and not its log, either."""
+    path.write_bytes(b"")
+    log_of(path).unlink(missing_ok=True)
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+    log_of(path).unlink(missing_ok=True)
+
+
+def log(path: Path) -> None:
+    """What lies in the place of its log is none."""
+    log_of(path).write_bytes(b"this is no log" * 1000)
+
+
+def directory(path: Path) -> None:
+    path.unlink()
+    log_of(path).unlink(missing_ok=True)
+    path.mkdir()
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def core_of(house: House) -> Path:
+    return house.state / "core.db"
+
+
+def talk(house: House, number: int, size: int = 300, after: str = "") -> tuple[str, int]:
+    """Say something in a thread, and have a copy of core.db; `after` is said after that."""
+    thread = house.call("thread", action="create", title="t", content="first")["id"]
+    for count in range(number - 1):
+        say(house, thread, f"entry {count} " + "x" * size)
+    house.restart()  # which makes the copy
+    wait_for(core_of(house).with_name("core.db.backup").exists, what="the copy")
+    if after:
+        say(house, thread, after)
+    return thread, number + bool(after)
+
+
+def say(house: House, thread: str, words: str) -> dict:
+    return house.request(
+        "thread", action="add", id=thread, type="progress", content=words, as_client="chat"
+    )
+
+
+def heard(house: House, thread: str) -> list[str]:
+    """Return what a thread says."""
+    found = house.call("thread", action="get", id=thread)
+    return [entry["content"] for entry in found["result"]["entries"]]
+
+
+def warnings(house: House) -> dict[str, str]:
+    return {item["code"]: item["text"] for item in house.request("status")["result"]["warnings"]}

@@ -1,0 +1,26 @@
+-- state.db of schema 1
+BEGIN TRANSACTION;
+CREATE TABLE cursors (
+        transcript TEXT PRIMARY KEY,
+        session_id TEXT NOT NULL,
+        path TEXT NOT NULL,
+        offset INTEGER NOT NULL,
+        head BLOB NOT NULL,
+        head_bytes INTEGER NOT NULL,
+        tail BLOB NOT NULL,
+        tail_bytes INTEGER NOT NULL,
+        mtime_ns INTEGER NOT NULL
+    );
+INSERT INTO "cursors" VALUES('s1','s1','/t/s1.jsonl',100,X'68',1,X'74',1,7);
+CREATE TABLE sessions (
+        session_id TEXT PRIMARY KEY,
+        project_id TEXT,
+        last_seconds REAL NOT NULL,
+        headless INTEGER NOT NULL,
+        fold_version INTEGER NOT NULL,
+        fold TEXT NOT NULL
+    );
+INSERT INTO "sessions" VALUES('s1','0123456789abcdef',9.0,0,1,'{}');
+CREATE INDEX sessions_by_project ON sessions (project_id, last_seconds);
+COMMIT;
+PRAGMA user_version = 1;

@@ -1,0 +1,246 @@
+"""handoff repair: what can be read of core.db is saved, nothing erased comes back, kill it anywhen."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import damaged
+from bridged import files_with
+from conftest import wait_for
+from damaged import core_of, heard, say, talk, warnings
+from handoffd import offline_repair
+from handoffd.store.core import CoreStore, Setting
+from handoffd.store.erasure import Forgotten
+from handoffd.store.ledger import Firing
+from handoffd.store.salvage import LOST_TITLE, salvage
+from handoffd.store.threads import Said
+
+LONG = pytest.mark.long
+MARKER = "a-marker-that-nothing-else-holds"
+# How much is left of what was said after the copy was made: what is in no file is lost.
+KINDS = [
+    (damaged.entries, 1),
+    pytest.param((damaged.garbage, 0), marks=LONG),
+    pytest.param((damaged.header, 0), marks=LONG),
+    pytest.param((damaged.half, None), marks=LONG),
+    pytest.param((damaged.empty, 0), marks=LONG),
+    pytest.param((damaged.gone, 0), marks=LONG),
+    pytest.param((damaged.log, 1), marks=LONG),
+]
+
+
+@pytest.mark.parametrize("case", KINDS, ids=lambda case: case[0].__name__)
+def test_damaged_core_is_mended(live, case, record_property):
+    """Shown first, then done; the daemon steps aside and is back, with all that any file held."""
+    damage, later = case
+    thread, entries = talk(live, 60, after="said after the copy")
+    live.stop()
+    path = core_of(live)
+    damage(path)
+    live.start()
+    live.environment["HANDOFFD_SOCKET"] = live.socket_path
+    shown = live.handoff("repair", "--json")
+    assert 4 == shown.returncode
+    assert "handoff repair --yes" in shown.stderr
+    assert "core_damaged" in warnings(live)
+    done = live.handoff("repair", "--yes", "--json")
+    live.process.wait(10)
+    live.process = None
+
+    assert 0 == done.returncode, done.stderr
+    told = json.loads(done.stdout)["core"]
+    assert json.loads(shown.stdout)["core"]["tables"] == told["tables"]
+    kept = os.stat(told["kept"])
+    assert 0o600 == kept.st_mode & 0o777
+    assert 0o600 == path.stat().st_mode & 0o777
+    wait_for(live.answers)
+    found = heard(live, thread)
+    if later is not None:
+        assert later == ("said after the copy" in found)
+    assert entries - 1 == len([words for words in found if "after" not in words])
+    assert "core_damaged" not in warnings(live)
+    assert "result" in say(live, thread, "more")
+    assert "There is nothing to mend" in live.handoff("repair").stdout
+    live.handoff("down")
+    figure = f"{damage.__name__}: {len(found)} of {entries}"
+    record_property("figure", figure)
+
+
+def test_repair_of_whole_stores_changes_nothing(live, record_property):
+    """With a daemon and without: it says so, exits with 0, and no byte of any file is changed."""
+    talk(live, 3)
+    for running in (True, False):
+        if not running:
+            live.stop()
+        before = {p.name: p.read_bytes() for p in live.state.iterdir() if p.is_file()}
+        done = live.handoff("repair", "--yes")
+        after = {p.name: p.read_bytes() for p in live.state.iterdir() if p.name in before}
+        assert (0, "") == (done.returncode, done.stderr)
+        assert "core.db and state.db are whole. There is nothing to mend.\n" == done.stdout
+        assert running is (live.process is not None)
+        for changing in ("core.db-shm", "state.db-shm", "briefs", "handoffd.log"):
+            before.pop(changing, None)
+            after.pop(changing, None)
+        assert before == after
+    record_property("figure", "0 bytes changed")
+
+
+@pytest.fixture
+def wounded(house) -> tuple[str, str]:
+    """A damaged core.db, of which one page is gone and something stands in its log alone."""
+    house.state.mkdir(parents=True, mode=0o700)
+    path = str(core_of(house))
+    core = CoreStore(path)
+    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    for number in range(200):
+        core.threads.add("hof_x", Said("chat", "done", f"entry {number} {'x' * 200}", "t"), 1 << 20)
+    core.back_up()
+    core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    core.threads.add("hof_x", Said("chat", "done", "in the log", "t"), 1 << 20)
+    kept = {name: (house.state / name).read_bytes() for name in ("core.db", "core.db-wal")}
+    core.close()
+    for name, data in kept.items():
+        (house.state / name).write_bytes(data)
+    damaged.page(core_of(house), b"entry 100 ")
+    return path, str(house.state)
+
+
+def mend_and_die(step: int) -> int:
+    """Mend in a process that is killed before it changes the disk for the nth time."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    left = step
+
+    def counted(real):
+        def call(*arguments, **more):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **more)
+
+        return call
+
+    try:
+        for name in ("replace", "unlink", "open", "fsync"):
+            setattr(os, name, counted(getattr(os, name)))
+        offline_repair.mend()
+    finally:
+        os._exit(left <= 0)
+
+
+def test_killed_at_every_step_of_a_repair(wounded, tmp_path, monkeypatch, record_property):
+    """Killed before any call that changes the disk: the next repair ends it, with every entry."""
+    path, state = wounded
+    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: state)
+    shutil.copytree(state, tmp_path / "before")
+    kills = 0
+    while (code := mend_and_die(kills + 1)) != 0:
+        assert -signal.SIGKILL == code
+        kills += 1
+        offline_repair.mend()
+        core = CoreStore(path, check=True)
+        assert "" == core.damage
+        words = [entry.content for entry in core.threads.read("hof_x")[1]]
+        core.close()
+        assert 202 == len(words) == len(set(words))
+        assert "in the log" == words[-1]
+        strays = {name for name in os.listdir(state) if "mend" in name or name.endswith(".new")}
+        assert set() == strays
+        shutil.rmtree(state)
+        shutil.copytree(tmp_path / "before", state)
+
+    assert 10 <= kills
+    record_property("figure", f"{kills} kills, 202 of 202 entries after each")
+
+
+def test_a_running_daemon_is_not_repaired_under(live, record_property):
+    """Whoever cannot get the daemon's lock leaves the stores alone."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "from handoffd import offline_repair; offline_repair.mend()"],
+        env=live.environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert f"already running (process {live.process.pid})" in done.stderr
+    record_property("figure", "refused")
+
+
+def test_nothing_erased_comes_back(tmp_path, record_property):
+    """Closed threads and forgotten projects stay so, though a copy had them before."""
+    path = str(tmp_path / "core.db")
+    core = CoreStore(path)
+    for thread in ("hof_a", "hof_b"):
+        core.threads.create(thread, "t", None, Said("chat", "context", f"{thread} {MARKER}", "t"))
+    for number in range(300):
+        core.threads.add("hof_b", Said("chat", "done", f"entry {number} {'x' * 200}", "t"), 1 << 20)
+    project = core.project_id("/p", "t")
+    core.set_values(project, {"goal": Setting(MARKER, "", "t")})
+    core.back_up()
+    core.threads.close("hof_a", "t", lambda whole: ("t", None))
+    assert not os.path.exists(f"{path}.backup")
+    core.back_up()
+    core.forget(Forgotten(project, ["s1"], whole=True, until=9.0, ends={"s1": 5}), "t")
+    # Killed here, before anything is wiped: no copy is left that has it.
+    assert not os.path.exists(f"{path}.backup")
+    core.scrub()
+    core.close()
+    damaged.page(tmp_path / "core.db", b"entry 100 ")
+    found = CoreStore(path, check=True)
+
+    assert found.damage
+    assert ("completed", []) == (
+        found.threads.read("hof_a")[0].status,
+        found.threads.read("hof_a")[1],
+    )
+    assert {} == found.settings(project)
+    assert [9.0] == [pause.ended_at for pause in found.pauses()]
+    assert 301 == len(found.threads.read("hof_b")[1])
+    assert [] == files_with(tmp_path, b"hof_a " + MARKER.encode())
+    record_property("figure", "0 of 2 back")
+
+
+def test_what_a_copy_may_not_know(tmp_path, record_property):
+    """Of work under way in the copy nobody knows the end: it is not done twice, and it is said."""
+    path = str(tmp_path / "core.db")
+    core = CoreStore(path)
+    project = core.project_id("/p", "t")
+    core.ledger.fire(Firing("pending", "manual", project, "", "t"))
+    core.outbox.queue("note", project, "/p", "k", "bd-1", "body", "t")
+    core.outbox.release("k")
+    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    born = core.ledger.born_at
+    core.back_up()
+    core.close()
+    damaged.gone(tmp_path / "core.db")
+    found = CoreStore(path)
+
+    assert [] == found.ledger.pending()
+    assert "core.db was damaged" in found.ledger.recent(None, 9)[0].outcome["skipped"]
+    assert [1] == [letter.attempts for letter in found.outbox.due(9.0, 9)]
+    assert born < found.ledger.born_at
+    # A number that was given to somebody is not given to another.
+    saved = salvage(path)
+    assert 100_000 < saved.db.execute("SELECT max(seq) FROM sqlite_sequence").fetchone()[0]
+    record_property("figure", "0 done twice")
+
+
+def test_entries_without_their_thread(tmp_path, record_property):
+    """Entries of a thread that nothing tells of any more are kept, under a title that says so."""
+    path = str(tmp_path / "core.db")
+    core = CoreStore(path)
+    core.threads.create("hof_x", "unheard-of", None, Said("chat", "context", "first", "t"))
+    core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    core.close()
+    damaged.page(tmp_path / "core.db", b"unheard-of")
+    found = CoreStore(path, check=True)
+    thread, entries = found.threads.read("hof_x")
+
+    assert LOST_TITLE == thread.title
+    assert ["first"] == [entry.content for entry in entries]
+    record_property("figure", "1 of 1 kept")

@@ -1,0 +1,104 @@
+"""state.db is damaged: it is moved aside, the daemon is up, and the transcripts give it back."""
+
+import os
+
+import pytest
+
+import damaged
+from conftest import wait_for
+from damaged import warnings
+from handoffd.store.state import MOVED_KEPT, move_aside
+
+LONG = pytest.mark.long
+KINDS = [
+    damaged.page,
+    pytest.param(damaged.directory, marks=LONG),
+    pytest.param(damaged.garbage, marks=LONG),
+    pytest.param(damaged.header, marks=LONG),
+    pytest.param(damaged.half, marks=LONG),
+    pytest.param(damaged.empty, marks=LONG),
+    pytest.param(damaged.log, marks=LONG),
+]
+SESSIONS = 40
+
+
+def known(house) -> dict[str, tuple]:
+    """Return what is known of every session."""
+    found = house.call("sessions", limit=1000)["sessions"]
+    return {item["session_id"]: (item["project"], item["records"], item["goal"]) for item in found}
+
+
+def work(house) -> dict[str, tuple]:
+    """Let sessions work in two projects; returns what is known of them."""
+    for name in ("shop", "mill"):
+        project = house.project(name)
+        for number in range(SESSIONS // 2):
+            session = house.session(project)
+            session.prompt(f"Make part {number} of the {name} work")
+            session.say("It works now. " + "x" * 500)
+    wait_for(lambda: len(known(house)) == SESSIONS and house.settled())
+    return known(house)
+
+
+@pytest.mark.parametrize("damage", KINDS)
+def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
+    """Whatever is wrong with state.db: a warning, nothing deleted, the same state again."""
+    before = work(live)
+    live.stop()
+    path = live.state / "state.db"
+    damage(path)
+    found = path.read_bytes() if path.is_file() else None
+    log = path.with_name("state.db-wal")
+    log = log.read_bytes() if log.exists() else b""
+    live.start()
+    wait_for(lambda: known(live) == before and live.settled())
+
+    assert "state.db was damaged" in warnings(live)["state_rebuilt"]
+    aside = [name for name in live.state.glob("state.db.damaged-*") if name.name.endswith("Z")]
+    assert 1 == len(aside)
+    assert found == (aside[0].read_bytes() if found is not None else None)
+    kept = aside[0].with_name(f"{aside[0].name}-wal")
+    assert log == (kept.read_bytes() if kept.exists() else b"")
+    live.restart()
+    assert "state_rebuilt" not in warnings(live)
+    assert before == known(live)
+    record_property("figure", f"{damage.__name__}: {SESSIONS} of {SESSIONS} sessions equal")
+
+
+def test_damage_while_it_runs(live, record_property):
+    """Pages that go bad under the daemon: the same process moves the file aside and reads anew."""
+    before = work(live)
+    live.restart()
+    pid = live.call("status")["pid"]
+    path = live.state / "state.db"
+    with path.open("r+b") as stream:
+        for number in range(1, path.stat().st_size // damaged.PAGE):
+            stream.seek(number * damaged.PAGE)
+            stream.write(os.urandom(damaged.PAGE))
+    live.session(live.home / "code/shop").prompt("Make one thing more work")
+    wait_for(lambda: "state_rebuilt" in warnings(live), 30)
+    wait_for(lambda: len(known(live)) == SESSIONS + 1 and live.settled(), 30)
+
+    assert before.items() <= known(live).items()
+    assert pid == live.call("status")["pid"]
+    record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal, same process")
+
+
+def test_few_damaged_files_are_kept(tmp_path, record_property):
+    """However often state.db is damaged, three of them stay beside it, the last ones."""
+    path = tmp_path / "state.db"
+    for number in range(20):
+        path.write_text(str(number))
+        if number % 2:
+            (tmp_path / "state.db-wal").write_text(str(number))
+        if number == 7:
+            path.unlink()
+            path.mkdir()
+        move_aside(str(path), f"{path}.damaged-2026-11-17T0000{number:02}Z")
+    found = sorted(name.name for name in tmp_path.iterdir())
+
+    assert ["17", "18", "19"] == [
+        (tmp_path / name).read_text() for name in found if name.endswith("Z")
+    ]
+    assert MOVED_KEPT + 2 == len(found)
+    record_property("figure", "20 times: 3 kept")
