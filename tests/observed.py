@@ -46,7 +46,7 @@ def milliseconds(values: list[float], share: float) -> int:
 class Asking:
     """Asks the same again and again beside a load, and keeps how long each answer took."""
 
-    def __init__(self, house: House, method: str = "version", **params):
+    def __init__(self, house: House, method: str = "status", **params):
         self.seconds: list[float] = []
         frame = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         self._frame = json.dumps(frame).encode() + b"\n"
