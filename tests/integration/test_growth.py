@@ -45,13 +45,13 @@ def test_many_sessions(house):
 
 
 def test_byte_by_byte(live):
-    """A line of 20 KB that arrives byte by byte is one record, and nothing is damaged."""
+    """A line of 100 KB that arrives byte by byte is one record, and nothing is damaged."""
     project = live.project()
     session = live.session(project)
     session.prompt("Write the parser for the config file")
     wait_for(lambda: records(live, project, session) == 1)
     line = session.line(
-        "assistant", message={"content": [{"type": "text", "text": "Half done. " + "x" * 20000}]}
+        "assistant", message={"content": [{"type": "text", "text": "Half done. " + "x" * 100_000}]}
     )
     with session.path.open("ab", buffering=0) as stream:
         for position in range(len(line)):
