@@ -67,7 +67,7 @@ class Asking:
             connection.settimeout(60)
             connection.connect(self._path)
             with connection.makefile("rb") as stream:
-                while not self._over.wait(0.005):
+                while not self._over.wait(0.02):
                     began = time.monotonic()
                     connection.sendall(self._frame)
                     assert b'"result"' in stream.readline()

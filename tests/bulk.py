@@ -1,0 +1,44 @@
+"""Transcripts by the megabyte: most of it tool results, as in real ones, and no record twice."""
+
+import json
+import random
+import uuid
+from pathlib import Path
+
+from conftest import Session, timestamp
+
+MEGABYTE = 1 << 20
+_CHANCE = random.Random(26)
+_WORDS = "the parser reads one line of input and checks whether its offset agrees with it".split()
+
+
+def text(size: int) -> str:
+    """Return so many characters in lines as short as those of code."""
+    words = (_CHANCE.choice(_WORDS) + ("\n" if n % 11 == 0 else " ") for n in range(size // 5))
+    return "".join(words)[:size]
+
+
+def block(cwd: str, size_bytes: int, ago_seconds: float = 0.0) -> bytes:
+    """Return records of a session at work, so many bytes of them."""
+    session = Session(Path("/tmp"), cwd, "bulk")
+    at = {"timestamp": timestamp(ago_seconds)}
+    results = [text(int(_CHANCE.lognormvariate(7.0, 1.3))) for _ in range(60)]
+    found, size = [session.line("user", message={"content": "Rework the parser"}, **at)], 0
+    while size < size_bytes:
+        call = uuid.UUID(int=_CHANCE.getrandbits(128)).hex
+        given = {"file_path": f"{cwd}/part{_CHANCE.randrange(60)}.py"}
+        use = {"type": "tool_use", "id": call, "name": "Read", "input": given}
+        result = {"type": "tool_result", "tool_use_id": call, "content": _CHANCE.choice(results)}
+        found += [
+            session.line("assistant", message={"content": [use]}, **at),
+            session.line("user", message={"content": [result]}, **at),
+            session.line("assistant", message={"content": [{"type": "text", "text": text(200)}]}, **at),
+        ]  # fmt: skip
+        size += sum(map(len, found[-3:]))
+    return b"".join(found)
+
+
+def hook(project: Path, session_id: str) -> dict:
+    """Return what a prompt's hook sends."""
+    fields = {"hook_event_name": "UserPromptSubmit", "session_id": session_id, "cwd": str(project)}
+    return {"cwd": str(project), "hook": json.dumps(fields)}
