@@ -113,6 +113,8 @@ class House:
             "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
         }  # fmt: skip
         self.process: subprocess.Popen | None = None
+        # What stands before the daemon's own command, such as unshare.
+        self.wrapper: list[str] = []
         self.log = directory / "daemon.log"
 
     @property
@@ -132,7 +134,7 @@ class House:
     def spawn(self, **popen) -> subprocess.Popen:
         with self.log.open("ab") as stream:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "handoffd", "run"],
+                [*self.wrapper, sys.executable, "-P", "-m", "handoffd", "run"],
                 env=self.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
                 cwd="/", **popen,
             )  # fmt: skip

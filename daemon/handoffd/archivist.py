@@ -127,6 +127,7 @@ class Archivist:
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
                 await self._try(session_id, known, claims)
+            await asyncio.sleep(0)  # the socket is answered between two sessions
 
     async def _try(self, session_id: str, known: Watched, claims: Claims | None) -> None:
         """Look at a session; where its handoff cannot be written it is tried again later."""

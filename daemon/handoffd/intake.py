@@ -8,10 +8,11 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from handoffd import clock, log
 from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
+from handoffd.counters import Counters
 from handoffd.errors import StoreError
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
@@ -36,18 +37,6 @@ QUARANTINE_TRIES = 3
 
 
 @dataclass(slots=True)
-class Counters:
-    records: int = 0
-    damaged: int = 0
-    oversized: int = 0
-    repeated: int = 0
-    replaced: int = 0
-    redacted: int = 0
-    silenced: int = 0
-    last_record_at: float = 0.0
-
-
-@dataclass(slots=True)
 class Intake:
     """Reads transcripts into session states."""
 
@@ -64,6 +53,7 @@ class Intake:
     # How many secrets are masked in what is kept of each session.
     _masks: dict[str, int] = field(default_factory=dict)
     _stepped: set[str] = field(default_factory=set)
+    _counted: Counters = field(default_factory=Counters)
 
     def open(self) -> None:
         """Take up the cursors of the last run; what is folded otherwise now is folded anew."""
@@ -126,6 +116,7 @@ class Intake:
     def _turn(self) -> None:
         """Read for a few milliseconds; what was read is written to disk at once."""
         self._stepped.clear()
+        self._counted = replace(self.counters)
         until = clock.monotonic() + TURN_SECONDS
         with self.state.batch():
             while self._backlog and clock.monotonic() < until:
@@ -134,6 +125,7 @@ class Intake:
     def _take_back(self) -> None:
         """Go back to what the store knows: nothing of this turn was kept."""
         self._sessions.clear()
+        self.counters = self._counted
         for name in self._stepped:
             self._restore(name, self.entries[name])
             self._enqueue(name, self.entries[name], LIVE)
@@ -153,6 +145,7 @@ class Intake:
         name, priority = taken
         self._stepped.add(name)
         entry = self.entries[name]
+        counted = replace(self.counters)
         try:
             more = self._advance(name, entry)
         except Replaced:
@@ -164,6 +157,7 @@ class Intake:
         except StoreError:
             raise
         except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
+            self.counters = counted
             more = self._failed(name, entry, problem)
         if more:
             self._enqueue(name, entry, priority)

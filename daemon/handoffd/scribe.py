@@ -148,7 +148,8 @@ class Scribe:
                 self._retry_later(card, problem)
 
     async def _publish(self, card: Card) -> None:
-        project = self.board.projects.by_id(card.project.id) or card.project
+        # Its disk may have gone since, and what is there then is only the place of it.
+        project = self.board.projects.by_id(card.project.id, fresh=True) or card.project
         card.project = project
         if self.board.gate.refusal(project.id, project.root.path):
             card.dirty = False
@@ -215,7 +216,9 @@ class Scribe:
         if card.baseline is not None and covers(card.baseline, new) and self._unchanged(card):
             return
         baseline = card.baseline or {}
-        self.board.remember(card.project, baseline, new)
+        # A file that is not there may come back, with its disk: it says what we wrote last.
+        last = baseline or self.board.core.checkpoint(card.project.id)[0]
+        self.board.remember(card.project, last, new)
         edited: dict[str, Any] = {}
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
