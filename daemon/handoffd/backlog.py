@@ -31,6 +31,20 @@ class Entry:
 
 
 @dataclass(slots=True)
+class Counters:
+    """What became of what was read."""
+
+    records: int = 0
+    damaged: int = 0
+    oversized: int = 0
+    repeated: int = 0
+    replaced: int = 0
+    redacted: int = 0
+    silenced: int = 0
+    last_record_at: float = 0.0
+
+
+@dataclass(slots=True)
 class Backlog:
     """The transcripts that are not fully read, the one that matters most first."""
 

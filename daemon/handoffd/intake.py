@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from handoffd import clock, log
-from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
+from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Counters, Entry
 from handoffd.errors import StoreError
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
@@ -29,22 +29,10 @@ from handoffd.transcript.records import Record, parse_line
 
 # How long the socket may wait for the reading.
 TURN_SECONDS = 0.005
-STORE_RETRY_SECONDS = 1.0
+STORE_RETRY_SECONDS = (1.0, 60.0)
 TAILS_MAX = 64
 SESSIONS_MAX = 16
 QUARANTINE_TRIES = 3
-
-
-@dataclass(slots=True)
-class Counters:
-    records: int = 0
-    damaged: int = 0
-    oversized: int = 0
-    repeated: int = 0
-    replaced: int = 0
-    redacted: int = 0
-    silenced: int = 0
-    last_record_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,6 +46,9 @@ class Intake:
     entries: dict[str, Entry] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     started_at: float = field(default_factory=clock.wall)
+    # Why nothing new can be kept.
+    problem: str = ""
+    _retry_seconds: float = 0.0
     _backlog: Backlog = field(default_factory=Backlog)
     _tails: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
@@ -117,10 +108,19 @@ class Intake:
             try:
                 self._turn()
             except StoreError as problem:
-                log.get().warning("state_failed", why=problem.title)
-                self._take_back()
-                await asyncio.sleep(STORE_RETRY_SECONDS)
+                await self._wait_for_store(problem)
+            else:
+                self.problem, self._retry_seconds = "", 0.0
             await asyncio.sleep(0)
+
+    async def _wait_for_store(self, problem: StoreError) -> None:
+        """Go back to what is kept, and try again later: less and less often, but for good."""
+        self.problem = problem.title
+        log.get().warning("state_failed", why=problem.title)
+        self._take_back()
+        least, most = STORE_RETRY_SECONDS
+        self._retry_seconds = min(max(self._retry_seconds * 2, least), most)
+        await asyncio.sleep(self._retry_seconds)
 
     def _turn(self) -> None:
         """Read for a few milliseconds; what was read is written to disk at once."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoffd import clock
+from handoffd import clock, log
 from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
@@ -76,6 +76,10 @@ class Parts:
             )
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
+        if self.intake.problem:
+            found.append(Warning_("store_failed", self.intake.problem, "store-failed"))
+        if problem := log.problem():
+            found.append(Warning_("log_failed", problem, "log-failed"))
         if self.copy_problem:
             found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
         if self.intake.quarantined:

@@ -6,6 +6,7 @@ import tomllib
 from types import ModuleType
 
 from handoff.errors import EXIT_FAILED, HandoffError
+from handoff.remedies import remedy
 from handoffd import memory
 
 
@@ -22,7 +23,7 @@ def start(config_path: str, log_file: str | None) -> int:
         print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
         return problem.exit_code
     except OSError as problem:
-        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
+        print(f"handoffd: {problem}\n{remedy(problem)}".strip(), file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     return 0
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from handoff import paths
 from handoff.errors import HandoffError
+from handoff.remedies import remedy
 from handoffd import clock, files
 from handoffd.handoffs import checkpoint
 from handoffd.session.text import redact_values
@@ -235,7 +236,7 @@ def _forbidden(root: str, verb: str, problem: OSError) -> HandoffError:
     error = HandoffPermissionError if isinstance(problem, PermissionError) else HandoffError
     return error(
         f"Cannot {verb} {root}/{DIRECTORY}/{NAME}: {problem.strerror}.",
-        "Check that the project exists and that you own it.",
+        remedy(problem) or "Check that the project exists and that you own it.",
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from handoff.errors import HandoffError
+from handoff.remedies import remedy
 from handoffd.errors import StoreError
 
 # A full disk: whatever comes next could only do half of it.
@@ -109,5 +110,6 @@ def described(problem: Exception) -> str:
     if isinstance(problem, HandoffError):
         return " ".join(part for part in (problem.title, problem.hint) if part)
     if isinstance(problem, OSError) and problem.strerror:
-        return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
+        place = f"{problem.filename}: " if problem.filename else ""
+        return f"{place}{problem.strerror}. {remedy(problem)}".rstrip()
     return type(problem).__name__
