@@ -11,6 +11,8 @@ import pytest
 
 SOURCE = Path(__file__).parent / "faulty_disk.c"
 ERRORS = {name: getattr(errno, name) for name in ("ENOSPC", "EACCES", "EROFS", "EIO")}
+# Those that come when a file is filled; the others, when it is opened or named.
+FILLING = ("ENOSPC", "EIO")
 
 
 def build(directory: Path) -> Path:

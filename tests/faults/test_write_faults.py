@@ -16,7 +16,7 @@ import pytest
 import conducted
 import left
 from conftest import House, timestamp, wait_for
-from faulty import ERRORS, Disk
+from faulty import ERRORS, FILLING, Disk
 
 # Retries as they are, but for those that begin with a minute; looks and copies come often.
 QUICK = f"""{conducted.QUICK}
@@ -25,7 +25,6 @@ handoffd.archivist.RETRY_SECONDS = 1.0
 handoffd.app.COPY_SECONDS = 0.5
 handoffd.app.COPY_LOOK_SECONDS = 0.5
 """
-FILLING = ("ENOSPC", "EIO")
 
 
 @pytest.fixture(scope="module")
