@@ -76,12 +76,7 @@ class Parts:
             )
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
-        if self.intake.problem:
-            found.append(Warning_("store_failed", self.intake.problem, "store-failed"))
-        if problem := log.problem():
-            found.append(Warning_("log_failed", problem, "log-failed"))
-        if self.copy_problem:
-            found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
+        found += self._unwritten()
         if self.intake.quarantined:
             text = f"{self.intake.quarantined} transcripts could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
@@ -111,6 +106,16 @@ class Parts:
         ]
         for card in self.board.cards.values():
             found += self._project_warnings(card)
+        return found
+
+    def _unwritten(self) -> list[Warning_]:
+        found = []
+        if self.intake.problem:
+            found.append(Warning_("store_failed", self.intake.problem, "store-failed"))
+        if problem := log.problem():
+            found.append(Warning_("log_failed", problem, "log-failed"))
+        if self.copy_problem:
+            found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
         return found
 
     def _project_warnings(self, card: Card) -> list[Warning_]:

@@ -7,6 +7,7 @@ neither another writer of ours nor an editor ever loses an update.
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ UNREADABLE = f"{NAME}.unreadable-"
 _IGNORE = b"*\n"
 WAIT_SECONDS = 5.0
 _TRIES = 50
+# An editor empties a file before it fills it again.
+_SETTLE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.02
 
 Data = dict[str, Any]
 Compute = Callable[[Data | None], Data | None]
@@ -201,6 +205,9 @@ def _remains(handle: int) -> list[str]:
 
 def _try_change(handle: int, compute: Compute) -> Written | None:
     found = _read(handle)
+    if _is_being_written(found):
+        time.sleep(_PAUSE_SECONDS)
+        return None
     if found.problem:
         _refuse_or_set_aside(handle, found)
     new = compute(found.data)
@@ -222,6 +229,14 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
         return None
     _last_written["it"] = (text, new)
     return Written(dict(new), status)
+
+
+def _is_being_written(found: Stored) -> bool:
+    """Tell a file that somebody else changed just now, and may not have finished."""
+    known = _last_written.get("it")
+    if found.status is None or (known and known[0] == found.text):
+        return False
+    return abs(clock.wall() - found.status.st_mtime) < _SETTLE_SECONDS
 
 
 def _refuse_or_set_aside(handle: int, found: Stored) -> None:
