@@ -88,6 +88,8 @@ def locked(directory_handle: int, name: str, wait_seconds: float) -> Iterator[No
             raise _unsafe(name) from None
         raise
     try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise _unsafe(name)
         _acquire(handle, name, wait_seconds)
         yield
     finally:
