@@ -72,7 +72,7 @@ def test_edits_while_the_daemon_writes(live, edits, record_property):
     finally:
         stop.set()
         writer.join()
-    wait_for(lambda: live.answers())
+    wait_for(live.answers)
     data = yaml.safe_load(path.read_text())
     lost = [number for number in range(edits) if data.get(f"edit_{number}") != number]
     assert ([], edits) == (lost, kept)

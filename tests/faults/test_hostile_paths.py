@@ -12,7 +12,7 @@ import pytest
 
 from conftest import wait_for
 from handoff.errors import HandoffError
-from handoffd import files, token_file
+from handoffd import token_file
 from handoffd.handoffs import checkpoint_file, shelf
 from handoffd.handoffs.tracks.place import Conductor
 from handoffd.handoffs.tracks.record import Record
