@@ -244,9 +244,9 @@ async def copy_core(parts: Parts) -> None:
             await asyncio.to_thread(_back_up, parts.core.path)
     except DamagedError:
         parts.core.look_again()
-    except HandoffError as problem:
-        parts.copy_problem = problem.title
-        log.get().warning("copy_failed", why=problem.title)
+    except (OSError, HandoffError) as problem:
+        parts.copy_problem = str(problem).splitlines()[0]
+        log.get().warning("copy_failed", why=parts.copy_problem)
     else:
         parts.copy_problem = ""
 

@@ -6,6 +6,7 @@ in each active project what is worth watching: never a tree. A flood collapses i
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -235,8 +236,10 @@ class Lookout:
                 continue
             git = directories.git_directory(root.path)
             for path in (f"{root.path}/.flow-guardian", git):
-                if path and os.path.isdir(path):
-                    found[os.path.realpath(path)] = card.project.id
+                # A link that becomes a directory meanwhile has no real path.
+                with suppress(OSError):
+                    if path and os.path.isdir(path):
+                        found[os.path.realpath(path)] = card.project.id
         return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoffd import clock
+from handoffd import clock, log
 from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
@@ -90,8 +90,7 @@ class Parts:
             found.append(Warning_("core_damaged", text, "core-damaged"))
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
-        if self.copy_problem:
-            found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
+        found += self._unwritten()
         if self.intake.quarantined:
             text = f"{self.intake.quarantined} transcripts could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
@@ -121,6 +120,16 @@ class Parts:
         ]
         for card in self.board.cards.values():
             found += self._project_warnings(card)
+        return found
+
+    def _unwritten(self) -> list[Warning_]:
+        found = []
+        if self.intake.problem:
+            found.append(Warning_("store_failed", self.intake.problem, "store-failed"))
+        if problem := log.problem():
+            found.append(Warning_("log_failed", problem, "log-failed"))
+        if self.copy_problem:
+            found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
         return found
 
     def _project_warnings(self, card: Card) -> list[Warning_]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from handoff import paths as client_paths
 from handoff.errors import HandoffError
+from handoff.remedies import refused
 from handoffd import clock, files, log
 from handoffd.board import Board, Card
 from handoffd.errors import StoreError
@@ -77,9 +78,9 @@ class Scribe:
                 waits.append(card.git_not_before - now)
             if card.dirty and card.write_not_before <= now:
                 await self.publish(card)
-            elif card.dirty:
-                waits.append(card.write_not_before - now)
-        return min(waits, default=None)
+            if card.dirty:  # not due yet, or in vain: nobody else would wake us for it
+                waits.append(card.write_not_before - clock.monotonic())
+        return max(min(waits), 0.0) if waits else None
 
     def _ask_git_beside(self, card: Card) -> None:
         card.git_wanted = False
@@ -245,7 +246,10 @@ class Scribe:
         if hash(text) == card.brief_hash:
             return
         path = client_paths.brief_file(root)
-        await asyncio.to_thread(self._put_brief, path, text.encode("utf-8", "replace"), card)
+        try:
+            await asyncio.to_thread(self._put_brief, path, text.encode("utf-8", "replace"), card)
+        except OSError as problem:
+            raise refused(problem, path) from None
         card.brief_hash = hash(text)
         card.write_not_before = clock.monotonic() + WRITE_SECONDS
 

@@ -7,6 +7,7 @@ import tomllib
 from types import ModuleType
 
 from handoff.errors import EXIT_FAILED, HandoffError
+from handoff.remedies import remedy
 from handoffd import memory
 from handoffd.lock import lock_instance
 from handoffd.paths import make_state_dir
@@ -28,7 +29,7 @@ def start(config_path: str, log_file: str | None) -> int:
         print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
         return problem.exit_code
     except OSError as problem:
-        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
+        print(f"handoffd: {problem}\n{remedy(problem)}".strip(), file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     return 0
 
