@@ -11,7 +11,7 @@ from handoffd import clock, log
 from handoffd.errors import NoThreadError, StoreError, ThreadError
 from handoffd.handoffs import thread as form
 from handoffd.handoffs.thread_file import keep_copy
-from handoffd.session.redact import redact
+from handoffd.session.redact import redact, takes_long
 from handoffd.store.threads import Entry, Kept, Mark, Said, Thread, ThreadStore, Whole, size
 
 _ID_LENGTH = 21
@@ -107,7 +107,9 @@ class Threads:
     def _keep_copy(self, thread: Thread, entries: list[Entry]) -> str:
         text = form.as_markdown(_plain(thread), map(_plain, entries))
         try:
-            return keep_copy(self.archive, thread.id, text)
+            if takes_long(text):
+                raise HandoffError("it would take too long to look through it for secrets")
+            return keep_copy(self.archive, thread.id, redact(text)[0])
         except (OSError, HandoffError) as problem:
             why = problem.title if isinstance(problem, HandoffError) else problem.strerror
             raise ThreadError(
