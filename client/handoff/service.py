@@ -2,14 +2,13 @@
 
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 
-from handoff import paths
+from handoff import paths, programs
 from handoff.client import Client
 from handoff.errors import (
     HandoffError,
@@ -85,7 +84,7 @@ def succeeds(program: str, *arguments: str) -> bool:
 
 
 def _run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str] | None":
-    found = shutil.which(program)
+    found = programs.find(program)
     if found is None:
         return None
     try:

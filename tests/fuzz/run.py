@@ -28,7 +28,6 @@ from targets import TARGETS
 
 CORPUS = HERE / "corpus"
 HANG_SECONDS = 30
-POOL_MAX = 3000
 
 
 @dataclass
@@ -75,7 +74,7 @@ def fuzz(target: str, seconds: float, seed: int) -> Tally:
             if where := _new(target, data, problem, tally):
                 print(f"{target}: {where}\n{traceback.format_exc(limit=-3)}", flush=True)
             continue
-        if sketch not in sketches and len(pool) < POOL_MAX:
+        if sketch not in sketches:
             sketches.add(sketch)
             pool.append(data)
     tally.sketches, tally.seconds = len(sketches), time.monotonic() - began

@@ -54,7 +54,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env={**environment, "PATH": _absolute(environment.get("PATH", ""))},
             cwd=cwd,
             start_new_session=True,
         )
@@ -71,6 +71,11 @@ def run(
         raise ProgramError("it was not done in time", late=True)
     output, complaint = read
     return Said(process.returncode, output[:most_bytes], complaint, len(output) <= most_bytes)
+
+
+def _absolute(places: str) -> str:
+    """Leave out what of a PATH depends on where we are: there may be a repository's programs."""
+    return ":".join(place for place in places.split(":") if os.path.isabs(place)) or os.defpath
 
 
 def end_all() -> None:

@@ -132,7 +132,9 @@ TOKENS = (
     Token("mailgun-key", "key-", rf"[a-f0-9]{{32}}{_END}"),
     Token("mandrill-key", "md-", r"(?=\w{0,22}\d)(?=\w{0,22}[A-Z])[\w-]{22}(?![\w-])"),
     Token("onesignal-key", "os_v2_app_ os_v2_org_", r"[a-z0-9]{60,}"),
-    Token("resend-key", "re_", r"(?=\w{0,31}\d)(?=\w{0,31}[A-Z])[A-Za-z0-9]{6,10}_[A-Za-z0-9]{20,}"),
+    Token(
+        "resend-key", "re_", r"(?=\w{0,31}\d)(?=\w{0,31}[A-Z])[A-Za-z0-9]{6,10}_[A-Za-z0-9]{20,}"
+    ),
     Token("sendgrid-key", "SG.", r"[\w-]{16,32}\.[\w-]{16,64}"),
     Token("slack-token", "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs-", r"[\w%/+-]{10,}"),
     Token("slack-token", "xoxe.", r"xox[bp]-[\w-]{10,}"),
