@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from handoff import paths
+from handoff import paths, programs
 from handoff.client import Client
 from handoff.errors import (
     HandoffError,
@@ -89,7 +88,7 @@ def succeeds(program: str, *arguments: str) -> bool:
 
 
 def _run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str] | None":
-    found = shutil.which(program)
+    found = programs.find(program)
     if found is None:
         return None
     try:

@@ -26,9 +26,12 @@ from handoffd.parts import Parts
 from handoffd.paths import make_private
 
 CONNECTIONS_MAX = 128
-FIRST_FRAME_SECONDS = 10.0
+# A request must be there by then: the first from when somebody connects, others from their first
+# byte, since a relay may have nothing to ask for hours.
+FRAME_SECONDS = 10.0
 SEND_BUFFER_MAX_BYTES = 4 << 20
 BACKLOG = 128
+BUSY_HINT = "Try again; if it stays so, end what keeps them open, or: handoff restart"
 # What a client of another version must be able to ask, to replace us.
 ANY_PROTOCOL = ("status", "down")
 
@@ -123,7 +126,10 @@ class Server:
         try:
             if not is_allowed(writer.get_extra_info("socket")):
                 self.parts.refused_peers += 1
-            elif len(self._connections) <= CONNECTIONS_MAX:
+            elif len(self._connections) > CONNECTIONS_MAX:
+                text = f"{CONNECTIONS_MAX} connections are open, and handoffd takes no more"
+                writer.write(encode(error_frame(None, wire.BUSY, text, {"hint": BUSY_HINT})))
+            else:
                 await Connection(self.parts, reader, writer).serve()
         except (ConnectionError, TimeoutError, asyncio.CancelledError):
             pass
@@ -143,8 +149,7 @@ class Connection:
 
     async def serve(self) -> None:
         try:
-            async with asyncio.timeout(FIRST_FRAME_SECONDS):
-                line = await self._line()
+            line = await self._line(FRAME_SECONDS)
             while line:
                 await self._answer(line)
                 await asyncio.sleep(0)  # one that asks without pause must not keep all others
@@ -153,16 +158,26 @@ class Connection:
             for watcher in self._watchers:
                 self.parts.watchers.remove(watcher)
 
-    async def _line(self) -> bytes:
+    async def _line(self, patience: float | None = None) -> bytes:
         try:
-            return await self.reader.readuntil(b"\n")
+            async with asyncio.timeout(patience) as limit:
+                line = await self.reader.read(1)
+                if line and patience is None:
+                    limit.reschedule(asyncio.get_running_loop().time() + FRAME_SECONDS)
+                if line not in (b"", b"\n"):
+                    line += await self.reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
             return b""
         except asyncio.LimitOverrunError:
-            text = f"A request may have {wire.REQUEST_MAX_BYTES} bytes at most"
-            self._send(error_frame(None, wire.INVALID_REQUEST, text))
-            await self.writer.drain()
-            return b""
+            return await self._refuse_long()
+        # The first byte is not counted by the reader's own limit.
+        return line if len(line) <= wire.REQUEST_MAX_BYTES + 1 else await self._refuse_long()
+
+    async def _refuse_long(self) -> bytes:
+        text = f"A request may have {wire.REQUEST_MAX_BYTES} bytes at most"
+        self._send(error_frame(None, wire.INVALID_REQUEST, text))
+        await self.writer.drain()
+        return b""
 
     async def _answer(self, line: bytes) -> None:
         frame = await answer(self.parts, line, self._send, self._caller)

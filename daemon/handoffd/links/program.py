@@ -58,7 +58,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**environment, **_mark},
+            env={**environment, "PATH": _absolute(environment.get("PATH", "")), **_mark},
             cwd=cwd,
             start_new_session=True,
         )
@@ -104,6 +104,11 @@ def _environment_of(pid: int) -> list[bytes]:
             return stream.read(_ENVIRONMENT_MAX_BYTES).split(b"\0")
     except OSError:
         return []  # it has ended, or is another user's
+
+
+def _absolute(places: str) -> str:
+    """Leave out what of a PATH depends on where we are: there may be a repository's programs."""
+    return ":".join(place for place in places.split(":") if os.path.isabs(place)) or os.defpath
 
 
 def end_all() -> None:
