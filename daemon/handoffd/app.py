@@ -22,7 +22,6 @@ from handoffd.herald import Herald
 from handoffd.intake import Intake
 from handoffd.lock import lock_instance
 from handoffd.lookout import TICK_SECONDS, Lookout
-from handoffd.oblivion import forget_old
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs, make_state_dir
 from handoffd.projects import Projects
@@ -193,6 +192,14 @@ def reload(parts: Parts) -> None:
     parts.intake.requeue("paused", "excluded", "disabled")
     parts.door.want(settings.http)
     log.get().info("config_reloaded")
+
+
+async def forget_old(parts: Parts) -> None:
+    """Forget what is older than is to be kept; by default nothing is, and nothing is loaded."""
+    if parts.config.privacy.retention_days:
+        from handoffd import oblivion  # noqa: PLC0415
+
+        await oblivion.forget_old(parts)
 
 
 async def copy_core(parts: Parts) -> None:

@@ -1,12 +1,14 @@
 """Logging: JSON for a service manager, readable on a terminal. No transcript text at info level."""
 
+import contextlib
+import json
 import logging
 import os
 import sys
 import traceback
 from typing import IO, Any
 
-import structlog
+from handoffd import clock
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 LOG_MAX_BYTES = 1 << 20
@@ -39,23 +41,54 @@ class LogFile:
         return
 
 
+class Log:
+    """Writes a line an event, with its fields; nothing until it is told where to.
+
+    A library for it would weigh two megabytes.
+    """
+
+    def __init__(self) -> None:
+        self._stream: IO[str] | LogFile | None = None
+        self._least = LEVELS["info"]
+        self._readable = False
+
+    def use(self, stream: IO[str] | LogFile, level: str, *, readable: bool) -> None:
+        self._stream, self._least, self._readable = stream, LEVELS[level], readable
+
+    def debug(self, event: str, **fields: object) -> None:
+        self._say("debug", event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        self._say("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self._say("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self._say("error", event, fields)
+
+    def _say(self, level: str, event: str, fields: dict[str, object]) -> None:
+        if self._stream is None or LEVELS[level] < self._least:
+            return
+        at = clock.iso_milliseconds()
+        if self._readable:
+            told = " ".join(f"{name}={value}" for name, value in fields.items())
+            line = f"{at} {level:<7} {event} {told}"
+        else:
+            line = json.dumps({**fields, "event": event, "level": level, "timestamp": at})
+        # A full disk, or a terminal that is gone, must not take the daemon down with it.
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(line + "\n")
+            self._stream.flush()
+
+
+_log = Log()
+
+
 def configure(level: str, log_file: str | None) -> None:
+    """Log from now on to a file, or else to stderr; what libraries warn of goes there, too."""
     stream: Any = LogFile(log_file) if log_file else sys.stderr
-    readable = log_file is None and sys.stderr.isatty()
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer()
-    )
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=stream),
-        cache_logger_on_first_use=False,
-    )
+    _log.use(stream, level, readable=log_file is None and sys.stderr.isatty())
     logging.basicConfig(stream=stream, level=logging.WARNING, force=True)
 
 
@@ -66,5 +99,5 @@ def where(problem: BaseException) -> str:
     return f"{type(problem).__name__}{place}"
 
 
-def get() -> Any:
-    return structlog.get_logger()
+def get() -> Log:
+    return _log

@@ -241,7 +241,6 @@ ONE_IMPORTER = {
     "watchdog": ["sources/observer.py"],
     "ruamel": ["handoffs/checkpoint.py"],
     "msgspec": ["session/state.py", "transcript/records.py"],
-    "structlog": ["log.py"],
     "sqlite3": [
         "store/backup.py",
         "store/core.py",
@@ -329,7 +328,7 @@ def test_client_knows_the_daemon_by_one_door():
         names = {name.split(".")[0] for name in imports(path)}
         if path.name != "local.py":
             assert "handoffd" not in names, path
-        assert not names & {"yaml", "pydantic", "structlog", "watchdog", "ruamel"}, path
+        assert not names & {"yaml", "pydantic", "watchdog", "ruamel"}, path
     light = {"posix", "sys", "time", "_json", "_socket", "select", "pwd", "typing"}
     for name in ("fast.py", "wire.py", "paths.py", "errors.py"):
         names = {found.split(".")[0] for found in imports(CLIENT / name)} - allowed
