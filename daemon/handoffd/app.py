@@ -171,9 +171,17 @@ def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None
 
 def _handle_signals(parts: Parts) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_tell)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, parts.stop.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: reload(parts))
+
+
+def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what goes wrong in asyncio itself in one line: its own would be thirty, again and again."""
+    problem = context.get("exception")
+    why = log.where(problem) if problem else ""
+    log.get().error("loop_trouble", what=context["message"], error=why)
 
 
 def reload(parts: Parts) -> None:
