@@ -34,7 +34,9 @@ class Disk:
 
     def answer(self, code: int, node: int, body: bytes) -> bytes:
         if code == INIT:
-            return struct.pack("<IIIIHHIIHHI", 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0, 0).ljust(64, b"\0")
+            return struct.pack("<IIIIHHIIHHI", 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0, 0).ljust(
+                64, b"\0"
+            )
         if code == STATFS:
             return bytes(80)
         path = self.paths[node]
@@ -48,14 +50,18 @@ class Disk:
             return struct.pack("<QII", 0, code == OPEN, 0)
         if code in (READ, READDIR):
             _, offset, size = struct.unpack_from("<QQI", body)
-            return self.content(path, offset, size) if code == READ else self.names(path, offset, size)
+            return (
+                self.content(path, offset, size) if code == READ else self.names(path, offset, size)
+            )
         if code in (RELEASE, FLUSH, RELEASEDIR, ACCESS):
             return b""
         raise OSError(errno.ENOSYS, "not known")
 
     def attributes(self, path: str) -> bytes:
         found = os.lstat(path)
-        times = [divmod(at, 10**9) for at in (found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns)]
+        times = [
+            divmod(at, 10**9) for at in (found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns)
+        ]
         return _ATTRIBUTES.pack(
             self.node(path), found.st_size, found.st_blocks, *(at for at, _ in times),
             *(part for _, part in times), found.st_mode, found.st_nlink, found.st_uid, found.st_gid,

@@ -24,7 +24,6 @@ from handoffd.herald import Herald
 from handoffd.intake import Intake
 from handoffd.links import program
 from handoffd.lookout import TICK_SECONDS, Lookout
-from handoffd.oblivion import forget_old
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs
 from handoffd.projects import Projects
@@ -211,9 +210,17 @@ def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None
 
 def _handle_signals(parts: Parts) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_tell)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, parts.stop.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: reload(parts))
+
+
+def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what goes wrong in asyncio itself in one line: its own would be thirty, again and again."""
+    problem = context.get("exception")
+    why = log.where(problem) if problem else ""
+    log.get().error("loop_trouble", what=context["message"], error=why)
 
 
 def reload(parts: Parts) -> None:
@@ -232,6 +239,14 @@ def reload(parts: Parts) -> None:
     parts.intake.requeue("paused", "excluded", "disabled")
     parts.door.want(settings.http)
     log.get().info("config_reloaded")
+
+
+async def forget_old(parts: Parts) -> None:
+    """Forget what is older than is to be kept; by default nothing is, and nothing is loaded."""
+    if parts.config.privacy.retention_days:
+        from handoffd import oblivion  # noqa: PLC0415
+
+        await oblivion.forget_old(parts)
 
 
 async def copy_core(parts: Parts) -> None:

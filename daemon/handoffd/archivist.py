@@ -131,7 +131,7 @@ class Archivist:
 
     async def _try(self, session_id: str, known: Watched, claims: Claims | None) -> None:
         """Look at a session; where its handoff cannot be written it is tried again later."""
-        before = replace(known)
+        before = known.due, known.over, known.idle, known.compacted
         try:
             if await self._look_at(session_id, known, claims):
                 self.problem = ""
@@ -139,8 +139,7 @@ class Archivist:
             expected = isinstance(problem, (OSError, HandoffError))
             self.problem = str(problem).splitlines()[0] if expected else log.where(problem)
             log.get().warning("contract_failed", session=session_id, why=self.problem)
-            known.due, known.over, known.idle = before.due, before.over, before.idle
-            known.compacted = before.compacted
+            known.due, known.over, known.idle, known.compacted = before
             known.retry_at = clock.monotonic() + RETRY_SECONDS
 
     async def _look_at(self, session_id: str, known: Watched, claims: Claims | None) -> bool:

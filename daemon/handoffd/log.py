@@ -1,5 +1,6 @@
 """Logging: JSON for a service manager, readable on a terminal. No transcript text at info level."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -45,6 +46,19 @@ class LogFile:
         return
 
 
+class Stderr:
+    """Where a service manager or a person reads; one that is gone must not take us along."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return sys.stderr.write(text)
+        return 0
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
 _files: list[LogFile] = []
 
 
@@ -55,7 +69,7 @@ def problem() -> str:
 
 def configure(level: str, log_file: str | None) -> None:
     _files[:] = [LogFile(log_file)] if log_file else []
-    stream: Any = _files[0] if _files else sys.stderr
+    stream: Any = _files[0] if _files else Stderr()
     readable = log_file is None and sys.stderr.isatty()
     renderer: Any = (
         structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer()

@@ -18,7 +18,12 @@ from pathlib import Path
 from types import FrameType
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "golden"), str(HERE.parent.parent / "bench")]
+sys.path[:0] = [
+    str(HERE),
+    str(HERE.parent),
+    str(HERE.parent / "golden"),
+    str(HERE.parent.parent / "bench"),
+]
 
 import near
 import promises

@@ -37,13 +37,21 @@ def _assistant(*blocks: Any, **fields: Any) -> dict[str, Any]:
 
 def _tool(name: str, result: str, *, failed: bool = False, **given: Any) -> Lines:
     block = {"type": "tool_result", "tool_use_id": "t", "content": result, "is_error": failed}
-    return [_assistant({"type": "tool_use", "id": "t", "name": name, "input": given}), _user([block])]
+    return [
+        _assistant({"type": "tool_use", "id": "t", "name": name, "input": given}),
+        _user([block]),
+    ]
 
 
 def _edits(text: str) -> Lines:
     """Write a text and take it back."""
-    one, other = {"old_string": text, "new_string": f"{text}x"}, {"old_string": f"{text}x", "new_string": text}
-    return [line for pair in (one, other) for line in _tool("Edit", "ok", file_path="/p/a.py", **pair)]
+    one, other = (
+        {"old_string": text, "new_string": f"{text}x"},
+        {"old_string": f"{text}x", "new_string": text},
+    )
+    return [
+        line for pair in (one, other) for line in _tool("Edit", "ok", file_path="/p/a.py", **pair)
+    ]
 
 
 # Every place of a transcript where words are read.
@@ -88,7 +96,13 @@ def _fold(place: str, text: str) -> None:
 
 
 def _thread(text: str) -> None:
-    entry = {"seq": 1, "from_client": "chat", "type": "task", "created_at": "", "content": tidy(text)}
+    entry = {
+        "seq": 1,
+        "from_client": "chat",
+        "type": "task",
+        "created_at": "",
+        "content": tidy(text),
+    }
     as_markdown({"title": text[:500], "id": "x", "created_at": "", "project": text[:500]}, [entry])
 
 
@@ -137,7 +151,9 @@ def check(way: str, unit: str) -> float:
         large = min(large, seconds(way, unit, LARGE))
         if large <= FACTOR * small + GRACE_SECONDS and large < MOST_SECONDS:
             return large / max(small, 1e-6)
-    raise AssertionError(f"{way}: {SMALL} characters take {small:.3f} s, {LARGE} take {large:.3f} s")
+    raise AssertionError(
+        f"{way}: {SMALL} characters take {small:.3f} s, {LARGE} take {large:.3f} s"
+    )
 
 
 def text(data: bytes) -> Hashable:

@@ -85,7 +85,9 @@ def yaml(data: bytes) -> Hashable:
     return frozenset(type(value).__name__ for value in found.values()), "#" in text
 
 
-OURS = contract.Contract("2026-03-01", "s", "p", "/c", sections={"Done": ["- One"], "Next": ["- Two"]})
+OURS = contract.Contract(
+    "2026-03-01", "s", "p", "/c", sections={"Done": ["- One"], "Next": ["- Two"]}
+)
 
 
 def handoff(data: bytes) -> Hashable:

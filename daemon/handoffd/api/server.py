@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import socket
 import stat
 import sys
@@ -25,7 +26,11 @@ from handoffd.api.threads import act, note_use
 from handoffd.parts import Parts
 from handoffd.paths import make_private
 
-CONNECTIONS_MAX = 128
+CONNECTIONS_MAX, CONNECTIONS_LEAST = 128, 4
+# Descriptors that clients may not have: for databases, watches, files, and the pipes of git.
+DESCRIPTORS_KEPT = 40
+# At a time, so that those who are refused leave before more come in.
+ACCEPTED_MAX = 8
 # A request must be there by then: the first from when somebody connects, others from their first
 # byte, since a relay may have nothing to ask for hours.
 FRAME_SECONDS = 10.0
@@ -50,8 +55,10 @@ class Server:
         # From 3.13 on asyncio would delete the path at the end, also one that systemd made.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._server = await asyncio.start_unix_server(
-            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=BACKLOG, **keep
+            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=ACCEPTED_MAX, **keep
         )
+        listener.listen(BACKLOG)
+        self.parts.connections_max = room_for_clients()
         if handed is not None:
             self.parts.socket_path = str(handed.getsockname())
 
@@ -126,16 +133,27 @@ class Server:
         try:
             if not is_allowed(writer.get_extra_info("socket")):
                 self.parts.refused_peers += 1
-            elif len(self._connections) > CONNECTIONS_MAX:
-                text = f"{CONNECTIONS_MAX} connections are open, and handoffd takes no more"
-                writer.write(encode(error_frame(None, wire.BUSY, text, {"hint": BUSY_HINT})))
-            else:
+            elif len(self._connections) <= self.parts.connections_max:
                 await Connection(self.parts, reader, writer).serve()
+            else:
+                writer.write(encode(self._refusal()))
         except (ConnectionError, TimeoutError, asyncio.CancelledError):
             pass
         finally:
             self._connections.discard(task)
             writer.close()
+
+    def _refusal(self) -> dict[str, Any]:
+        text = f"{self.parts.connections_max} connections are open, and handoffd takes no more"
+        return error_frame(None, wire.BUSY, text, {"hint": BUSY_HINT})
+
+
+def room_for_clients() -> int:
+    """Return how many connections there may be, with so many descriptors as we are allowed."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return CONNECTIONS_MAX
+    return min(max(soft - DESCRIPTORS_KEPT, CONNECTIONS_LEAST), CONNECTIONS_MAX)
 
 
 @dataclass(slots=True)
