@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from measure import Row, Table, quantile, seconds
-from world import PYTHON, Connection, Session, World, cpu_seconds, frame
+from world import PYTHON, Connection, Session, World, frame
+
+from proc import cpu_seconds
 
 SIZES_MB = (1, 10, 100)
 FLAT_MOST = 1.5

@@ -5,7 +5,9 @@ import time
 
 from measure import Row, Table
 from servers import Ours
-from world import PYTHON, World, cpu_seconds, memory_bytes, resting_memory, switches, threads
+from world import PYTHON, World, resting_memory
+
+from proc import cpu_seconds, memory_bytes, switches, threads
 
 PROJECTS, SESSIONS_EACH, RECENT = 200, 5, 10
 RELAYS = 10

@@ -9,7 +9,9 @@ from clients import FLOOR, run
 from measure import Row, Table, seconds
 from peers import PeerError
 from servers import AiHandoff, HandoffMcp, Ours, OursDown, Server
-from world import PYTHON, World, memory_bytes, resting_memory
+from world import PYTHON, World, resting_memory
+
+from proc import memory_bytes
 
 INITIALIZE_LEAST, CALL_LEAST = 10.0, 3.0
 TOOLS_MOST_BYTES = 4096

@@ -12,6 +12,15 @@ def quantile(values: list[float], share: float) -> float:
     return ordered[max(-int(-len(ordered) * share // 1), 1) - 1]
 
 
+def slope(points: list[tuple[float, float]]) -> float:
+    """Return how much the second value grows with one of the first, by least squares."""
+    mean_x = statistics.fmean(x for x, _ in points)
+    mean_y = statistics.fmean(y for _, y in points)
+    spread_x = sum((x - mean_x) ** 2 for x, _ in points)
+    together = sum((x - mean_x) * (y - mean_y) for x, y in points)
+    return together / spread_x if spread_x else 0.0
+
+
 def seconds(value: float) -> str:
     for unit, factor in _UNITS:
         if value >= factor:
@@ -69,6 +78,10 @@ class Table:
         """Add a figure that has a bar of its own."""
         bar = f"<= {most:g} {unit}"
         self.add(Row(what, f"{value:.3g} {unit}", floor, None, bar, value <= most))
+
+    def none(self, what: str, found: int, of: str = "") -> None:
+        """Add a count that must be zero, beside what it was counted among."""
+        self.add(Row(what, str(found), of, None, "0", found == 0))
 
     def print(self) -> None:
         heads = ("what", "figure", "floor or peer", "ratio", "bar", "")

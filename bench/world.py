@@ -1,4 +1,4 @@
-"""A temporary HOME with a real daemon in it, and what /proc says of a process."""
+"""A temporary HOME with a real daemon in it."""
 
 import contextlib
 import json
@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from synthetic import Script
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from proc import memory_bytes  # what tests and benchmarks both look at is there
 
 BIN = Path(sys.executable).parent
 PYTHON = str(BIN / "python")
@@ -118,20 +121,25 @@ class World:
         path = self.home / "code" / name
         path.mkdir(parents=True)
         if git:
-            subprocess.run(
-                ["git", "init", "-q", "-b", "main", str(path)], env=self.environment, check=True
-            )
+            self.git(path, "init", "-q", "-b", "main", "--template=")
         return path
+
+    def git(self, path: Path, *words: str) -> None:
+        subprocess.run(["git", "-C", str(path), *words], env=self.environment, check=True)
+
+    def transcript(self, script: Script) -> Path:
+        """Return where the transcript of a session goes."""
+        slug = "".join(c if c.isascii() and c.isalnum() else "-" for c in script.cwd)
+        directory = self.transcripts / slug
+        directory.mkdir(exist_ok=True)
+        return directory / f"{script.id}.jsonl"
 
     def session(
         self, project: Path, size_bytes: int, *, seed: int = 0, ago_seconds: float = 0.0
     ) -> "Session":
         """Write the transcript of a session of this size."""
-        slug = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(project))
-        directory = self.transcripts / slug
-        directory.mkdir(exist_ok=True)
         script = Script(str(project), seed, ago_seconds)
-        path = directory / f"{script.id}.jsonl"
+        path = self.transcript(script)
         with path.open("wb") as stream:
             stream.writelines(script.turns(size_bytes))
         moment = time.time() - ago_seconds
@@ -205,28 +213,6 @@ def frame(method: str, **params) -> bytes:
     return json.dumps(request).encode() + b"\n"
 
 
-# What /proc says
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the processor time of all threads, to the nanosecond (stat has ticks of 10 ms)."""
-    return sum(int(_read(f"{task}/schedstat").split()[0]) for task in _tasks(pid)) / 1e9
-
-
-def switches(pid: int) -> dict[str, int]:
-    """Return how often each thread went to sleep, and so was woken again.
-
-    To be put aside for another program, which the kernel counts apart, is no wake-up of ours.
-    """
-    return {str(task): _field(f"{task}/status", "voluntary_ctxt_switches:") for task in _tasks(pid)}
-
-
-def memory_bytes(pid: int) -> tuple[int, int]:
-    """Return the resident and the proportional set size."""
-    resident = _field(f"/proc/{pid}/status", "VmRSS:")
-    return resident * 1024, _field(f"/proc/{pid}/smaps_rollup", "Pss:") * 1024
-
-
 def resting_memory(words: list[str], environment: dict[str, str]) -> tuple[int, int]:
     """Return what a program weighs that printed a line and waits for its input to end."""
     with subprocess.Popen(
@@ -236,21 +222,3 @@ def resting_memory(words: list[str], environment: dict[str, str]) -> tuple[int, 
         found = memory_bytes(process.pid)
         process.stdin.close()
     return found
-
-
-def threads(pid: int) -> int:
-    return len(_tasks(pid))
-
-
-def _tasks(pid: int) -> list[Path]:
-    return list(Path(f"/proc/{pid}/task").iterdir())
-
-
-def _read(path: str) -> str:
-    with open(path) as stream:
-        return stream.read()
-
-
-def _field(path: str, name: str) -> int:
-    lines = (line.split() for line in _read(path).splitlines())
-    return next(int(words[1]) for words in lines if words and words[0] == name)

@@ -23,6 +23,14 @@ settings.load_profile("here")
 
 BIN = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parent.parent
+LONG_SECONDS = 400
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give long tests the time they need."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
 def wait_for(condition: Callable, seconds: float = 15.0, what: str = ""):
@@ -105,6 +113,8 @@ class House:
             "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
         }  # fmt: skip
         self.process: subprocess.Popen | None = None
+        # What stands before the daemon's own command, such as unshare.
+        self.wrapper: list[str] = []
         self.log = directory / "daemon.log"
 
     @property
@@ -124,7 +134,7 @@ class House:
     def spawn(self, **popen) -> subprocess.Popen:
         with self.log.open("ab") as stream:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "handoffd", "run"],
+                [*self.wrapper, sys.executable, "-P", "-m", "handoffd", "run"],
                 env=self.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
                 cwd="/", **popen,
             )  # fmt: skip

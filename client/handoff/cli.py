@@ -85,7 +85,9 @@ def main(name: str, argv: list[str]) -> int:
     except BrokenPipeError:
         return 0
     except OSError as problem:
-        sys.stderr.write(f"handoff: {problem}\n")
+        from handoff.remedies import remedy
+
+        sys.stderr.write(f"handoff: {problem}\n{remedy(problem)}".strip() + "\n")
         return EXIT_FAILED
 
 

@@ -170,11 +170,24 @@ def versions_differ(result: Params) -> str:
 
 
 def call(method: str, params: Params, seconds: float) -> Params:
-    """Send one request and wait for its reply, no longer than the budget."""
+    """Ask and return the reply, no later than the budget allows."""
     deadline = time.monotonic() + seconds
+    while True:
+        reply = _exchange(wire.request(method, params), deadline)
+        is_busy = (reply.get("error") or {}).get("code") == wire.BUSY
+        if not is_busy or time.monotonic() > deadline:
+            return reply
+        time.sleep(0.01)
+
+
+def _exchange(request: bytes, deadline: float) -> Params:
+    """Send one request and wait for its reply."""
     connection = connect(deadline)
     try:
-        connection.sendall(wire.request(method, params))
+        try:  # noqa: SIM105  contextlib is one import more
+            connection.sendall(request)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it took no more of it, and may have said why
         parts = []
         while True:
             connection.settimeout(max(deadline - time.monotonic(), 0.001))

@@ -235,17 +235,17 @@ class Relay:
         """Take the answer to our hello; who speaks otherwise is left alone."""
         reply = decoded(line)
         result = reply.get("result") or {}
+        problem = reply.get("error") or {}
         peer.greeted = result.get("protocol") == wire.PROTOCOL
         if peer.greeted:
-            self.is_alone = False
-            self.has_answered = True
-            return
-        its = result or (reply.get("error") or {}).get("data") or {}
-        self._avoid(
-            f"handoffd {its.get('version', '?')} (protocol {its.get('protocol', '?')}) is running, "
-            f"and this is {__version__} (protocol {wire.PROTOCOL})",
-            now,
-        )
+            self.is_alone, self.has_answered = False, True
+        elif problem.get("code") == wire.BUSY:
+            self._lose(peer, now)
+        else:
+            its = result or problem.get("data") or {}
+            version = f"handoffd {its.get('version', '?')} (protocol {its.get('protocol', '?')})"
+            mine = f"this is {__version__} (protocol {wire.PROTOCOL})"
+            self._avoid(f"{version} is running, and {mine}", now)
 
     def _answered(self, peer: Peer, request: Request, line: bytes, now: float) -> None:
         peer.asked = None

@@ -1,15 +1,17 @@
 """Starting and stopping the daemon: by the installed unit, else as a background process."""
 
+import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from typing import IO
 
-from handoff import paths
+from handoff import paths, programs
 from handoff.client import Client
 from handoff.errors import (
     HandoffError,
@@ -23,6 +25,7 @@ SOCKET_UNIT = "handoffd.socket"
 LABEL = "dev.handoffd"
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
+SAID_MAX_BYTES = 1 << 16
 
 
 def running() -> int | None:
@@ -85,7 +88,7 @@ def succeeds(program: str, *arguments: str) -> bool:
 
 
 def _run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str] | None":
-    found = shutil.which(program)
+    found = programs.find(program)
     if found is None:
         return None
     try:
@@ -113,12 +116,28 @@ def start() -> int:
             succeeds("systemctl", "--user", "reset-failed", UNIT)
             manage("systemctl", "--user", "start", UNIT)
         elif has_launchd_agent():
+            forget_failures()
             manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
         else:
-            return _wait_until_up(_spawn())
+            with _open_errors() as errors:
+                return _wait_until_up(_spawn(errors), errors)
         return _wait_until_up()
     finally:
         os.close(handle)
+
+
+def failures() -> list[str]:
+    """Return when and why daemons ended without being told to, the last one last."""
+    try:
+        with open(f"{paths.state_dir()}/failures", encoding="utf-8", errors="replace") as stream:
+            return stream.read(1 << 14).splitlines()
+    except OSError:
+        return []
+
+
+def forget_failures() -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(f"{paths.state_dir()}/failures")
 
 
 def _answers_or_is_gone() -> int | None:
@@ -130,34 +149,40 @@ def manage(*words: str) -> None:
         raise HandoffError(f"`{' '.join(words)}` failed.", "See: handoff logs")
 
 
-def _spawn() -> "subprocess.Popen[str]":
+def _open_errors() -> IO[bytes]:
+    """Open what a start says when it fails: in memory where that can be, for disks are full."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("errors"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _spawn(errors: IO[bytes]) -> "subprocess.Popen[str]":
     """Start a background process that outlives us and holds none of our descriptors."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    with os.fdopen(os.open(f"{paths.state_dir()}/up.errors", flags, 0o600), "w+b") as errors:
-        return subprocess.Popen(  # noqa: S603  our own interpreter and module
-            [sys.executable, "-P", "-m", "handoffd", "run", "--log-file", log_file()],
-            stdin=subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
-            cwd="/",
-            env=environment,
-            start_new_session=True,
-            text=True,
-        )
+    return subprocess.Popen(  # noqa: S603  our own interpreter and module
+        [sys.executable, "-P", "-m", "handoffd", "run", "--log-file", log_file()],
+        stdin=subprocess.DEVNULL,
+        stdout=errors,
+        stderr=errors,
+        cwd="/",
+        env=environment,
+        start_new_session=True,
+        text=True,
+    )
 
 
-def _wait_until_up(process: "subprocess.Popen[str] | None" = None) -> int:
+def _wait_until_up(
+    process: "subprocess.Popen[str] | None" = None, errors: IO[bytes] | None = None
+) -> int:
     def answers_or_ended() -> int | None:
         ended = process is not None and process.poll() is not None
         return running() or (0 if ended else None)
 
     pid = _wait(answers_or_ended, START_SECONDS)
     if pid == 0:
-        with open(f"{paths.state_dir()}/up.errors", encoding="utf-8", errors="replace") as said:
-            raise HandoffError(
-                "handoffd did not start.", said.read().strip() or "See: handoff logs"
-            )
+        said = os.pread(errors.fileno(), SAID_MAX_BYTES, 0) if errors else b""
+        text = said.decode("utf-8", "replace").strip()
+        raise HandoffError("handoffd did not start.", text or "See: handoff logs")
     if pid is None:
         raise HandoffError(
             f"handoffd did not answer within {START_SECONDS:g} s.", "See: handoff logs"

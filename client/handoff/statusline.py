@@ -12,7 +12,7 @@ from handoff import fast, paths, wire
 THEIRS_SECONDS = 5.0
 OUTPUT_MAX_BYTES = 1 << 16
 COLUMNS = 80
-_SIGPIPE, _SIGKILL = 13, 9
+_SIGHUP, _SIGINT, _SIGKILL, _SIGPIPE, _SIGTERM = 1, 2, 9, 13, 15
 
 
 def run(command: str) -> str:
@@ -62,7 +62,9 @@ def _start(command: str, given: str) -> tuple[int, int]:
             (posix.POSIX_SPAWN_DUP2, stdout, 1),
         ],
         setsigdef=[_SIGPIPE],
+        setpgroup=0,
     )
+    _end_with_us(pid)
     posix.close(stdin)
     posix.close(stdout)
     try:  # noqa: SIM105  contextlib would cost its import
@@ -73,6 +75,18 @@ def _start(command: str, given: str) -> tuple[int, int]:
     return pid, output
 
 
+def _end_with_us(pid: int) -> None:
+    """Let their command not outlive a status line that the client cancels."""
+    import _signal  # type: ignore[import-not-found]
+
+    def end(number: int, _frame: object) -> None:
+        posix.killpg(pid, _SIGKILL)
+        posix._exit(128 + number)  # noqa: SLF001  os would cost its import
+
+    for number in (_SIGHUP, _SIGINT, _SIGTERM):
+        _signal.signal(number, end)
+
+
 def _finish(pid: int, output: int) -> str:
     """Return what their command printed, as far as it came in time."""
     parts: list[bytes] = []
@@ -80,7 +94,7 @@ def _finish(pid: int, output: int) -> str:
     deadline = time.monotonic() + THEIRS_SECONDS
     while size < OUTPUT_MAX_BYTES:
         if not select.select([output], [], [], max(deadline - time.monotonic(), 0))[0]:
-            posix.kill(pid, _SIGKILL)
+            posix.killpg(pid, _SIGKILL)  # what it started hangs with it
             break
         part = posix.read(output, 1 << 16)
         if not part:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
-from handoffd import clock, config, files, log, memory, service
+from handoffd import clock, config, failures, files, log, memory, service
 from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
@@ -21,11 +22,10 @@ from handoffd.errors import DamagedError, StoreError
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
-from handoffd.lock import lock_instance
+from handoffd.links import program
 from handoffd.lookout import TICK_SECONDS, Lookout
-from handoffd.oblivion import forget_old
 from handoffd.parts import Parts
-from handoffd.paths import claude_dirs, make_state_dir
+from handoffd.paths import claude_dirs
 from handoffd.projects import Projects
 from handoffd.recorder import LOOK_SECONDS as RECORD_SECONDS
 from handoffd.recorder import Recorder
@@ -53,14 +53,17 @@ THREADS_MAX = 6
 _REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
 
 
-def run(config_path: str, log_file: str | None) -> None:
-    """Hold the lock and run until told to stop."""
-    os.umask(0o077)
-    directory = make_state_dir()
-    settings = config.load(config_path)
-    lock_instance(f"{directory}/handoffd.lock")
-    log.configure(settings.log.level, log_file)
-    asyncio.run(_main(directory, config_path, settings, log_file))
+def run(directory: str, config_path: str, log_file: str | None) -> None:
+    """Run until told to stop; the lock on the directory is ours."""
+    if os.environ.get("HANDOFFD_LIMIT_STARTS") and (why := failures.loop(directory)):
+        print(f"handoffd failed again and again, and stays down: {why}", file=sys.stderr)  # noqa: T201
+        return
+    with failures.noted(directory):
+        settings = config.load(config_path)
+        log.configure(settings.log.level, log_file)
+        if left := program.belong_to(directory):
+            log.get().warning("orphans_ended", programs=left)
+        asyncio.run(_main(directory, config_path, settings, log_file))
 
 
 async def _main(
@@ -207,9 +210,17 @@ def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None
 
 def _handle_signals(parts: Parts) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_tell)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, parts.stop.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: reload(parts))
+
+
+def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what goes wrong in asyncio itself in one line: its own would be thirty, again and again."""
+    problem = context.get("exception")
+    why = log.where(problem) if problem else ""
+    log.get().error("loop_trouble", what=context["message"], error=why)
 
 
 def reload(parts: Parts) -> None:
@@ -230,6 +241,14 @@ def reload(parts: Parts) -> None:
     log.get().info("config_reloaded")
 
 
+async def forget_old(parts: Parts) -> None:
+    """Forget what is older than is to be kept; by default nothing is, and nothing is loaded."""
+    if parts.config.privacy.retention_days:
+        from handoffd import oblivion  # noqa: PLC0415
+
+        await oblivion.forget_old(parts)
+
+
 async def copy_core(parts: Parts) -> None:
     """Make the copy of core.db anew when it is old or missing; in a thread, for it may be large."""
     parts.core.look_again()
@@ -240,9 +259,9 @@ async def copy_core(parts: Parts) -> None:
             await asyncio.to_thread(_back_up, parts.core.path)
     except DamagedError:
         parts.core.look_again()
-    except HandoffError as problem:
-        parts.copy_problem = problem.title
-        log.get().warning("copy_failed", why=problem.title)
+    except (OSError, HandoffError) as problem:
+        parts.copy_problem = str(problem).splitlines()[0]
+        log.get().warning("copy_failed", why=parts.copy_problem)
     else:
         parts.copy_problem = ""
 
@@ -282,3 +301,5 @@ async def _shut(parts: Parts, server: Server, tasks: list[asyncio.Task[None]]) -
     parts.lookout.stop()
     parts.state.close()
     parts.core.close()
+    # The loop drops its handlers when it closes: a second signal would end us with another code.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))

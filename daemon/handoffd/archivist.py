@@ -127,10 +127,11 @@ class Archivist:
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
                 await self._try(session_id, known, claims)
+            await asyncio.sleep(0)  # the socket is answered between two sessions
 
     async def _try(self, session_id: str, known: Watched, claims: Claims | None) -> None:
         """Look at a session; where its handoff cannot be written it is tried again later."""
-        before = replace(known)
+        before = known.due, known.over, known.idle, known.compacted
         try:
             if await self._look_at(session_id, known, claims):
                 self.problem = ""
@@ -138,8 +139,7 @@ class Archivist:
             expected = isinstance(problem, (OSError, HandoffError))
             self.problem = str(problem).splitlines()[0] if expected else log.where(problem)
             log.get().warning("contract_failed", session=session_id, why=self.problem)
-            known.due, known.over, known.idle = before.due, before.over, before.idle
-            known.compacted = before.compacted
+            known.due, known.over, known.idle, known.compacted = before
             known.retry_at = clock.monotonic() + RETRY_SECONDS
 
     async def _look_at(self, session_id: str, known: Watched, claims: Claims | None) -> bool:

@@ -146,7 +146,7 @@ def load(path: str) -> Config:
         return Config()
     except (OSError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path} cannot be read: {problem}.", "Check the file.") from None
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:  # also a number of too many digits
         raise ConfigError(f"{path} is not valid TOML: {problem}.", "Mend that line.") from None
     try:
         return Config.model_validate(data)

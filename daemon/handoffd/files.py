@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from handoff.errors import HandoffError, UnsafePathError
+from handoffd.placing import rename, same_file, status_of, take_place
 
 TEMPORARY_SUFFIX = ".handoffd-tmp"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -87,6 +88,8 @@ def locked(directory_handle: int, name: str, wait_seconds: float) -> Iterator[No
             raise _unsafe(name) from None
         raise
     try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise _unsafe(name)
         _acquire(handle, name, wait_seconds)
         yield
     finally:
@@ -176,10 +179,13 @@ def write(  # noqa: PLR0913  all that can be said of one file
     try:
         written = _write_temporary(directory_handle, temporary, data, mtime_seconds, mode)
         current = _regular(directory_handle, name)
-        if expected != "anything" and not same_file(current, expected):
-            os.unlink(temporary, dir_fd=directory_handle)
+        if expected == "anything":
+            rename(directory_handle, temporary, name)
+        elif not same_file(current, expected) or not take_place(
+            directory_handle, temporary, name, expected
+        ):
+            _unlink_quietly(directory_handle, temporary)
             return None
-        os.rename(temporary, name, src_dir_fd=directory_handle, dst_dir_fd=directory_handle)
     except BaseException:
         _unlink_quietly(directory_handle, temporary)
         raise
@@ -208,27 +214,10 @@ def _write_temporary(
 
 def _regular(directory_handle: int, name: str) -> os.stat_result | None:
     """Return the status of a target, which must be a regular file if it is there."""
-    current = _status(directory_handle, name)
+    current = status_of(directory_handle, name)
     if current is not None and not stat.S_ISREG(current.st_mode):
         raise _unsafe(name)
     return current
-
-
-def same_file(one: os.stat_result | None, other: os.stat_result | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return (one.st_ino, one.st_size, one.st_mtime_ns) == (
-        other.st_ino,
-        other.st_size,
-        other.st_mtime_ns,
-    )
-
-
-def _status(directory_handle: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=directory_handle, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 def _unlink_quietly(directory_handle: int, name: str) -> None:
@@ -240,7 +229,7 @@ def _unlink_quietly(directory_handle: int, name: str) -> None:
 
 def create_once(directory_handle: int, name: str, data: bytes) -> None:
     """Write a file unless something of that name is there."""
-    if _status(directory_handle, name) is None:
+    if status_of(directory_handle, name) is None:
         write(directory_handle, name, data)
 
 
@@ -305,7 +294,7 @@ def move(source_handle: int, name: str, target_handle: int, new: str) -> bool:
     except OSError as problem:
         if problem.errno not in _NO_LINKS:
             raise
-        if _status(target_handle, new) is not None:
+        if status_of(target_handle, new) is not None:
             return False
         os.rename(name, new, src_dir_fd=source_handle, dst_dir_fd=target_handle)
     os.fsync(target_handle)
@@ -315,7 +304,7 @@ def move(source_handle: int, name: str, target_handle: int, new: str) -> bool:
 
 def move_directory(directory_handle: int, name: str, new: str) -> bool:
     """Rename a directory; False when something of the new name is there."""
-    if _status(directory_handle, new) is not None:
+    if status_of(directory_handle, new) is not None:
         return False
     try:
         # What comes between is safe: rename(2) puts a directory over an empty one only.
@@ -338,7 +327,7 @@ def drop_copy(source_handle: int, name: str, target_handle: int, other: str) -> 
     """Remove a file that another repeats; the other gets the later time. False when they differ."""
     with _opened(source_handle, name) as one, _opened(target_handle, other) as two:
         before, kept = os.fstat(one), os.fstat(two)
-        if not _equal(one, two) or not same_file(_status(source_handle, name), before):
+        if not _equal(one, two) or not same_file(status_of(source_handle, name), before):
             return False
         if kept.st_mtime_ns < before.st_mtime_ns:
             os.utime(two, ns=(kept.st_atime_ns, before.st_mtime_ns))

@@ -192,7 +192,9 @@ class Herald:
         cards = []
         for card in self._cards():
             sight = self._sight(card)
-            if now >= sight.bare_until and is_news(card.project.root.path, sight):
+            if now < sight.bare_until or not self.is_ours(card.project):
+                continue
+            if is_news(card.project.root.path, sight):
                 cards.append(card)
             await asyncio.sleep(0)  # the socket is answered between two projects
         sights = [self._sight(card) for card in cards]
@@ -212,7 +214,7 @@ class Herald:
         recent = clock.wall() - clock.DAY_SECONDS
         cards = [card for card in self.board.cards.values() if card.touched > recent]
         cards.sort(key=lambda card: card.touched, reverse=True)
-        return [card for card in cards[:PROJECTS_MAX] if self.is_ours(card.project)]
+        return cards[:PROJECTS_MAX]
 
     def is_ours(self, project: Project) -> bool:
         """Tell a project into which we may write unasked."""

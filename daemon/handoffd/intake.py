@@ -8,10 +8,11 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from handoffd import clock, log
 from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
+from handoffd.counters import Counters
 from handoffd.errors import StoreError
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
@@ -29,22 +30,10 @@ from handoffd.transcript.records import Record, parse_line
 
 # How long the socket may wait for the reading.
 TURN_SECONDS = 0.005
-STORE_RETRY_SECONDS = 1.0
+RETRY_MAX_SECONDS = 60.0
 TAILS_MAX = 64
 SESSIONS_MAX = 16
 QUARANTINE_TRIES = 3
-
-
-@dataclass(slots=True)
-class Counters:
-    records: int = 0
-    damaged: int = 0
-    oversized: int = 0
-    repeated: int = 0
-    replaced: int = 0
-    redacted: int = 0
-    silenced: int = 0
-    last_record_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,12 +47,16 @@ class Intake:
     entries: dict[str, Entry] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     started_at: float = field(default_factory=clock.wall)
+    # Why nothing new can be kept.
+    problem: str = ""
+    _retry_seconds: float = 0.0
     _backlog: Backlog = field(default_factory=Backlog)
     _tails: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
     # How many secrets are masked in what is kept of each session.
     _masks: dict[str, int] = field(default_factory=dict)
     _stepped: set[str] = field(default_factory=set)
+    _counted: Counters = field(default_factory=Counters)
 
     def open(self) -> None:
         """Take up the cursors of the last run; what is folded otherwise now is folded anew."""
@@ -85,7 +78,7 @@ class Intake:
             return
         entry.size, entry.mtime_ns = transcript.size, transcript.mtime_ns
         entry.failures = 0
-        self._enqueue(transcript.name, entry, self._priority(entry, first=first))
+        self._backlog.add(transcript.name, self._priority(entry, first=first), entry.mtime_ns)
 
     def _moved(self, entry: Entry, transcript: Transcript) -> bool:
         """Follow a session whose file moved; a second, older copy of it is left alone."""
@@ -100,11 +93,7 @@ class Intake:
     def _priority(self, entry: Entry, *, first: bool) -> int:
         if not first:
             return LIVE
-        recent = self.started_at - entry.mtime_ns / 1e9 < clock.DAY_SECONDS
-        return RECENT if recent else OLD
-
-    def _enqueue(self, name: str, entry: Entry, priority: int) -> None:
-        self._backlog.add(name, priority, entry.mtime_ns)
+        return RECENT if self.started_at - entry.mtime_ns / 1e9 < clock.DAY_SECONDS else OLD
 
     @property
     def backlog(self) -> tuple[int, int]:
@@ -118,14 +107,23 @@ class Intake:
             try:
                 self._turn()
             except StoreError as problem:
-                log.get().warning("state_failed", why=problem.title)
-                self._take_back()
-                await asyncio.sleep(STORE_RETRY_SECONDS)
+                await self._wait_for_store(problem)
+            else:
+                self.problem, self._retry_seconds = "", 0.0
             await asyncio.sleep(0)
+
+    async def _wait_for_store(self, problem: StoreError) -> None:
+        """Go back to what is kept, and try again later: less and less often, but for good."""
+        self.problem = problem.title
+        log.get().warning("state_failed", why=problem.title)
+        self._take_back()
+        self._retry_seconds = min(max(self._retry_seconds * 2, 1.0), RETRY_MAX_SECONDS)
+        await asyncio.sleep(self._retry_seconds)
 
     def _turn(self) -> None:
         """Read for a few milliseconds; what was read is written to disk at once."""
         self._stepped.clear()
+        self._counted = replace(self.counters)
         until = clock.monotonic() + TURN_SECONDS
         with self.state.batch():
             while self._backlog and clock.monotonic() < until:
@@ -134,9 +132,11 @@ class Intake:
     def _take_back(self) -> None:
         """Go back to what the store knows: nothing of this turn was kept."""
         self._sessions.clear()
+        self.counters = self._counted
         for name in self._stepped:
-            self._restore(name, self.entries[name])
-            self._enqueue(name, self.entries[name], LIVE)
+            entry = self.entries[name]
+            self._restore(name, entry)
+            self._backlog.add(name, LIVE, entry.mtime_ns)
 
     def _restore(self, name: str, entry: Entry) -> None:
         known = entry.cursor
@@ -153,6 +153,7 @@ class Intake:
         name, priority = taken
         self._stepped.add(name)
         entry = self.entries[name]
+        counted = replace(self.counters)
         try:
             more = self._advance(name, entry)
         except Replaced:
@@ -164,9 +165,10 @@ class Intake:
         except StoreError:
             raise
         except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
+            self.counters = counted
             more = self._failed(name, entry, problem)
         if more:
-            self._enqueue(name, entry, priority)
+            self._backlog.add(name, priority, entry.mtime_ns)
 
     def _failed(self, name: str, entry: Entry, problem: Exception) -> bool:
         """Try again a few times, then leave the transcript alone until it changes."""
@@ -332,7 +334,7 @@ class Intake:
                 known.cursor = Cursor(name, session_id, known.cursor.path)
                 known.read_to = 0
                 self._tails.pop(name, None)
-                self._enqueue(name, known, LIVE)
+                self._backlog.add(name, LIVE, known.mtime_ns)
 
     def _session(self, session_id: str) -> SessionState:
         known = self._sessions.get(session_id)
@@ -388,7 +390,7 @@ class Intake:
         for name, entry in self.entries.items():
             if entry.refusal in refusals:
                 entry.refusal = ""
-                self._enqueue(name, entry, RECENT)
+                self._backlog.add(name, RECENT, entry.mtime_ns)
 
 
 def _size(entry: Entry) -> int:

@@ -1,5 +1,6 @@
 """Logging: JSON for a service manager, readable on a terminal. No transcript text at info level."""
 
+import contextlib
 import logging
 import os
 import sys
@@ -17,7 +18,9 @@ class LogFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._stream = self._open()
+        self._stream: IO[str] | None = None
+        self.problem = ""
+        self.write("")
 
     def _open(self) -> IO[str]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,22 +28,48 @@ class LogFile:
 
     def write(self, text: str) -> int:
         try:
-            if self._stream.closed:
+            if self._stream is None or self._stream.closed:
                 self._stream = self._open()
             if self._stream.tell() > LOG_MAX_BYTES:
                 self._stream.close()
                 os.replace(self._path, self._path + ".1")
                 self._stream = self._open()
-            return self._stream.write(text)
-        except (OSError, ValueError):
-            return 0  # a full disk must not take the daemon down with it
+            written = self._stream.write(text)
+        except (OSError, ValueError) as problem:
+            # A full disk must not take the daemon down with it.
+            self.problem = f"The log cannot be written: {problem}."
+            return 0
+        self.problem = ""
+        return written
 
     def flush(self) -> None:
         return
 
 
+class Stderr:
+    """Where a service manager or a person reads; one that is gone must not take us along."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            return sys.stderr.write(text)
+        return 0
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
+_files: list[LogFile] = []
+
+
+def problem() -> str:
+    """Return why nothing is logged, or an empty text."""
+    return _files[0].problem if _files else ""
+
+
 def configure(level: str, log_file: str | None) -> None:
-    stream: Any = LogFile(log_file) if log_file else sys.stderr
+    _files[:] = [LogFile(log_file)] if log_file else []
+    stream: Any = _files[0] if _files else Stderr()
     readable = log_file is None and sys.stderr.isatty()
     renderer: Any = (
         structlog.dev.ConsoleRenderer() if readable else structlog.processors.JSONRenderer()

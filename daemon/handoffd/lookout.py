@@ -6,6 +6,7 @@ in each active project what is worth watching: never a tree. A flood collapses i
 
 import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ RESCAN_SECONDS = (5.0, 60.0)
 # A rescan comes with a tick of the schedule, or, should that stand still, so much later.
 TICK_SECONDS = RESCAN_SECONDS[0]
 # The share of a core that rescans may take.
-RESCAN_SHARE = 0.002
+RESCAN_SHARE = 0.0005
 _PAUSE_EVERY = 100
 
 
@@ -77,11 +78,14 @@ class Lookout:
     async def tick(self) -> None:
         """Rescan if it is time: what others do at the same moment needs no wake-up of its own."""
         # The last one ended a little after its tick.
-        if clock.monotonic() >= self._next_rescan - TICK_SECONDS / 2:
+        due = clock.monotonic() >= self._next_rescan - TICK_SECONDS / 2
+        if due or self._has_lost_watches():
             self.want_rescan()
 
     def hint(self, path: str) -> None:
         """Look at a transcript soon, whether its directory is watched or not."""
+        parent, _, name = path.rpartition("/")
+        path = f"{os.path.realpath(parent)}/{name}"
         if path.startswith(tuple(f"{root}/" for root in self.roots)):
             self._note(path)
 
@@ -162,8 +166,7 @@ class Lookout:
         """Look at every transcript there is; the cost sets the time until the next."""
         self._rescan_wanted = False
         cost = 0.0
-        if self.observer.check():
-            log.get().warning("watch_lost")
+        self._has_lost_watches()
         first = not self.first_scan_done
         count = 0
         for root in self.roots:
@@ -180,6 +183,12 @@ class Lookout:
         self.rescans += 1
         least, most = RESCAN_SECONDS
         self.rescan_seconds = min(max(cost / RESCAN_SHARE, least), most)
+
+    def _has_lost_watches(self) -> bool:
+        lost = self.observer.check()
+        if lost:
+            log.get().warning("watch_lost")
+        return lost
 
     def _scan_directory(self, directory: str, *, first: bool) -> int:
         newest, count = _made_at(directory), 0
@@ -227,8 +236,10 @@ class Lookout:
                 continue
             git = directories.git_directory(root.path)
             for path in (f"{root.path}/.flow-guardian", git):
-                if path and os.path.isdir(path):
-                    found[os.path.realpath(path)] = card.project.id
+                # A link that becomes a directory meanwhile has no real path.
+                with suppress(OSError):
+                    if path and os.path.isdir(path):
+                        found[os.path.realpath(path)] = card.project.id
         return found
 
 

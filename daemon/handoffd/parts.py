@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoffd import clock
+from handoffd import clock, log
 from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
@@ -25,6 +25,8 @@ from handoffd.usher import Usher
 
 # The project of a warning that only those want to see who ask about everything.
 ALL_ONLY = "*"
+# Who has more sessions open at a time will see why the next one is refused.
+CONNECTIONS_USUAL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class Parts:
     copy_problem: str = ""
     socket_path: str = ""
     refused_peers: int = 0
+    # Fewer than there could be, where few descriptors are allowed; 0 until somebody listens.
+    connections_max: int = 0
     failed: bool = False
     # Held by whoever writes core.db, or its copy, anew.
     wiping: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -88,10 +92,15 @@ class Parts:
                 "answered is what can still be read. Mend it with: handoff repair"
             )
             found.append(Warning_("core_damaged", text, "core-damaged"))
+        if 0 < self.connections_max < CONNECTIONS_USUAL:
+            text = (
+                f"So few files may be open at once that {self.connections_max} clients are served "
+                "at a time. Raise the limit (ulimit -n, LimitNOFILE=), then: handoff restart"
+            )
+            found.append(Warning_("few_descriptors", text, "few-descriptors"))
         if self.state_rebuilt:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
-        if self.copy_problem:
-            found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
+        found += self._unwritten()
         if self.intake.quarantined:
             text = f"{self.intake.quarantined} transcripts could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
@@ -121,6 +130,16 @@ class Parts:
         ]
         for card in self.board.cards.values():
             found += self._project_warnings(card)
+        return found
+
+    def _unwritten(self) -> list[Warning_]:
+        found = []
+        if self.intake.problem:
+            found.append(Warning_("store_failed", self.intake.problem, "store-failed"))
+        if problem := log.problem():
+            found.append(Warning_("log_failed", problem, "log-failed"))
+        if self.copy_problem:
+            found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
         return found
 
     def _project_warnings(self, card: Card) -> list[Warning_]:

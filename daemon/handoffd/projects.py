@@ -39,11 +39,14 @@ class Projects:
             session.root = self.at(session.cwd).root.path
         return self._cached(session.root, look_at, create=True)
 
-    def by_id(self, project_id: str) -> Project | None:
+    def by_id(self, project_id: str, *, fresh: bool = False) -> Project | None:
+        """Return a project; whoever is about to write there wants to know what is there now."""
         root = self._roots.get(project_id) or self.core.project_root(project_id)
         if root is None:
             return None
         self._roots[project_id] = root
+        if fresh:
+            self._found.pop((look_at.__name__, root), None)
         return self._cached(root, look_at, create=True)
 
     def forget_cached(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from handoff import paths as client_paths
 from handoff.errors import HandoffError
+from handoff.remedies import refused
 from handoffd import clock, files, log
 from handoffd.board import Board, Card
 from handoffd.errors import StoreError
@@ -77,9 +78,9 @@ class Scribe:
                 waits.append(card.git_not_before - now)
             if card.dirty and card.write_not_before <= now:
                 await self.publish(card)
-            elif card.dirty:
-                waits.append(card.write_not_before - now)
-        return min(waits, default=None)
+            if card.dirty:  # not due yet, or in vain: nobody else would wake us for it
+                waits.append(card.write_not_before - clock.monotonic())
+        return max(min(waits), 0.0) if waits else None
 
     def _ask_git_beside(self, card: Card) -> None:
         card.git_wanted = False
@@ -148,7 +149,8 @@ class Scribe:
                 self._retry_later(card, problem)
 
     async def _publish(self, card: Card) -> None:
-        project = self.board.projects.by_id(card.project.id) or card.project
+        # Its disk may have gone since, and what is there then is only the place of it.
+        project = self.board.projects.by_id(card.project.id, fresh=True) or card.project
         card.project = project
         if self.board.gate.refusal(project.id, project.root.path):
             card.dirty = False
@@ -215,7 +217,9 @@ class Scribe:
         if card.baseline is not None and covers(card.baseline, new) and self._unchanged(card):
             return
         baseline = card.baseline or {}
-        self.board.remember(card.project, baseline, new)
+        # A file that is not there may come back, with its disk: it says what we wrote last.
+        last = baseline or self.board.core.checkpoint(card.project.id)[0]
+        self.board.remember(card.project, last, new)
         edited: dict[str, Any] = {}
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -242,7 +246,10 @@ class Scribe:
         if hash(text) == card.brief_hash:
             return
         path = client_paths.brief_file(root)
-        await asyncio.to_thread(self._put_brief, path, text.encode("utf-8", "replace"), card)
+        try:
+            await asyncio.to_thread(self._put_brief, path, text.encode("utf-8", "replace"), card)
+        except OSError as problem:
+            raise refused(problem, path) from None
         card.brief_hash = hash(text)
         card.write_not_before = clock.monotonic() + WRITE_SECONDS
 

@@ -1,28 +1,35 @@
 """Starting the daemon, with as little in memory as can be."""
 
 import importlib
+import os
 import sys
 import tomllib
 from types import ModuleType
 
 from handoff.errors import EXIT_FAILED, HandoffError
+from handoff.remedies import remedy
 from handoffd import memory
+from handoffd.lock import lock_instance
+from handoffd.paths import make_state_dir
 
 
 def start(config_path: str, log_file: str | None) -> int:
     """Run until told to stop; returns the exit code."""
     memory.use_one_heap()
-    if not _wants_http(config_path):
-        _leave_out_needless()
+    os.umask(0o077)
     try:
+        directory = make_state_dir()
+        lock_instance(f"{directory}/handoffd.lock")  # one that is not needed loads nothing more
+        if not _wants_http(config_path):
+            _leave_out_needless()
         from handoffd.app import run  # noqa: PLC0415  not before what is needless is out of the way
 
-        run(config_path, log_file)
+        run(directory, config_path, log_file)
     except HandoffError as problem:
         print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
         return problem.exit_code
     except OSError as problem:
-        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
+        print(f"handoffd: {problem}\n{remedy(problem)}".strip(), file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     return 0
 

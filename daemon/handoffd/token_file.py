@@ -8,6 +8,7 @@ import secrets
 import stat
 
 from handoff.errors import HandoffError
+from handoff.remedies import refused
 from handoffd import files
 
 NAME = "http-token"
@@ -61,5 +62,8 @@ def _read(directory_handle: int, path: str) -> str:
 
 def _write(directory_handle: int) -> str:
     token = secrets.token_urlsafe(_TOKEN_BYTES)
-    files.write(directory_handle, NAME, f"{token}\n".encode())
+    try:
+        files.write(directory_handle, NAME, f"{token}\n".encode())
+    except OSError as problem:
+        raise refused(problem, NAME) from None
     return token

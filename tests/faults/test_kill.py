@@ -5,16 +5,19 @@ import signal
 import threading
 import time
 
+import pytest
 import yaml
 
 from conftest import wait_for
 
-KILLS = 50
-SESSIONS = 5
+SESSIONS = 10
+# 50 records a second in all of them.
+PAUSE_SECONDS = 0.2
 
 
-def test_kill_fifty_times(house):
-    """kill -9 fifty times while transcripts grow: every record is counted once in the end."""
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_killed_at_random(house, record_property, kills):
+    """kill -9 at random while ten transcripts grow: every record is counted once in the end."""
     house.transcripts.mkdir(parents=True)
     projects = [house.project(f"p{number}") for number in range(SESSIONS)]
     sessions = [house.session(project) for project in projects]
@@ -31,28 +34,29 @@ def test_kill_fifty_times(house):
                 session.raw(line[:cut])
                 session.raw(line[cut:])
                 written[number] += 1
-            time.sleep(0.01)
+            time.sleep(PAUSE_SECONDS)
 
     grower = threading.Thread(target=grow)
     grower.start()
     chance = random.Random(7)
-    seen = set()
+    seen, torn = set(), 0
     try:
-        for number in range(KILLS):
+        for number in range(kills):
             house.process = house.spawn()
             # On a busy machine most would not come to do anything.
             if number % 3:
                 wait_for(house.answers, 30)
-            time.sleep(chance.uniform(0.0, 1.0))
+            time.sleep(chance.uniform(0.0, 0.6))
             house.stop(signal.SIGKILL)
             for project in projects:
                 text = house.yaml(project)
-                assert not text or yaml.safe_load(text)["goal"], text
+                torn += bool(text) and not yaml.safe_load(text)["goal"]
                 seen.add(text)
     finally:
         stop.set()
         grower.join()
-    assert len(seen) > KILLS / 2, "the daemons did some work before they were killed"
+    assert 0 == torn
+    assert len(seen) > kills / 2, "the daemons did some work before they were killed"
     house.start()
     wait_for(house.settled, 30)
 
@@ -65,3 +69,7 @@ def test_kill_fifty_times(house):
         assert {".gitignore", ".handoff.lock", "handoff.yaml"} == set(left)
     # The daemon lives, so a brief may just be being written.
     wait_for(lambda: not list(house.state.rglob("*handoffd-tmp")))
+    told = (
+        f"{kills} kills: {sum(written)} records, 0 lost, 0 twice, 0 of {len(seen)} documents torn"
+    )
+    record_property("figure", told)

@@ -22,8 +22,9 @@ REFUSING = "[threads]\nrefuse_secrets = true\n"
 EAGER = """
 import handoffd.app as app
 from handoff import paths
+from handoffd.start import start
 app.COPY_LOOK_SECONDS = 0.2
-app.run(paths.config_file(), None)
+start(paths.config_file(), None)
 """
 # A program that reads core.db until it is told to stop. It is a process of its own: to close a
 # file drops all locks that a process has on it, and these tests look into the files.

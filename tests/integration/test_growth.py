@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import time
-import uuid
-from pathlib import Path
 
 from conftest import timestamp, wait_for
 
@@ -45,13 +43,13 @@ def test_many_sessions(house):
 
 
 def test_byte_by_byte(live):
-    """A line of 20 KB that arrives byte by byte is one record, and nothing is damaged."""
+    """A line of 100 KB that arrives byte by byte is one record, and nothing is damaged."""
     project = live.project()
     session = live.session(project)
     session.prompt("Write the parser for the config file")
     wait_for(lambda: records(live, project, session) == 1)
     line = session.line(
-        "assistant", message={"content": [{"type": "text", "text": "Half done. " + "x" * 20000}]}
+        "assistant", message={"content": [{"type": "text", "text": "Half done. " + "x" * 100_000}]}
     )
     with session.path.open("ab", buffering=0) as stream:
         for position in range(len(line)):
@@ -189,35 +187,6 @@ def test_root_that_appears_later(house):
     wait_for(lambda: records(house, project, session) == 1)
 
     assert "Waiting for ~/.claude/projects to appear" in shown
-
-
-def test_queue_overflow(live):
-    """20,000 files made while the daemon is stopped are all known 5 s after it goes on."""
-    project = live.project()
-    directory = live.session(project).path.parent
-    directory.mkdir(parents=True, exist_ok=True)
-    live.session(project).prompt("So that the directory is watched")
-    wait_for(lambda: live.call("status")["sessions"] == 1)
-    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    live.process.send_signal(signal.SIGSTOP)
-    line = (
-        b'{"type":"user","uuid":"%s","timestamp":"'
-        + timestamp().encode()
-        + b'","cwd":"'
-        + str(project).encode()
-        + b'","message":{"content":"Do it all again now"}}\n'
-    )
-    for _ in range(20000):
-        name = str(uuid.uuid4())
-        (directory / f"{name}.jsonl").write_bytes(line % name.encode())
-    live.process.send_signal(signal.SIGCONT)
-
-    wait_for(lambda: live.call("status")["transcripts"] == 20001, 5)
-    # Reading them all takes longer on a busy machine than finding them.
-    wait_for(lambda: time.sleep(0.3) or live.call("status")["sessions"] == 20001, 100)
-
-    if limit < 20000:
-        assert live.call("status")["overflows"] >= 1
 
 
 def test_subagent_files_belong_to_their_session(live):

@@ -40,7 +40,7 @@ def test_input_is_empty():
     assert b"''\n" == run("import sys; print(repr(sys.stdin.read()))").output
 
 
-def test_a_program_that_is_late_is_ended_with_its_children(tmp_path):
+def test_a_program_that_is_late_is_ended_with_its_children(tmp_path, record_property):
     """After the deadline neither the program nor what it started is there."""
     pids = tmp_path / "pids"
     source = (
@@ -56,6 +56,7 @@ def test_a_program_that_is_late_is_ended_with_its_children(tmp_path):
     assert time.monotonic() - started < 5
     wait_for(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
     assert not program._running
+    record_property("figure", "2 of 2 processes gone")
 
 
 def test_a_child_that_keeps_the_output_is_ended():

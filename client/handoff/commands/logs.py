@@ -1,10 +1,9 @@
 import argparse
 import os
-import shutil
 import sys
 from collections import deque
 
-from handoff import service
+from handoff import programs, service
 from handoff.cli import positive
 from handoff.errors import HandoffError
 
@@ -18,7 +17,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    journal = shutil.which("journalctl")
+    journal = programs.find("journalctl")
     if journal and service.has_systemd_unit():
         sys.stdout.flush()
         words = ["--user", "-u", service.UNIT, "-n", str(given.lines), "--no-pager"]

@@ -18,7 +18,7 @@ def examine(scene: Scene) -> list[Finding]:
         status = scene.status
         found = [ok(f"process {status['pid']} answers at {status['socket']}")]
     else:
-        found = [_silence(scene)]
+        found = [_silence(scene), *_last_failure()]
     for path in paths.socket_candidates():
         if path == scene.status.get("socket"):
             break
@@ -34,6 +34,14 @@ def _silence(scene: Scene) -> Finding:
         text = f"handoffd (process {holder}) runs, but listens elsewhere"
         return bad(text, "Run: handoff restart", EXIT_NOT_RUNNING)
     return bad(problem.title, problem.hint, problem.exit_code)
+
+
+def _last_failure() -> list[Finding]:
+    """Say why the daemon that is missing ended, if it ended by itself."""
+    for line in service.failures()[-1:]:
+        when, _, why = line.partition(" ")
+        return [note(f"it ended by itself at {when}: {why}", "See: handoff logs")]
+    return []
 
 
 def _look_at(path: str, *, answered: bool) -> list[Finding]:

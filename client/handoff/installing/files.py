@@ -173,7 +173,9 @@ def unfinished(path: str) -> str:
 
 def _rename_into_place(path: str, before: bytes | None, after: bytes, mode: int) -> None:
     temporary = unfinished(path)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)  # of one that was killed; it may have another name, too
     try:
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
             os.fchmod(stream.fileno(), mode)

@@ -40,6 +40,8 @@ def load(text: str) -> Any:
         ) from None
     except RecursionError:
         raise BrokenJsonError("it is nested too deeply") from None
+    except ValueError as problem:  # a number of more digits than Python reads
+        raise BrokenJsonError(str(problem)) from None
 
 
 def same(one: str, other: str) -> bool:

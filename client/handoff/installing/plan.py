@@ -11,6 +11,7 @@ from handoff.errors import HandoffError
 from handoff.installing import entries, files, json_text, manifest
 from handoff.installing.files import Draft
 from handoff.installing.manifest import Manifest
+from handoff.remedies import remedy
 
 # The parts whose files are Claude's JSON, in which others have entries, too.
 SHARED_PARTS = ("hooks", "plugin", "statusline", "mcp", "desktop")
@@ -193,7 +194,8 @@ def _undo(undos: list[Callable[[], None]]) -> list[str]:
 
 
 def _failure(problem: HandoffError | OSError, left: list[str]) -> HandoffError:
-    hint = problem.hint + "\n" if isinstance(problem, HandoffError) and problem.hint else ""
+    hint = problem.hint if isinstance(problem, HandoffError) else remedy(problem)
+    hint = f"{hint}\n" if hint else ""
     title = problem.title if isinstance(problem, HandoffError) else f"{problem}."
     if left:
         return HandoffError(title, f"{hint}What was done could not all be undone: {left[0]}")

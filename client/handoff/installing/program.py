@@ -1,10 +1,9 @@
 """Where our programs are, what was shipped with them, and where Claude keeps its files."""
 
 import os
-import shutil
 import sys
 
-from handoff import paths
+from handoff import paths, programs
 from handoff.errors import HandoffError
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -18,7 +17,7 @@ def own(name: str) -> str:
     for directory in (f"{above}/bin", os.path.dirname(sys.executable)):
         if os.access(f"{directory}/{name}", os.X_OK):
             return f"{directory}/{name}"
-    found = shutil.which(name)
+    found = programs.find(name)
     if found is None:
         raise HandoffError(f"The program `{name}` is not where this package is installed.")
     return os.path.abspath(found)
@@ -30,7 +29,7 @@ def lasting(name: str) -> str:
     pipx, uv and a person link to a script from a directory that stays; the script's own may not.
     """
     script = own(name)
-    for path in (shutil.which(name), f"{paths.home()}/.local/bin/{name}"):
+    for path in (programs.find(name), f"{paths.home()}/.local/bin/{name}"):
         if path and os.path.realpath(path) == os.path.realpath(script):
             return os.path.abspath(path)
     return script
@@ -50,7 +49,7 @@ def path_in_text(name: str) -> str:
 
 def is_on_path(name: str) -> bool:
     """Tell whether a shell that looks for the name finds our program."""
-    found = shutil.which(name)
+    found = programs.find(name)
     return found is not None and os.path.realpath(found) == os.path.realpath(own(name))
 
 
@@ -76,7 +75,7 @@ def plugin() -> str:
 
 def claude() -> str | None:
     """Return the program of Claude Code."""
-    places = (shutil.which("claude"), f"{paths.home()}/.local/bin/claude")
+    places = (programs.find("claude"), f"{paths.home()}/.local/bin/claude")
     for path in (*places, f"{paths.home()}/.claude/local/claude"):
         if path and os.access(path, os.X_OK) and os.path.isfile(path):
             return os.path.abspath(path)

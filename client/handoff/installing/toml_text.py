@@ -12,7 +12,7 @@ from handoff.errors import HandoffError
 def load(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:  # also a number of too many digits
         raise HandoffError(f"The configuration is broken: {problem}") from None
 
 
@@ -87,7 +87,7 @@ def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
     meant.setdefault(table, {})[key] = value
     try:
         found = tomllib.loads(new)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         found = {}
     if _said(found) != _said(meant):
         raise HandoffError(

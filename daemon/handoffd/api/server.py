@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import socket
 import stat
 import sys
@@ -25,10 +26,17 @@ from handoffd.api.threads import act, note_use
 from handoffd.parts import Parts
 from handoffd.paths import make_private
 
-CONNECTIONS_MAX = 128
-FIRST_FRAME_SECONDS = 10.0
+CONNECTIONS_MAX, CONNECTIONS_LEAST = 128, 4
+# Descriptors that clients may not have: for databases, watches, files, and the pipes of git.
+DESCRIPTORS_KEPT = 40
+# At a time, so that those who are refused leave before more come in.
+ACCEPTED_MAX = 8
+# A request must be there by then: the first from when somebody connects, others from their first
+# byte, since a relay may have nothing to ask for hours.
+FRAME_SECONDS = 10.0
 SEND_BUFFER_MAX_BYTES = 4 << 20
 BACKLOG = 128
+BUSY_HINT = "Try again; if it stays so, end what keeps them open, or: handoff restart"
 # What a client of another version must be able to ask, to replace us.
 ANY_PROTOCOL = ("status", "down")
 
@@ -47,8 +55,10 @@ class Server:
         # From 3.13 on asyncio would delete the path at the end, also one that systemd made.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._server = await asyncio.start_unix_server(
-            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=BACKLOG, **keep
+            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=ACCEPTED_MAX, **keep
         )
+        listener.listen(BACKLOG)
+        self.parts.connections_max = room_for_clients()
         if handed is not None:
             self.parts.socket_path = str(handed.getsockname())
 
@@ -83,9 +93,16 @@ class Server:
                 return
         except FileNotFoundError:
             pass
-        log.get().warning("socket_lost", path=path)
-        await self.stop_listening()
-        await self.start(None)
+        if inode:
+            log.get().warning("socket_lost", path=path)
+            await self.stop_listening()
+            # With the last listener gone its number is free, and may become another socket's.
+            self._own = (path, 0)
+        try:
+            await self.start(None)
+        except (HandoffError, OSError) as problem:
+            # Checkpoints and handoffs are kept all the same, and relays that are here answered.
+            log.get().warning("socket_taken", why=str(problem).splitlines()[0])
 
     async def stop_listening(self) -> None:
         if self._server is not None:
@@ -93,12 +110,12 @@ class Server:
             self._server = None
 
     async def stop(self) -> None:
+        if self._own is not None:
+            self._unlink_own(*self._own)
         await self.stop_listening()
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        if self._own is not None:
-            self._unlink_own(*self._own)
 
     def _unlink_own(self, path: str, inode: int) -> None:
         """Remove our socket, and not that of a successor."""
@@ -116,13 +133,27 @@ class Server:
         try:
             if not is_allowed(writer.get_extra_info("socket")):
                 self.parts.refused_peers += 1
-            elif len(self._connections) <= CONNECTIONS_MAX:
+            elif len(self._connections) <= self.parts.connections_max:
                 await Connection(self.parts, reader, writer).serve()
+            else:
+                writer.write(encode(self._refusal()))
         except (ConnectionError, TimeoutError, asyncio.CancelledError):
             pass
         finally:
             self._connections.discard(task)
             writer.close()
+
+    def _refusal(self) -> dict[str, Any]:
+        text = f"{self.parts.connections_max} connections are open, and handoffd takes no more"
+        return error_frame(None, wire.BUSY, text, {"hint": BUSY_HINT})
+
+
+def room_for_clients() -> int:
+    """Return how many connections there may be, with so many descriptors as we are allowed."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return CONNECTIONS_MAX
+    return min(max(soft - DESCRIPTORS_KEPT, CONNECTIONS_LEAST), CONNECTIONS_MAX)
 
 
 @dataclass(slots=True)
@@ -136,8 +167,7 @@ class Connection:
 
     async def serve(self) -> None:
         try:
-            async with asyncio.timeout(FIRST_FRAME_SECONDS):
-                line = await self._line()
+            line = await self._line(FRAME_SECONDS)
             while line:
                 await self._answer(line)
                 await asyncio.sleep(0)  # one that asks without pause must not keep all others
@@ -146,16 +176,26 @@ class Connection:
             for watcher in self._watchers:
                 self.parts.watchers.remove(watcher)
 
-    async def _line(self) -> bytes:
+    async def _line(self, patience: float | None = None) -> bytes:
         try:
-            return await self.reader.readuntil(b"\n")
+            async with asyncio.timeout(patience) as limit:
+                line = await self.reader.read(1)
+                if line and patience is None:
+                    limit.reschedule(asyncio.get_running_loop().time() + FRAME_SECONDS)
+                if line not in (b"", b"\n"):
+                    line += await self.reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
             return b""
         except asyncio.LimitOverrunError:
-            text = f"A request may have {wire.REQUEST_MAX_BYTES} bytes at most"
-            self._send(error_frame(None, wire.INVALID_REQUEST, text))
-            await self.writer.drain()
-            return b""
+            return await self._refuse_long()
+        # The first byte is not counted by the reader's own limit.
+        return line if len(line) <= wire.REQUEST_MAX_BYTES + 1 else await self._refuse_long()
+
+    async def _refuse_long(self) -> bytes:
+        text = f"A request may have {wire.REQUEST_MAX_BYTES} bytes at most"
+        self._send(error_frame(None, wire.INVALID_REQUEST, text))
+        await self.writer.drain()
+        return b""
 
     async def _answer(self, line: bytes) -> None:
         frame = await answer(self.parts, line, self._send, self._caller)

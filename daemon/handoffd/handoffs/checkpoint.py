@@ -202,6 +202,11 @@ def _render_over(data: dict[str, Any], previous: str) -> str:
             document[key] = value
     stream = io.StringIO()
     editor.dump(document, stream)
+    written = parse(stream.getvalue()) or {}
+    # The two libraries do not agree on every odd text; what a person wrote must not change.
+    theirs = {key: value for key, value in data.items() if key in known and known[key] == value}
+    if theirs != {key: value for key, value in written.items() if key in theirs}:
+        raise CheckpointError("it cannot be rewritten with its comments")
     return stream.getvalue()
 
 

@@ -7,6 +7,7 @@ neither another writer of ours nor an editor ever loses an update.
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from handoff import paths
 from handoff.errors import HandoffError
+from handoff.remedies import remedy
 from handoffd import clock, files
 from handoffd.handoffs import checkpoint
 from handoffd.session.text import redact_values
@@ -25,6 +27,9 @@ UNREADABLE = f"{NAME}.unreadable-"
 _IGNORE = b"*\n"
 WAIT_SECONDS = 5.0
 _TRIES = 50
+# An editor empties a file before it fills it again.
+_SETTLE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.02
 
 Data = dict[str, Any]
 Compute = Callable[[Data | None], Data | None]
@@ -200,6 +205,9 @@ def _remains(handle: int) -> list[str]:
 
 def _try_change(handle: int, compute: Compute) -> Written | None:
     found = _read(handle)
+    if _is_being_written(found):
+        time.sleep(_PAUSE_SECONDS)
+        return None
     if found.problem:
         _refuse_or_set_aside(handle, found)
     new = compute(found.data)
@@ -223,6 +231,14 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
     return Written(dict(new), status)
 
 
+def _is_being_written(found: Stored) -> bool:
+    """Tell a file that somebody else changed just now, and may not have finished."""
+    known = _last_written.get("it")
+    if found.status is None or (known and known[0] == found.text):
+        return False
+    return abs(clock.wall() - found.status.st_mtime) < _SETTLE_SECONDS
+
+
 def _refuse_or_set_aside(handle: int, found: Stored) -> None:
     """Keep what a person wrote and we cannot read: beside the new file, never overwritten."""
     if found.text is None:
@@ -235,7 +251,7 @@ def _forbidden(root: str, verb: str, problem: OSError) -> HandoffError:
     error = HandoffPermissionError if isinstance(problem, PermissionError) else HandoffError
     return error(
         f"Cannot {verb} {root}/{DIRECTORY}/{NAME}: {problem.strerror}.",
-        "Check that the project exists and that you own it.",
+        remedy(problem) or "Check that the project exists and that you own it.",
     )
 
 

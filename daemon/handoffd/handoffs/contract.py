@@ -131,8 +131,9 @@ def _metadata(lines: list[str]) -> tuple[str, dict[str, str], list[str]]:
         line = lines[number].strip()
         found = _DATA.fullmatch(line)
         beside = bool(header) and (not data or lines[number - 1].strip() != "")
-        if found and (beside or found["key"] in _KEYS):
-            data.setdefault(found["key"], found["value"].strip())
+        # A key that comes again is somebody's text, and is kept as such.
+        if found and found["key"] not in data and (beside or found["key"] in _KEYS):
+            data[found["key"]] = found["value"].strip()
         elif line:
             end = number
             break

@@ -12,6 +12,7 @@ from itertools import groupby
 
 from handoff import paths
 from handoff.errors import HandoffError
+from handoff.remedies import remedy
 from handoffd import files
 from handoffd.handoffs.contract import Contract, parse, written_path
 from handoffd.handoffs.encoding import encode, encode_v1
@@ -219,7 +220,7 @@ def put(
     except OSError as problem:
         raise HandoffError(
             f"Cannot write {directory}/{name}: {problem.strerror}.",
-            "Free some space, or choose another place: [contract] directory.",
+            f"{remedy(problem)} Or choose another place: [contract] directory.".lstrip(),
         ) from None
     raise HandoffError(f"{directory}/{name} keeps changing under us.", "Try again.")
 

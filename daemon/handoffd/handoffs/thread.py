@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from handoff import wire
-from handoffd.session.redact import redact
 
 TITLE_MAX = 500
 CONTENT_MAX_BYTES = wire.ENTRY_MAX_BYTES
@@ -33,7 +32,7 @@ def tidy_line(text: str) -> str:
 
 
 def as_markdown(thread: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Return a whole thread as a document, secrets masked."""
+    """Return a whole thread as a document, every word as it was said."""
     lines = [f"# {thread['title']}", "", f"Thread {thread['id']}, begun {thread['created_at']}"]
     if thread["project"]:
         lines[-1] += f", project {thread['project']}"
@@ -42,4 +41,4 @@ def as_markdown(thread: Mapping[str, Any], entries: Iterable[Mapping[str, Any]])
             f"## {entry['seq']} · {entry['from_client']} · {entry['type']} · {entry['created_at']}"
         )
         lines += ["", head, "", entry["content"]]
-    return redact("\n".join(lines) + "\n")[0]
+    return "\n".join(lines) + "\n"

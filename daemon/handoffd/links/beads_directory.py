@@ -38,9 +38,9 @@ def find(root: str) -> Directory | None:
     It is looked for as Beads does: from the project upwards to the top of its repository, and
     for a worktree in the main one. A link or a redirect out of the repository is not followed.
     """
-    root = os.path.realpath(root)
-    tops = _tops(root)
-    opened = (_open(path, tops) for path in _candidates(root, tops))
+    root, home = os.path.realpath(root), os.path.realpath(os.path.expanduser("~"))
+    tops = _tops(root, home)
+    opened = (_open(path, tops) for path in _candidates(root, home, tops))
     found = [directory for directory in opened if directory is not None]
     with_database = (each for each in found if each.sqlite or each.dolt)
     return next(with_database, found[0] if found else None)
@@ -89,9 +89,8 @@ def danger_of_writing(directory: Directory, *, hooks_are_off: bool) -> str:
     return ""
 
 
-def _candidates(root: str, tops: list[str]) -> Iterator[str]:
+def _candidates(root: str, home: str, tops: list[str]) -> Iterator[str]:
     """Yield the .beads directories on the way up, and the one of a worktree's main repository."""
-    home = os.path.realpath(os.path.expanduser("~"))
     directory = root
     while directory not in (home, "/"):
         yield os.path.join(directory, ".beads")
@@ -101,9 +100,8 @@ def _candidates(root: str, tops: list[str]) -> Iterator[str]:
     yield from (os.path.join(top, ".beads") for top in tops[1:])
 
 
-def _tops(root: str) -> list[str]:
+def _tops(root: str, home: str) -> list[str]:
     """Return the top of the project's repository and, for a worktree, that of the main one."""
-    home = os.path.realpath(os.path.expanduser("~"))
     directory = root
     while not os.path.lexists(os.path.join(directory, ".git")):
         directory = os.path.dirname(directory)
@@ -125,6 +123,8 @@ def _main_repository(link: str) -> str:
 
 def _open(path: str, tops: list[str]) -> Directory | None:
     """Look at a directory, or at the one that it leads to inside the repository."""
+    if not os.path.lexists(path):  # the rule, and much cheaper than to resolve it
+        return None
     real = os.path.realpath(path)
     target = os.path.realpath(_redirect(real) or real)
     if not os.path.isdir(target) or (target != path and not _is_inside(target, tops)):

@@ -19,6 +19,10 @@ _ENDING_SECONDS = 0.2
 _LOOK_SECONDS = 0.1
 _NO_PROGRAM = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP)
 _running: set[int] = set()
+# Every program that the daemon starts, and what that starts, carries it.
+_MARK = "HANDOFFD_STARTED_BY"
+_mark: dict[str, str] = {}
+_ENVIRONMENT_MAX_BYTES = 1 << 20
 
 
 class ProgramError(Exception):
@@ -54,7 +58,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env={**environment, "PATH": _absolute(environment.get("PATH", "")), **_mark},
             cwd=cwd,
             start_new_session=True,
         )
@@ -71,6 +75,40 @@ def run(
         raise ProgramError("it was not done in time", late=True)
     output, complaint = read
     return Said(process.returncode, output[:most_bytes], complaint, len(output) <= most_bytes)
+
+
+def belong_to(directory: str) -> int:
+    """Mark what we start as the daemon's of this directory, and end what one before us left.
+
+    One that was killed could not end its programs. Returns how many there were.
+    """
+    _mark[_MARK] = directory
+    wanted = f"{_MARK}={directory}".encode()
+    left = [pid for pid in _processes() if wanted in _environment_of(pid)]
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []  # macOS has no /proc
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return stream.read(_ENVIRONMENT_MAX_BYTES).split(b"\0")
+    except OSError:
+        return []  # it has ended, or is another user's
+
+
+def _absolute(places: str) -> str:
+    """Leave out what of a PATH depends on where we are: there may be a repository's programs."""
+    return ":".join(place for place in places.split(":") if os.path.isabs(place)) or os.defpath
 
 
 def end_all() -> None:

@@ -68,7 +68,7 @@ def receipt(state: SessionState, record: Record, transcript: str) -> Receipt:
 
 
 def _count(counters: dict[str, int], kind: str) -> None:
-    kind = kind[:40]
+    kind = keep(kind, 40)
     if kind in counters or len(counters) < UNKNOWN_KINDS_MAX:
         counters[kind] = counters.get(kind, 0) + 1
 

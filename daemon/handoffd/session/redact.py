@@ -6,6 +6,7 @@ know what may stand there. What is found is masked whole, by its kind.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 from handoffd.session.secrets.assigned import assigned
 from handoffd.session.secrets.carried import CARRIERS, FILLER, Found, is_userinfo
@@ -27,6 +28,8 @@ _VAGUE = (
 )
 # A token is read so far to be judged, and to its end if it is a secret and seems cut.
 _FAR, _NEARLY = 1024, 128
+# More places than a megabyte of anybody's words has.
+_SPOTS_MAX = 40_000
 # `(a+)+`: what makes a search take for ever.
 _REPEATED = re.compile(r"(?:[+*]|,\})\??\)+(?:[+*]|\{\d*,)")
 _DIFFERENT = 3  # characters; "ghp_xxxxxxxx" has one
@@ -37,6 +40,11 @@ def may_hold_secret(text: str) -> bool:
     if next(_table.spots(text), None):
         return True
     return any(pattern.search(text) for _, pattern in _own)
+
+
+def takes_long(text: str) -> bool:
+    """Tell a text made to be looked at in every place of it: that would take seconds."""
+    return next(islice(_table.spots(text), _SPOTS_MAX, None), None) is not None
 
 
 def redact(text: str) -> tuple[str, tuple[str, ...]]:

@@ -190,17 +190,28 @@ def redact_values(value: Any) -> Any:
         texts.append(text if visible else _UNSEEN.sub("", text))
         return texts[-1]
 
-    seen = _each_text(value, unhide)
-    if not may_hold_secret("\n".join(texts)):
-        return seen
-    return _each_text(seen, lambda text: redact(text)[0])
+    def note(name: str) -> str:
+        texts.append(name)
+        return name
+
+    def mask(text: str) -> str:
+        return redact(text)[0]
+
+    seen = _each_text(value, unhide, note)
+    return _each_text(seen, mask, mask) if may_hold_secret("\n".join(texts)) else seen
 
 
-def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+def _each_text(value: Any, change: Callable[[str], str], rename: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _each_text(item, change) for key, item in value.items()}
+        found: dict[Any, Any] = {}
+        for key, item in value.items():
+            name = rename(key) if isinstance(key, str) else key
+            while name in found:  # two that are masked alike stay two
+                name = f"{name}'"
+            found[name] = _each_text(item, change, rename)
+        return found
     if isinstance(value, list):
-        return [_each_text(item, change) for item in value]
+        return [_each_text(item, change, rename) for item in value]
     return value

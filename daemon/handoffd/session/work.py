@@ -76,7 +76,8 @@ def _note_edit(state: SessionState, path: str, event: Edited, source: Receipt) -
         if (earlier.path, earlier.after, earlier.before) == (path, before, after):
             state.edits.remove(earlier)
             _undo(state, path)
-            tried = keep(_first_new_line(event.after, redact(event.before)[0]), _SNIPPET_MAX)
+            written = redact(event.before[:_OUTPUT_READ])[0]
+            tried = keep(_first_new_line(event.after, written), _SNIPPET_MAX)
             what = f": {tried}" if tried else ""
             dead_end(state, f"Taken back in {short(state, path)}{what}", source.observed)
             return
@@ -115,7 +116,8 @@ def ran(state: SessionState, event: Ran, source: Receipt) -> None:
         return
     command = event.command
     if len(command) > _COMMAND_READ:
-        command = command[:_COMMAND_READ].rsplit(maxsplit=1)[0]  # no half of a secret
+        words = command[:_COMMAND_READ].rsplit(maxsplit=1)
+        command = words[0] if words else ""  # no half of a secret
     title = _PULL_REQUEST.search(command) if "gh pr create" in command else None
     if title:
         state.pull_request_title = Value(keep(title[2], _ERROR_MAX), source)

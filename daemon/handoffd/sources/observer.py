@@ -6,6 +6,7 @@ watchdog's own observer, used elsewhere, takes three threads a watch.
 """
 
 import contextlib
+import errno
 import itertools
 import os
 import sys
@@ -116,7 +117,6 @@ if sys.platform == "linux":
 
         path: str
         changed: Changed
-        overflowed: Callable[[], None]
         id: CallbackId
         number: WatchDescriptor | None = None
         gone: bool = False
@@ -130,21 +130,31 @@ if sys.platform == "linux":
             self.gone = self.number == wd
 
         def on_queue_overflow(self) -> None:
-            with contextlib.suppress(Exception):
-                self.overflowed()
+            """Every directory is told; the reader tells us, once."""
+
+    class _Reader(InotifyFD):
+        def __init__(self, overflowed: Callable[[], None]) -> None:
+            self._overflowed = overflowed
+            super().__init__()
+
+        def handle_event(self, event: InotifyEvent) -> None:
+            if event.is_queue_overflow:
+                with contextlib.suppress(Exception):
+                    self._overflowed()
+            super().handle_event(event)
 
     class InotifyWatcher:
         """One inotify instance and one thread for all directories."""
 
         def __init__(self, changed: Changed, overflowed: Callable[[], None]) -> None:
-            self._changed, self._overflowed = changed, overflowed
+            self._changed = changed
             self._ids = itertools.count()
-            self._reader = InotifyFD()
+            self._reader = _Reader(overflowed)
             self._reader.start()
 
         def add(self, path: str) -> Any:
             callback_id = CallbackId(next(self._ids))
-            directory = _Directory(path, self._changed, self._overflowed, callback_id)
+            directory = _Directory(path, self._changed, callback_id)
             encoded = os.fsencode(path)
             directory.number = self._reader.add_callback(encoded, _NEWS, directory, callback_id)
             if directory.number == -1:  # EACCES passes for success there
@@ -173,6 +183,29 @@ def _watcher(changed: Changed, overflowed: Callable[[], None]) -> _Watcher:
     return ThreadsWatcher(changed, overflowed)
 
 
+def _remedy(problem: OSError | RuntimeError) -> str:
+    """Say which limit of the kernel was reached, or else what it said."""
+    kind = {errno.ENOSPC: "watches", errno.EMFILE: "instances"}.get(getattr(problem, "errno", 0))
+    limits = [
+        (int(text), name)
+        for name in (f"fs.inotify.max_user_{kind}", f"user.max_inotify_{kind}")
+        if (text := _setting(name)).isdigit()
+    ]
+    if not limits:
+        return str(problem)
+    # The second one is the limit of a container; whichever is lower counts.
+    value, name = min(limits)
+    return f"{name} ({value}) is used up: raise it."
+
+
+def _setting(name: str) -> str:
+    try:
+        with open(f"/proc/sys/{name.replace('.', '/')}") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
 @dataclass(slots=True)
 class _Watch:
     token: Any
@@ -193,9 +226,10 @@ class Observer:
     def start(self) -> None:
         try:
             self._watcher = self.make(self.changed, self.overflowed)
+            self.problem = ""
         except OSError as problem:
             self._watcher = None
-            self.problem = f"No watching at all ({problem.strerror}): changes are found by rescans."
+            self.problem = f"No watching at all: changes are found by rescans. {_remedy(problem)}"
 
     def stop(self) -> None:
         if self._watcher is not None:
@@ -211,6 +245,7 @@ class Observer:
         """Watch just these from now on; returns those whose watch is new."""
         if self._watcher is None:
             return set()
+        self.problem = ""
         for path in set(self._watches) - directories:
             self._drop(path)
         return {path for path in sorted(directories) if self._see(path)}
@@ -219,7 +254,8 @@ class Observer:
         """Replace what no longer watches; returns whether events may have been lost."""
         watcher = self._watcher
         if watcher is None:
-            return False
+            self.start()
+            return self._watcher is not None
         if watcher.is_alive():
             dead = [
                 path for path, item in self._watches.items() if not watcher.is_watching(item.token)
@@ -253,10 +289,8 @@ class Observer:
             # A watch on a symlink gives no events at all.
             token = self._watcher.add(os.path.realpath(path))
         except (OSError, RuntimeError) as problem:  # no more watches, or no more threads
-            self.problem = (
-                f"Watching {path} failed ({problem}): its changes are found by rescans. "
-                "Raise fs.inotify.max_user_watches to watch it."
-            )
+            told = f"{path} is not watched: its changes are found by rescans. {_remedy(problem)}"
+            self.problem = self.problem or told
             return False
         self._watches[path] = _Watch(token, inode)
         return True

@@ -69,7 +69,7 @@ class Tail:
             if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(self.cursor.path)
             self._verify(handle, status.st_size)
-            self._settle(handle)
+            self._settle(handle, status.st_size)
             size = status.st_size if ceiling is None else min(status.st_size, ceiling)
             wanted = min(SLICE_BYTES, size - self._position)
             data = os.pread(handle, wanted, self._position) if wanted > 0 else b""
@@ -95,7 +95,7 @@ class Tail:
 
     def _verify(self, handle: int, size: int) -> None:
         cursor = self.cursor
-        if size < max(cursor.offset, self._position):
+        if size < cursor.offset:
             raise Replaced
         if _digest(os.pread(handle, cursor.head_bytes, 0)) != (cursor.head or _digest(b"")):
             raise Replaced
@@ -103,13 +103,20 @@ class Tail:
         if _digest(before) != (cursor.tail or _digest(b"")):
             raise Replaced
 
-    def _settle(self, handle: int) -> None:
-        """Find the place to read from when there is nothing in memory."""
-        if self._position >= 0:
+    def _settle(self, handle: int, size: int) -> None:
+        """Find the place to read from when there is nothing in memory, or not what is there."""
+        if 0 <= self._position <= size and self._is_still_there(handle):
             return
+        self._partial.clear()
+        self._discarding = self._oversized = False
         self._position = self.cursor.offset
         if self._position and os.pread(handle, 1, self._position - 1) != b"\n":
             self._discarding = True  # in the middle of a line whose start may not be read
+
+    def _is_still_there(self, handle: int) -> bool:
+        """Tell whether the unfinished line is what was read of it: it may have been taken back."""
+        held = self._partial[-_TAIL_BYTES:]
+        return os.pread(handle, len(held), self._position - len(held)) == held
 
     def _take(self, data: bytes) -> Slice:
         self._position += len(data)

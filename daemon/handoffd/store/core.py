@@ -221,10 +221,12 @@ class CoreStore:
     def set_checkpoint(
         self, project_id: str, written: dict[str, Any], intended: dict[str, Any]
     ) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO checkpoints (project_id, written, intended) VALUES (?, ?, ?)",
-            (project_id, json.dumps(written), json.dumps(intended)),
-        )
+        with transaction(self._db):
+            self._db.execute(
+                "INSERT OR REPLACE INTO checkpoints (project_id, written, intended)"
+                " VALUES (?, ?, ?)",
+                (project_id, json.dumps(written), json.dumps(intended)),
+            )
 
     def transcript_roots(self) -> list[str]:
         return [row[0] for row in self._db.execute("SELECT path FROM transcript_roots")]
@@ -232,7 +234,8 @@ class CoreStore:
     def learn_transcript_root(self, path: str) -> None:
         if self.damage:
             return  # whoever told it goes on, and tells it again
-        self._db.execute("INSERT OR IGNORE INTO transcript_roots (path) VALUES (?)", (path,))
+        with transaction(self._db):
+            self._db.execute("INSERT OR IGNORE INTO transcript_roots (path) VALUES (?)", (path,))
 
     def contract(self, session_id: str) -> Left | None:
         row = self._db.execute(
@@ -342,10 +345,11 @@ class CoreStore:
         self.renew_copy()
 
     def begin_skip(self, transcript: str, start: int, scope: str) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO skips (transcript, first_byte, scope) VALUES (?, ?, ?)",
-            (transcript, start, scope),
-        )
+        with savepoint(self._db):
+            self._db.execute(
+                "INSERT OR REPLACE INTO skips (transcript, first_byte, scope) VALUES (?, ?, ?)",
+                (transcript, start, scope),
+            )
 
     def end_pauses(self, scopes: list[str], at: float, ends: dict[str, int]) -> None:
         """End pauses together with the byte at which each transcript may be heard again."""

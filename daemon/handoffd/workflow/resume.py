@@ -94,7 +94,7 @@ def _drift(run: Resumption) -> str:
         clock.wall() - clock.parse(record.timestamp),
         run.settings.stale_days,
         analysis.Now(
-            here.branch,
+            keep(here.branch, 200),  # as it stands in the record
             here.detached,
             here.commit,
             moved.commits,

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from handoff.errors import HandoffError
+from handoff.remedies import remedy
 from handoffd.errors import StoreError
+from handoffd.session.redact import redact
 
 # A full disk: whatever comes next could only do half of it.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -47,7 +49,8 @@ class Run:
     passing: bool = False
 
     def note(self, number: str, name: str, outcome: str, text: str) -> None:
-        step = Step(number, name, outcome, text)
+        # A branch or a file may be named after a secret.
+        step = Step(number, name, outcome, redact(text)[0])
         self.steps.append(step)
         self.tell(step)
 
@@ -55,7 +58,7 @@ class Run:
         """Say what came of a step in the end."""
         for at, step in enumerate(self.steps):
             if step.number == number:
-                self.steps[at] = step._replace(outcome=outcome, text=text)
+                self.steps[at] = step._replace(outcome=outcome, text=redact(text)[0])
                 self.tell(self.steps[at])
 
     def outcome_of(self, number: str) -> str:
@@ -109,5 +112,6 @@ def described(problem: Exception) -> str:
     if isinstance(problem, HandoffError):
         return " ".join(part for part in (problem.title, problem.hint) if part)
     if isinstance(problem, OSError) and problem.strerror:
-        return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
+        place = f"{problem.filename}: " if problem.filename else ""
+        return f"{place}{problem.strerror}. {remedy(problem)}".rstrip()
     return type(problem).__name__

@@ -11,7 +11,7 @@ from handoffd import clock, log
 from handoffd.errors import NoThreadError, StoreError, ThreadError
 from handoffd.handoffs import thread as form
 from handoffd.handoffs.thread_file import keep_copy
-from handoffd.session.redact import redact
+from handoffd.session.redact import redact, takes_long
 from handoffd.store.threads import Entry, Kept, Mark, Said, Thread, ThreadStore, Whole, size
 
 _ID_LENGTH = 21
@@ -109,14 +109,13 @@ class Threads:
 
     def _keep_copy(self, thread: Thread, entries: list[Entry]) -> str:
         text = form.as_markdown(_plain(thread), map(_plain, entries))
+        if takes_long(text):
+            raise _not_closed(thread, "to look through it for secrets would take too long")
         try:
-            return keep_copy(self.archive, thread.id, text)
+            return keep_copy(self.archive, thread.id, redact(text)[0])
         except (OSError, HandoffError) as problem:
             why = problem.title if isinstance(problem, HandoffError) else problem.strerror
-            raise ThreadError(
-                f"Handoff '{thread.id}' was not closed: no copy could be kept ({why}).",
-                "Mend that, or set archive_on_close = false.",
-            ) from None
+            raise _not_closed(thread, why) from None
 
     def _said(self, content: str, kind: str, client: str, once: str) -> tuple[Said, set[str]]:
         content = form.tidy(content)
@@ -144,6 +143,13 @@ class Threads:
                 self.changed(thread, entry)
             except Exception as problem:  # noqa: BLE001  what was asked for is done
                 log.get().warning("change_not_told", error=log.where(problem))
+
+
+def _not_closed(thread: Thread, why: object) -> ThreadError:
+    return ThreadError(
+        f"Handoff '{thread.id}' was not closed: no copy could be kept ({why}).",
+        "Mend that, or set archive_on_close = false.",
+    )
 
 
 def _secrets_in(text: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict
+from heapq import nsmallest
 from typing import Any
 
 from handoff import __version__, paths
@@ -121,21 +122,22 @@ def _hooks(parts: Parts, now: float) -> dict[str, Any]:
 
 
 def _idle(parts: Parts, now: float) -> list[dict[str, Any]]:
-    """Return when each session that is not idle yet will be."""
+    """Return when each session that is not idle yet will be, the first ones."""
     found = []
     for session_id, known in parts.archivist.watched.items():
         limit = parts.herald.idle_seconds(known.project_id)
         if limit and not known.idle and session_id not in parts.board.ended:
             left = max(limit - known.silent_seconds, 0.0)
-            found.append(
-                {
-                    "session_id": session_id,
-                    "project": parts.core.project_root(known.project_id) or "",
-                    "idle_at": clock.iso(now + left),
-                    "in_seconds": round(left),
-                }
-            )
-    return sorted(found, key=lambda item: str(item["idle_at"]))[:_LISTED]
+            found.append((left, session_id, known.project_id))
+    return [
+        {
+            "session_id": session_id,
+            "project": parts.core.project_root(project_id) or "",
+            "idle_at": clock.iso(now + left),
+            "in_seconds": round(left),
+        }
+        for left, session_id, project_id in nsmallest(_LISTED, found)
+    ]
 
 
 def render(data: dict[str, Any], style: Style) -> str:

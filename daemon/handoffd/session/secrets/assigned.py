@@ -15,7 +15,7 @@ SECRET_MIN = 8
 KEY_MIN = 16
 _SPOKEN_MIN = 6  # of a password in a sentence
 # A value is read so far to be judged, and to its end if it is a secret.
-_JUDGED = 512
+_JUDGED = 256
 _BACK = 48  # characters of a name on either side of the spot
 
 _HEAD = re.compile(r"[\w.-]*", re.ASCII)
@@ -52,7 +52,7 @@ _CLOSING = ",;.:)]}\\*"
 _AWS = re.compile(r"\\{0,3}[\"']?(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])")
 
 _PLACEHOLDER = re.compile(
-    r"""(?ix) \[redacted | ^(?:
+    r"""(?ix) (?:
         ["']?\$[a-z_{(] | [#%.][a-z_][\w-]*%?$ | [%@\#]?[{(<\[] | &lt;
       | [x*.\#_?\-=~…•0/+]{3,}$ | (.)\1*$ | \.\.\.
       | (?:true|false|none|null|nil|undefined|void|any|str|string|number|int|integer|bool|boolean
@@ -63,17 +63,22 @@ _PLACEHOLDER = re.compile(
       | (?:os|process|import\.meta|system|std|core|self|this|window|config|settings|secrets?|props
         |args?|options?|opts|env|vars?|ctx|request|req|data|params)(?:\.|\[|::|->)\D*$
       | (?:await|return|lambda|function|const|let|var|typeof|new)\s
+      | my[_-] | some[_-] | test$ | todo | fixme
       )
-    | \w\(\) | example | placeholder | change[_-]?me | change[_-]?it | your[_-]?[a-z] | [_-]here\b
-    | insert[_-] | replace[_-] | redacted | x{5,} | \*{4,} | dummy | \bfoo\b | \bbar\b
-    | ^my[_-] | ^some[_-] | ^test$ | ^todo | ^fixme | lorem
     """
+)
+# In any place. Every alternative begins with a letter, so that most places are passed at once.
+_FILLED = re.compile(
+    r"example|placeholder|change[_-]?me|change[_-]?it|your[_-]?[a-z]|_here\b|-here\b|insert[_-]"
+    r"|replace[_-]|redacted|xxxxx|\*\*\*\*|dummy|foo\b(?<=\bfoo)|bar\b(?<=\bbar)|lorem"
+    r"|\(\)(?<=\w\(\))"
 )
 _TELLING = 96  # characters of a value that show whether it is one
 
 
 def _is_placeholder(value: str) -> bool:
-    return _PLACEHOLDER.search(value, 0, _TELLING) is not None
+    telling = value[:_TELLING]
+    return bool(_PLACEHOLDER.match(telling) or _FILLED.search(telling.lower()))
 
 
 # The words of a message or a form about passwords.
@@ -108,6 +113,7 @@ _SECRET_WORD = re.compile(
     r"|presharedkey|psk|jwt|auth|authorization)\Z"
 )
 _KEY_WORD = re.compile(r"[a-z]{0,20}key\Z")
+_ENDING = 24  # characters of a word that tell whether it is one of these
 
 
 def _words(text: str) -> frozenset[str]:
@@ -145,7 +151,7 @@ def _trust(name: str, before: str) -> Trust:
     """Say how much a name promises; `before` is the text in front of it, for "secret key:"."""
     words = [word.lower() for word in _WORDS.findall(name)]
     while words:
-        word = words[-1]
+        word = words[-1][-_ENDING:]
         if _PASSWORD_WORD.search(word):
             return Trust.PASSWORD
         if not _HARMLESS.isdisjoint(words):
@@ -191,7 +197,8 @@ def _value(name: str, trust: Trust, sign: re.Match[str]) -> tuple[int, int] | No
         return exact.span("value")
     if quoted := _QUOTED.match(text, start):
         # In "Password:" the quote behind the sign ends a text.
-        ends = not sign["between"] and text[: sign.start() - len(name)].endswith(quoted["quote"])
+        before = sign.start() - len(name)
+        ends = not sign["between"] and text.endswith(quoted["quote"], 0, max(before, 0))
         agrees = not ends and _agrees_quoted(name, trust, sign, quoted["value"].rstrip("\"'\\"))
         return _whole(quoted, _TO_QUOTE[quoted["quote"][-1]]) if agrees else None
     bare = _BARE.match(text, start)

@@ -65,7 +65,7 @@ def _authorization(text: str, at: int) -> Iterator[Found]:
 
 
 _COOKIES = re.compile(rf"{_QUOTE}(?:\s{{0,2}}[:=]|\s)\s{{0,2}}{_QUOTE}[^\n\"']{{1,1024}}")
-_COOKIE = re.compile(r"[\w.-]{1,64}=(?P<value>[^\s;,\"']{12,})")
+_COOKIE = re.compile(r"(?<![\w.-])[\w.-]{1,64}=(?P<value>[^\s;,\"']{12,})")
 
 
 def _cookies(text: str, at: int) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import string
 from collections import Counter
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -14,7 +15,9 @@ _CONSONANTS = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{6}")
 _CHANGE = re.compile(r"\d(?=[A-Za-z])|[A-Za-z](?=\d)")
 _TURN = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|\d(?=[A-Za-z])")
 # A stretch with capitals, small letters and digits, as no directory is called.
-_DENSE = re.compile(r"(?=[a-z\d+]*[A-Z])(?=[A-Z\d+]*[a-z])(?=[A-Za-z+]*\d)[A-Za-z0-9+]{10}")
+_DENSE = re.compile(
+    r"(?=[a-z\d+]{0,24}[A-Z])(?=[A-Z\d+]{0,24}[a-z])(?=[A-Za-z+]{0,24}\d)[A-Za-z0-9+]{10}"
+)
 # Bits a character: what is drawn has more than this, a run of the same or of a few has less.
 _BITS, _LETTER_BITS = 1.9, 3.3
 LONG = 16
@@ -37,7 +40,7 @@ def drawn(value: str, least: int) -> bool:
         return least < LONG
     if value.startswith("django-insecure-"):
         return True
-    digits = sum(c.isdigit() for c in value)
+    digits = sum(map(value.count, string.digits))
     if not digits:
         return len(value) >= LONG and bool(_CONSONANTS.search(value)) and bits(value) > _LETTER_BITS
     wordy = _CHAIN.fullmatch(value) and digits * 8 < len(value)

@@ -130,9 +130,11 @@ TOKENS = (
     Token("brevo-key", "xkeysib- xsmtpsib-", r"[a-f0-9]{64}(?:-[A-Za-z0-9]{16})?"),
     Token("mailersend-key", "mlsn.", r"[a-f0-9]{60,}"),
     Token("mailgun-key", "key-", rf"[a-f0-9]{{32}}{_END}"),
-    Token("mandrill-key", "md-", r"(?=\w*\d)(?=\w*[A-Z])[\w-]{22}(?![\w-])"),
+    Token("mandrill-key", "md-", r"(?=\w{0,22}\d)(?=\w{0,22}[A-Z])[\w-]{22}(?![\w-])"),
     Token("onesignal-key", "os_v2_app_ os_v2_org_", r"[a-z0-9]{60,}"),
-    Token("resend-key", "re_", r"(?=\w*\d)(?=\w*[A-Z])[A-Za-z0-9]{6,10}_[A-Za-z0-9]{20,}"),
+    Token(
+        "resend-key", "re_", r"(?=\w{0,31}\d)(?=\w{0,31}[A-Z])[A-Za-z0-9]{6,10}_[A-Za-z0-9]{20,}"
+    ),
     Token("sendgrid-key", "SG.", r"[\w-]{16,32}\.[\w-]{16,64}"),
     Token("slack-token", "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs-", r"[\w%/+-]{10,}"),
     Token("slack-token", "xoxe.", r"xox[bp]-[\w-]{10,}"),
@@ -168,7 +170,7 @@ TOKENS = (
     Token("contentful-token", "CFPAT-", r"[\w-]{40,}"),
     Token("dropbox-token", "sl. sl.u.", r"[\w-]{60,}"),
     Token("duffel-token", "duffel_live_ duffel_test_", r"[\w=-]{40,}"),
-    Token("facebook-token", "EAA", r"(?!\w?(\w{4})\1)(?=\w*\d)[A-Za-z0-9]{60,}"),
+    Token("facebook-token", "EAA", r"(?!\w?(\w{4})\1)(?=\w{0,60}\d)[A-Za-z0-9]{60,}"),
     Token("figma-token", "figd_ figo_ figu_ figdr_ figor_ figur_", r"[\w-]{36,}"),
     Token("frameio-token", "fio-u-", r"[\w=-]{60,}"),
     Token("hubspot-token", "pat-na1- pat-na2- pat-na3- pat-eu1- pat-ap1-", _UUID),

@@ -1,0 +1,71 @@
+"""Few file descriptors: fewer clients are served, the others are told so, and the work goes on."""
+
+import json
+import resource
+import socket
+import time
+
+from conftest import wait_for
+from proc import cpu_seconds, descriptors
+
+LIMIT, CLIENTS, RELAYS = 64, 100, 20
+BUSY_SECONDS = 3.0
+
+
+def asking(house, method="status"):
+    """Ask something, without waiting for the answer."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(30)
+    connection.connect(house.socket_path)
+    frame = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
+    connection.sendall(json.dumps(frame).encode() + b"\n")
+    return connection
+
+
+def answered(connection):
+    with connection.makefile("rb") as stream:
+        return json.loads(stream.readline())
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+
+
+def test_sixty_four_descriptors(house, record_property):
+    """With 64 descriptors 20 relays are served, further clients are refused in words, and what is
+    written meanwhile is read; nobody spins, and all is as before when they are gone."""
+    house.transcripts.mkdir(parents=True)
+    house.process = house.spawn(preexec_fn=limited)
+    wait_for(lambda: house.alive() and house.answers(), 30)
+    pid = house.process.pid
+    project = house.project()
+    session = house.session(project)
+    session.prompt("Count the lines of the cart correctly")
+    wait_for(lambda: "Count the lines" in house.yaml(project), 30)
+    assert ["few_descriptors"] == [w["code"] for w in house.request("status")["result"]["warnings"]]
+
+    relays = [asking(house, "ping") for _ in range(RELAYS)]
+    assert all(answered(relay).get("id") == 1 for relay in relays)
+    crowd = [asking(house) for _ in range(CLIENTS)]
+    replies = [answered(client) for client in crowd]
+    refused = [reply["error"] for reply in replies if "error" in reply]
+    assert len(refused) > CLIENTS / 2
+    assert {"handoffd has 24 clients already, which is the most."} == {
+        r["message"] for r in refused
+    }
+
+    busy, logged = cpu_seconds(pid), house.log.stat().st_size
+    session.say("The second step is done.")
+    time.sleep(BUSY_SECONDS)
+    busy = (cpu_seconds(pid) - busy) / BUSY_SECONDS
+    grown = house.log.stat().st_size - logged
+    assert busy < 0.3
+    assert grown < 10_000
+
+    for connection in (*relays, *crowd):
+        connection.close()
+    wait_for(house.answers, 30)
+    wait_for(lambda: "second step" in str(house.show(project)), 30)
+    wait_for(lambda: descriptors(pid) < LIMIT / 2, 30)
+    told = f"{RELAYS} relays served, {len(refused)} of {CLIENTS} clients refused, none left to wait"
+    record_property("figure", f"{told}; processor {busy:.1%}, log {grown} bytes meanwhile")

@@ -1,0 +1,160 @@
+"""What a person writes into a file while we write it, too."""
+
+import random
+import threading
+import time
+
+import pytest
+import yaml
+
+from conftest import wait_for
+from handoff.errors import HandoffError
+from handoffd import files
+from handoffd.handoffs import shelf
+from handoffd.handoffs.tracks.place import Conductor
+
+EDITS = 100
+
+
+def edit_in_place(path, change):
+    """As an editor that empties the file and fills it again."""
+    text = path.read_text()
+    path.write_text(change(text))
+
+
+def edit_by_rename(path, change):
+    """As an editor that writes beside it."""
+    beside = path.with_name("beside~")
+    beside.write_text(change(path.read_text()))
+    beside.rename(path)
+
+
+def edit(path, number, chance):
+    change = lambda text: f"{text.rstrip()}\nedit_{number}: {number}\n"  # noqa: E731
+    way = edit_by_rename if chance.random() < 0.5 else edit_in_place
+    while True:
+        try:
+            way(path, change)
+        except FileNotFoundError:
+            continue
+        return
+
+
+@pytest.mark.parametrize("edits", [15, pytest.param(EDITS, marks=pytest.mark.long)])
+def test_edits_while_the_daemon_writes(live, edits, record_property):
+    """Of a hundred edits of handoff.yaml at random moments, under writes at full rate, none is lost."""
+    project = live.project()
+    path = project / ".flow-guardian/handoff.yaml"
+    session = live.session(project)
+    session.prompt("Let us both write into one file")
+    wait_for(path.exists, 30)
+    stop, chance = threading.Event(), random.Random(33)
+    saves = 0
+
+    def write() -> None:
+        nonlocal saves
+        while not stop.is_set():
+            reply = live.request("save", cwd=str(project), hypothesis=f"theory {saves}")
+            saves += "result" in reply
+            if not saves % 20:
+                session.say(f"Step {saves} is done.")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    kept = 0
+    try:
+        for number in range(edits):
+            time.sleep(chance.uniform(0.0, 0.05))
+            before = saves
+            edit(path, number, chance)
+            wait_for(lambda n=before: saves > n + 1, 30, "we wrote after it")
+            kept += f"edit_{number}: {number}" in wait_for(lambda: live.yaml(project), 5)
+    finally:
+        stop.set()
+        writer.join()
+    wait_for(live.answers)
+    data = yaml.safe_load(path.read_text())
+    lost = [number for number in range(edits) if data.get(f"edit_{number}") != number]
+    assert ([], edits) == (lost, kept)
+    record_property("figure", f"{edits} of {edits} kept beside {saves} writes of ours")
+
+
+def append(text, number):
+    return f"{text or ''}ours {number}\n"
+
+
+def write_contract(root, number):
+    shelf.put(f"{root}/h", "a.md", lambda found: append(found.text if found else "", number))
+
+
+def write_metadata(root, number):
+    change = lambda text: append(text, number)  # noqa: E731
+    Conductor(str(root)).change_metadata("h", change)
+
+
+@pytest.mark.parametrize(
+    ("write", "name"), [(write_contract, "h/a.md"), (write_metadata, "conductor/tracks/h/metadata.json")]
+)  # fmt: skip
+def test_edits_of_other_files(tmp_path, write, name, record_property):
+    """Nor is one of a handoff or of a track's metadata.json."""
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text("a person's\n")
+    stop = threading.Event()
+    written = 0
+
+    def go_on() -> None:
+        nonlocal written
+        while not stop.is_set():
+            try:
+                write(tmp_path, written)
+                written += 1
+            except HandoffError:
+                continue  # it keeps changing
+            time.sleep(0.001)
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    try:
+        for number in range(EDITS):
+            before = written
+            edit_by_rename(path, lambda text, n=number: f"{text}edit {n}\n")
+            wait_for(lambda n=before: written > n, 30)
+    finally:
+        stop.set()
+        writer.join()
+    lines = path.read_text().splitlines()
+    assert [] == [number for number in range(EDITS) if f"edit {number}" not in lines]
+    record_property("figure", f"{path.name}: {EDITS} of {EDITS} kept beside {written} writes")
+
+
+@pytest.mark.parametrize("way", [edit_in_place, edit_by_rename])
+def test_an_edit_at_the_very_last_moment(tmp_path, monkeypatch, way):
+    """An edit after the last look, just before the rename, is seen: nothing is written over it."""
+    path = tmp_path / "a"
+    path.write_text("one\n")
+    look = files._regular
+
+    def look_then_edit(handle, name):
+        found = look(handle, name)
+        way(path, lambda text: f"{text}two\n")
+        return found
+
+    with files.directory(str(tmp_path)) as handle:
+        _, status = files.read(handle, "a", 100)
+        monkeypatch.setattr(files, "_regular", look_then_edit)
+        assert files.write(handle, "a", b"ours\n", expected=status) is None
+
+    assert "one\ntwo\n" == path.read_text()
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_file_that_appears_at_the_very_last_moment(tmp_path, monkeypatch):
+    """Nor is a file replaced that was not there at the last look."""
+    path = tmp_path / "a"
+    monkeypatch.setattr(files, "_regular", lambda *_: path.write_text("theirs") and None)
+    with files.directory(str(tmp_path)) as handle:
+        assert files.write(handle, "a", b"ours\n", expected=None) is None
+
+    assert "theirs" == path.read_text()
+    assert [path] == list(tmp_path.iterdir())

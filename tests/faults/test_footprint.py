@@ -1,0 +1,121 @@
+"""What we leave on a disk: who can read it, what git sees of it, and what is left when forgotten."""
+
+import re
+import stat
+
+import pytest
+
+import conducted
+import left
+from conftest import timestamp, wait_for
+
+SETUP = ("setup", "--yes", "--without", "service", "--with", "statusline", "--with", "flow")
+WORD = "quixotic-zanzibar"
+
+
+def ask(house, *words, cwd, **run):
+    done = house.handoff(*words, cwd=cwd, **run)
+    assert 0 == done.returncode, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def use_everything(house, project, **run):
+    """Let every kind of file be written: by setup, a daemon, and commands with it and without."""
+    for words in (SETUP, ("token", "show"), ("up",)):
+        ask(house, *words, cwd=house.home, **run)
+    session = left.work(house, project, ago=3)
+    session.say(f"I suspect the {WORD}.", timestamp=timestamp(1))
+    wait_for(lambda: house.yaml(project), 30)
+    ask(house, "save", "-m", f"about the {WORD}", cwd=project, **run)
+    ask(house, "close", "--done", f"the {WORD}", cwd=project, **run)
+    conducted.track(project)
+    ask(house, "create", cwd=project, **run)
+    thread = ask(house, "thread", "create", "a title", cwd=project, input="said", **run).split()[0]
+    wait_for(lambda: any((house.state / "briefs").iterdir()), 30)
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text(f"goal: [{WORD}\n")
+    ask(house, "save", "-m", "over what cannot be read", cwd=project, **run)
+    ask(house, "down", cwd=house.home, **run)
+    ask(house, "save", "-m", f"without a daemon: {WORD}", cwd=project, **run)
+    ask(house, "thread", "close", thread, "--yes", cwd=project, **run)
+    ask(house, "up", cwd=house.home, **run)  # which copies core.db
+    wait_for((house.state / "core.db.backup").exists, 30)
+    return session
+
+
+def paths(*roots):
+    return {path for root in roots for path in (root, *root.rglob("*"))}
+
+
+@pytest.mark.parametrize("umask", [0o000, pytest.param(0o077, marks=pytest.mark.long)])
+def test_nobody_else_can_read_what_we_write(house, umask, record_property):
+    """Every file and directory is its owner's alone, but for track records, whatever the umask."""
+    house.transcripts.mkdir(parents=True)
+    project = house.project()
+    theirs = paths(house.home)
+    use_everything(house, project, umask=umask)
+    try:
+        made = paths(house.home, house.runtime / "handoffd") - theirs
+        of_the_test = (project / "conductor/tracks", house.transcripts, project / ".git")
+        ours = [p for p in made if not any(p.is_relative_to(root) for root in of_the_test)]
+        open_ones = {p for p in ours if not p.is_symlink() and stat.S_IMODE(p.lstat().st_mode) & 0o077}  # fmt: skip
+    finally:
+        house.handoff("down")
+    records = {p for p in ours if p.is_relative_to(project / "conductor")}
+    assert records == open_ones
+    assert {0o644, 0o755} == {stat.S_IMODE(path.stat().st_mode) for path in records}
+    record_property("figure", f"umask {umask:03o}: {len(ours) - len(records)} of ours alone")
+
+
+IGNORES = ("", "!*\n", "!.flow-guardian\n!.flow-guardian/**\n", "!.flow-guardian/\n!handoff.yaml\n")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_git_never_takes_in_a_file_of_ours(live, nested, record_property):
+    """`git add -A` stages nothing of .flow-guardian/, whatever the repository's .gitignore says."""
+    for number, ignore in enumerate(IGNORES):
+        repository = live.project(f"p{number}")
+        (repository / ".gitignore").write_text(ignore)
+        project = repository
+        if nested:
+            project = repository / "inner"
+            project.mkdir()
+            live.git(project, "init", "-q", "-b", "main")
+            (project / ".gitignore").write_text(ignore)
+        live.session(project).prompt("Write beside a .gitignore")
+        wait_for(lambda p=project: live.yaml(p), 30)
+        ask(live, "save", "-m", "and by hand", cwd=project)
+        (project / "work.txt").write_text("theirs")
+        live.git(project, "add", "-A")
+        staged = live.git(project, "ls-files").split()
+        assert [".gitignore", "work.txt"] == staged
+        assert not (project / "conductor").exists()
+    record_property("figure", f"0 files staged in {len(IGNORES)} repositories{', nested' * nested}")
+
+
+@pytest.mark.long
+def test_forgetting_everything(house, record_property):
+    """After `handoff forget` no byte of a project's words is in any kind of file, but its records."""
+    house.transcripts.mkdir(parents=True)
+    project = house.project()
+    use_everything(house, project)
+    try:
+        roots = (project / ".flow-guardian", house.state, house.home / ".claude/handoffs")
+        holders = lambda: [p for p in paths(*roots) if p.is_file() and WORD.encode() in p.read_bytes()]  # noqa: E731  # fmt: skip
+        before = {kind(path) for path in holders()}
+        assert {"handoff.yaml", "handoff.yaml.unreadable", "core.db", "brief"} <= before
+        ask(house, "forget", "--yes", cwd=project)
+        assert [] == holders()
+        assert not (project / ".flow-guardian").exists()
+        ask(house, "restart", cwd=house.home)
+        wait_for(house.settled, 30)
+        assert [] == holders()
+    finally:
+        house.handoff("down")
+    record_property("figure", f"0 bytes left in {len(before)} kinds of files")
+
+
+def kind(path):
+    if path.parent.name == "briefs":
+        return "brief"
+    return re.sub(r"unreadable-.*", "unreadable", re.sub(r"\.db.*", ".db", path.name))

@@ -1,0 +1,215 @@
+"""Secrets in every channel by which words come to us: in nothing that we write, answer or send."""
+
+import json
+import random
+import re
+import subprocess
+import threading
+
+import pytest
+
+from bridged import Mcp
+from conducted import QUICK, command, run_after, track, with_beads
+from conftest import BIN, House, timestamp, wait_for
+from mail_server import MailServer
+from planted import FORMATS, draw
+
+# A name of a file, a branch or a flag cannot hold every character.
+NAMEABLE = re.compile(r"[\w.-]{20,120}")
+EACH = 20
+
+
+class Planter:
+    """Draws secrets, other ones for each channel, and knows them all."""
+
+    def __init__(self):
+        self._chance = random.Random(49)
+        self._forms = [(kind, form) for kind, forms in FORMATS.items() for form in forms]
+        self.planted: list[tuple[str, str, str]] = []
+
+    def draw(self, channel: str, number: int = EACH, *, nameable: bool = False) -> list[str]:
+        found: list[str] = []
+        at = len(self.planted)
+        while len(found) < number:
+            kind, form = self._forms[at % len(self._forms)]
+            at += 1
+            secret = draw(form, self._chance)
+            if "\n" in secret or (nameable and not NAMEABLE.fullmatch(secret)):
+                continue
+            found.append(secret)
+            self.planted.append((channel, kind, secret))
+        return found
+
+    def text(self, channel: str, number: int = EACH) -> str:
+        return "\n".join(f"Please use {secret} for it" for secret in self.draw(channel, number))
+
+    def found_in(self, data: bytes) -> list[tuple[str, str]]:
+        """Return the channel and the kind of what a text holds, or holds a large part of."""
+        return [
+            (channel, kind)
+            for channel, kind, secret in self.planted
+            if secret.encode() in data or secret[4:28].encode() in data
+        ]
+
+
+def tool(session, name, given, result):
+    call = {"type": "tool_use", "id": f"t{len(result)}", "name": name, "input": given}
+    session.raw(
+        session.line("assistant", message={"role": "assistant", "id": "m", "content": [call]})
+    )
+    block = {"type": "tool_result", "tool_use_id": call["id"], "content": result, "is_error": True}
+    message = {"role": "user", "content": [block]}
+    session.raw(session.line("user", message=message, toolUseResult={"stderr": result}))
+
+
+def plant_in_transcripts(house, project, planter):
+    session = house.session(project)
+    session.prompt(f"Round tax per line\n{planter.text('prompt')}")
+    for secret in planter.draw("prompts"):
+        session.prompt(f"Then do {secret} and tell nobody")
+        session.say(f"I suspect {planter.draw('suspicion', 1)[0]} is wrong. Next, I'll look at it.")
+    session.say(f"I'll do that next.\n{planter.text('assistant')}")
+    for secret in planter.draw("tool input"):
+        tool(session, "Bash", {"command": f"deploy {secret}", "description": secret}, "Error: no")
+    tool(session, "Bash", {"command": "pytest -q"}, f"1 failed\n{planter.text('tool output')}")
+    for secret in planter.draw("path", nameable=True):
+        session.edit(f"{project}/{secret}/notes.md")
+    todos = [{"content": s, "status": "pending", "activeForm": s} for s in planter.draw("todo")]
+    tool(session, "TodoWrite", {"todos": todos}, "ok")
+    tool(session, "ExitPlanMode", {"plan": planter.text("plan")}, "User has approved your plan")
+    question = {"question": planter.text("question", 1), "options": [{"label": s} for s in planter.draw("option")]}  # fmt: skip
+    tool(session, "AskUserQuestion", {"questions": [question]}, planter.text("refusal"))
+    for secret in planter.draw("title"):
+        session.raw(session.line("ai-title", aiTitle=f"About {secret}"))
+        session.raw(session.line("custom-title", customTitle=f"Named {secret}"))
+        session.raw(session.line("summary", summary=f"It was {secret}", leafUuid="x"))
+    summary = f"This session is being continued.\n1. Primary Request:\n{planter.text('summary')}"
+    session.prompt(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    command(session, "ci", planter.draw("slash command", 1)[0])
+    for secret in planter.draw("branch in the transcript", nameable=True):
+        session.say("Going on.", gitBranch=secret)
+    plant_in_files_of_claude_code(house, session, planter)
+    return session
+
+
+def plant_in_files_of_claude_code(house, session, planter):
+    agents = session.path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    words = {"role": "user", "content": planter.text("sub-agent")}
+    (agents / "agent-1.jsonl").write_bytes(session.line("user", isSidechain=True, message=words))
+    tasks = house.home / ".claude/tasks" / session.id
+    tasks.mkdir(parents=True)
+    for number, secret in enumerate(planter.draw("task file")):
+        task = {"id": str(number), "subject": secret, "status": "pending", "description": secret}
+        (tasks / f"{number}.json").write_text(json.dumps(task))
+
+
+def plant_in_git(house, project, planter):
+    for secret in planter.draw("commit message", 6):
+        house.git(project, "commit", "-q", "--allow-empty", "-m", f"Add {secret}")
+    for secret in planter.draw("file name", nameable=True):
+        (project / secret).write_text("x")
+    (branch,) = planter.draw("branch", 1, nameable=True)
+    house.git(project, "checkout", "-q", "-b", f"fix/{branch.strip('.')}")
+
+
+def plant_by_commands(house, project, session, planter):
+    for option in ("-m", "--goal", "--now", "--hypothesis", "--outcome", "--tag"):
+        for secret in planter.draw(f"save {option}", 4):
+            done = house.handoff("save", option, f"with {secret}", cwd=project)
+            assert 0 == done.returncode, done.stderr
+    for option in ("--done", "--next", "--gotcha", "--risk", "--reflection", "--escalate"):
+        words = [f"with {secret}" for secret in planter.draw(f"close {option}", 2)]
+        done = house.handoff("close", "--session", session.id, option, words[0], cwd=project)
+        assert 0 == done.returncode, done.stderr
+    said = {"session_id": session.id, "cwd": str(project), "transcript_path": str(session.path)}
+    for event in ("UserPromptSubmit", "Notification", "PermissionRequest", "PreCompact", "SessionStart"):  # fmt: skip
+        (secret,) = planter.draw(f"hook {event}", 1)
+        given = said | {"hook_event_name": event, "prompt": secret, "message": f"wants {secret}"}
+        given |= {"tool_name": "Bash", "tool_input": {"command": secret}, "source": "startup"}
+        done = house.handoff("hook", cwd=project, input=json.dumps(given))
+        assert [] == planter.found_in((done.stdout + done.stderr).encode())
+
+
+def replies(house, project, session):
+    """Return what every method answers, and what the commands print."""
+    at = {"cwd": str(project)}
+    for method in ("status", "show", "sessions", "open", "list", "review", "triggers", "doctor", "statusline"):  # fmt: skip
+        yield method, json.dumps(house.request(method, **at), ensure_ascii=False)
+    for level in ("L0", "L1", "L2", "L3"):
+        yield level, json.dumps(house.request("inject", level=level, **at), ensure_ascii=False)
+    fields = ("goal", "now", "status", "next.0", "files.0", "dead_ends.0", "questions.0", "decisions.0", "tests.0")  # fmt: skip
+    for field in fields:
+        yield f"why {field}", json.dumps(house.request("why", field=field, **at))
+    for words in (("show", "--receipts"), ("resume",), ("triggers", "--all"), ("trigger", "idle", "--dry-run")):  # fmt: skip
+        done = house.handoff(*words, cwd=project)
+        yield " ".join(words), done.stdout + done.stderr
+    with Mcp(house, "code", project) as mcp:
+        yield "mcp", json.dumps(mcp.request("tools/list"))
+
+
+def files_of_ours(house: House, project):
+    roots = [project / ".flow-guardian", house.home / ".claude/handoffs", house.state, project / "conductor/handoffs"]  # fmt: skip
+    return [path for root in roots for path in root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.timeout(300)
+def test_secrets_in_every_channel(house, tmp_path_factory, record_property):
+    """Planted in 40 channels, not one of hundreds of secrets is in a file, log, reply, note or mail."""
+    planter = Planter()
+    with MailServer() as server:
+        config = f'[log]\nlevel = "debug"\n[mail]\nurl = "{server.url}"\n'
+        beads = with_beads(house, "current", tmp_path_factory, config, how="scripted")
+        project = beads.root
+        plant_in_git(house, project, planter)
+        epic = beads.epic(f"Login with {planter.draw('epic', 1)[0]}")
+        for secret in planter.draw("issue"):
+            beads.child(epic, f"Use {secret}")
+        plan = "".join(f"- [ ] Use {secret}\n" for secret in planter.draw("track plan"))
+        track(project, plan=f"# Plan\n\n## Phase 1\n{plan}", beads={"epicId": epic}, description=planter.text("metadata", 2))  # fmt: skip
+        run_after(house, QUICK).start()
+        heard = watch(house)
+        session = plant_in_transcripts(house, project, planter)
+        wait_for(lambda: "redacted:" in house.yaml(project), 30)
+        path = project / ".flow-guardian/handoff.yaml"
+        notes = "".join(f"note_{n}: use {s}\n" for n, s in enumerate(planter.draw("handoff.yaml")))
+        path.write_text(path.read_text() + notes)
+        wait_for(lambda: "note_19" in str(house.show(project)), 30)
+        plant_by_commands(house, project, session, planter)
+        said = [house.handoff(*w, cwd=project) for w in (("create",), ("trigger", "design-end"))]
+        session.prompt("And that is that", timestamp=timestamp(-1))
+        wait_for(house.settled, 30)
+        wait_for(lambda: server.messages, 30, "a mail was sent")
+        wait_for(lambda: beads.notes(epic), 30, "a note was made")
+        leaks = [
+            (name, leak)
+            for name, text in replies(house, project, session)
+            for leak in planter.found_in(text.encode())
+        ]
+        leaks += [("create", leak) for leak in planter.found_in(str(said).encode())]
+        leaks += [("watch", leak) for leak in planter.found_in("".join(heard).encode())]
+        leaks += [("mail", leak) for leak in planter.found_in(str(server.seen).encode())]
+        leaks += [("note", leak) for leak in planter.found_in(str(beads.notes(epic)).encode())]
+        house.stop()
+    written = [*files_of_ours(house, project), house.log]
+    leaks += [(str(p), leak) for p in written for leak in planter.found_in(p.read_bytes())]
+    assert [] == leaks
+    channels = {channel for channel, _, _ in planter.planted}
+    kinds = {kind for _, kind, _ in planter.planted}
+    assert len(kinds) > 100
+    record_property(
+        "figure",
+        f"0 of {len(planter.planted)} secrets of {len(kinds)} kinds from {len(channels)} channels, "
+        f"in {len(written)} files, replies, notes and mails",
+    )
+
+
+def watch(house):
+    """Hear every notification of a change, in a thread, as it comes."""
+    heard: list[str] = []
+    process = subprocess.Popen(
+        [BIN / "handoff", "watch", "--json"],
+        env=house.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    threading.Thread(target=lambda: heard.extend(process.stdout), daemon=True).start()
+    return heard

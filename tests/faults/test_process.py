@@ -1,0 +1,214 @@
+"""One daemon, whatever is done to it: started, ended, cut off, orphaned, and failing for good."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import time
+
+import pytest
+
+from conftest import BIN, wait_for
+from handoff.errors import EXIT_ALREADY_RUNNING, EXIT_FAILED
+
+HANG_SECONDS = 60
+
+
+def test_twenty_at_once(house, record_property):
+    """Of twenty daemons started at once one lives; all others leave, and say which one it is."""
+    began = time.monotonic()
+    started = [house.spawn() for _ in range(20)]
+    try:
+        wait_for(lambda: sum(p.poll() is not None for p in started) == 19, HANG_SECONDS)
+        took = time.monotonic() - began
+        living = [process for process in started if process.poll() is None]
+        wait_for(house.answers, HANG_SECONDS)
+
+        assert {EXIT_ALREADY_RUNNING} == {p.poll() for p in started if p not in living}
+        assert living[0].pid == house.call("status")["pid"]
+        assert 19 == house.log.read_text().count(f"(process {living[0].pid})")
+    finally:
+        for process in started:
+            process.terminate()
+            process.wait(10)
+    record_property("figure", f"1 of 20 lives, 19 left with code 7 within {took:.1f} s")
+
+
+def ready_after(house) -> float:
+    began = time.monotonic()
+    house.start()
+    return time.monotonic() - began
+
+
+def test_started_after_a_kill(house, record_property):
+    """After kill -9 the next daemon answers about as soon as after an orderly end."""
+    house.transcripts.mkdir(parents=True)
+    house.session(house.project()).prompt("Something to be known")
+    clean, killed = [], []
+    for _ in range(5):
+        clean.append(ready_after(house))
+        house.kill()
+        killed.append(ready_after(house))
+        house.stop()
+
+    ratio = statistics.median(killed) / statistics.median(clean)
+    assert ratio < 5
+    record_property("figure", f"{ratio:.2f} x an orderly start (5 of each)")
+
+
+def test_ended_with_a_thousand_dirty_files(house, record_property):
+    """SIGTERM with 1,000 unread transcripts: code 0 in seconds, and the next daemon knows all."""
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    project = house.project()
+    house.process.send_signal(signal.SIGSTOP)
+    for number in range(1000):
+        house.session(project).prompt(f"The request with number {number}")
+    began = time.monotonic()
+    house.process.send_signal(signal.SIGCONT)
+    time.sleep(0.2)
+    house.process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    house.process.send_signal(signal.SIGTERM)
+
+    assert 0 == house.process.wait(HANG_SECONDS)
+    took = time.monotonic() - began
+    house.start()
+    wait_for(house.settled, HANG_SECONDS)
+    lanes = house.call("sessions", limit=1000)["sessions"]
+    assert [1] * 1000 == [lane["records"] for lane in lanes]
+    record_property("figure", f"ended in {took:.1f} s with two signals; 1,000 of 1,000 known after")
+
+
+def test_socket_taken_by_another_program(house, record_property):
+    """A program that takes the socket's path keeps it; the daemon works on, and comes back."""
+    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    project = house.project()
+    with socket.socket(socket.AF_UNIX) as other:
+        os.unlink(house.socket_path)
+        other.bind(house.socket_path)
+        other.listen()
+        inode = os.lstat(house.socket_path).st_ino
+        wait_for(lambda: "socket_taken" in house.log.read_text())
+        house.session(project).prompt("Nobody can ask for this now")
+        wait_for(lambda: "Nobody can ask" in house.yaml(project))
+
+        assert house.alive()
+        assert inode == os.lstat(house.socket_path).st_ino
+    began = time.monotonic()
+    wait_for(house.answers, HANG_SECONDS)
+    told = f"checkpoints went on; answered again {time.monotonic() - began:.1f} s after it left"
+    record_property("figure", told + " (looks every 0.2 s here, every 30 s as a rule)")
+
+
+def test_runtime_directory_deleted(house, record_property):
+    """The socket's directory deleted while it runs: it is made again, private, and answered in."""
+    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    house.start()
+    directory = os.path.dirname(house.socket_path)
+    shutil.rmtree(directory)
+    wait_for(lambda: os.path.exists(house.socket_path) and house.answers(), HANG_SECONDS)
+
+    assert 0o700 == os.stat(directory).st_mode & 0o777
+    assert 0o600 == os.stat(house.socket_path).st_mode & 0o777
+    record_property("figure", "directory 0700 and socket 0600, there again")
+
+
+def test_fifty_hooks_without_a_daemon(house, record_property):
+    """Fifty hooks at once with no daemon: all end with 0, start nothing, and none hangs."""
+    began = time.monotonic()
+    hooks = [
+        subprocess.Popen(
+            [BIN / "handoff", "hook"], env=house.environment, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=house.home,
+        )
+        for _ in range(50)
+    ]  # fmt: skip
+    said = [hook.communicate(b'{"hook_event_name":"SessionStart"}', HANG_SECONDS) for hook in hooks]
+    took = time.monotonic() - began
+
+    assert {(b"", b"")} == set(said)
+    assert {0} == {hook.returncode for hook in hooks}
+    assert not os.path.exists(house.socket_path)
+    record_property("figure", f"50 of 50 with code 0, all of them in {took:.1f} s")
+
+
+def test_orphans_of_a_killed_daemon(house, record_property):
+    """A daemon killed while git hangs leaves it behind; the next one ends git and its children."""
+    fake = house.home / "bin"
+    fake.mkdir()
+    (fake / "git").write_text(
+        f"#!/bin/sh\nsleep 1000 &\necho $! $$ > {house.home}/pids.new\n"
+        f"mv {house.home}/pids.new {house.home}/pids\nwait\n"
+    )
+    (fake / "git").chmod(0o755)
+    project = house.project()
+    path = house.environment["PATH"]
+    house.environment["PATH"] = f"{fake}:{path}"
+    house.start()
+    house.session(project).prompt("A project with a hanging git")
+    wait_for((house.home / "pids").exists, HANG_SECONDS)
+    house.kill()
+    pids = [int(pid) for pid in (house.home / "pids").read_text().split()]
+    left = [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+    house.environment["PATH"] = path
+    house.start()
+
+    assert pids == left, "they outlived the daemon, or this proves nothing"
+    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), HANG_SECONDS)
+    assert '"orphans_ended"' in house.log.read_text()
+    record_property("figure", f"{len(left)} processes left by kill -9, 0 after the next start")
+
+
+def test_crash_loop_where_nobody_limits_it(house, record_property):
+    """Four failures within a minute: the fifth start ends with 0 and the reason; `up` clears it."""
+    config = house.home / ".config/handoffd/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[checkpoint]\nwrites = 1\n")
+    house.environment["HANDOFFD_LIMIT_STARTS"] = "1"
+
+    codes = [house.spawn().wait(HANG_SECONDS) for _ in range(6)]
+    said = house.handoff("doctor").stdout
+
+    assert [EXIT_FAILED] * 4 + [0, 0] == codes
+    assert 2 == house.log.read_text().count("failed again and again, and stays down")
+    assert "it ended by itself at" in said
+    assert "`checkpoint.writes`" in said
+    record_property("figure", "4 starts with code 1, then 0 and the reason")
+
+
+def test_killed_again_and_again(house):
+    """A death without a word counts as a failure, too; an orderly end forgets them all."""
+    house.environment["HANDOFFD_LIMIT_STARTS"] = "1"
+    for _ in range(4):
+        house.start()
+        house.kill()
+    house.start()
+    assert "was killed, or ended without a word" in (house.state / "failures").read_text()
+    house.kill()
+
+    assert 0 == house.spawn().wait(HANG_SECONDS)
+    del house.environment["HANDOFFD_LIMIT_STARTS"]
+    house.start()
+    house.stop()
+    assert not (house.state / "failures").exists()
+    assert not (house.state / "running").exists()
+
+
+@pytest.mark.parametrize("name", ["failures", "running"])
+def test_strange_files_where_failures_are_noted(house, name):
+    """A pipe, a directory or another's bytes in the place of our notes hold no start up."""
+    house.state.mkdir(parents=True, mode=0o700)
+    path = house.state / name
+    for make in (os.mkfifo, os.mkdir, lambda p: p.write_bytes(b"\xff\0" * 40_000)):
+        make(path)
+        house.start()
+        house.kill()
+        with contextlib.suppress(OSError):
+            path.rmdir()
+        path.unlink(missing_ok=True)

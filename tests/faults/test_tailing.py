@@ -1,0 +1,153 @@
+"""A transcript that is cut, rewritten, replaced or moved is known for what it is, every time."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from conftest import wait_for
+from handoffd.sources.tailer import Replaced, Tail
+from handoffd.store.state import Cursor
+
+CHANCE = random.Random(22)
+
+
+def lines(count: int) -> bytes:
+    """Return lines of which no two are the same."""
+    made = (CHANCE.randbytes(CHANCE.randrange(10, 400)).hex() for _ in range(count))
+    return b"".join(b'{"uuid":"%s"}\n' % text.encode() for text in made)
+
+
+def tail_of(path: Path, *, restarted: bool) -> Tail:
+    """Return a reader that has read a file to its end, or another that goes on from there."""
+    tail = Tail(Cursor("t", "s", str(path)))
+    while tail.read().more:
+        pass
+    return Tail(tail.cursor) if restarted else tail
+
+
+def cut(path: Path, old: bytes) -> None:
+    os.truncate(path, 0)
+
+
+def cut_and_grown(path: Path, old: bytes) -> None:
+    """Cut to nothing, then written past the old place, as by another writer of the same inode."""
+    with path.open("r+b") as stream:
+        stream.truncate(0)
+        stream.write(lines(1))
+        while stream.tell() <= len(old):
+            stream.write(lines(1))
+
+
+def cut_in_the_middle(path: Path, old: bytes) -> None:
+    """Some lines at the end taken back, and others written, as a rewind would."""
+    whole = old.splitlines(keepends=True)
+    kept = b"".join(whole[: CHANCE.randrange(len(whole))])
+    with path.open("r+b") as stream:
+        stream.truncate(len(kept))
+        stream.seek(len(kept))
+        while stream.tell() <= len(old):
+            stream.write(lines(1))
+
+
+def rewritten(path: Path, old: bytes) -> None:
+    """One byte of the first kilobyte or of the last 64 changed, in a file of equal size."""
+    place = CHANCE.choice([CHANCE.randrange(min(len(old), 1024)), -CHANCE.randrange(1, 65)])
+    other = bytearray(old)
+    other[place] ^= 1
+    with path.open("r+b") as stream:
+        stream.write(other)
+
+
+@pytest.mark.parametrize("change", [cut, cut_and_grown, cut_in_the_middle, rewritten])
+def test_changed_in_place(tmp_path, change, record_property):
+    """A file that was cut or rewritten is recognised 100 times of 100, also after a restart."""
+    path = tmp_path / "t.jsonl"
+    recognised = 0
+    for number in range(100):
+        old = lines(CHANCE.randrange(1, 60))
+        path.write_bytes(old)
+        tail = tail_of(path, restarted=bool(number % 2))
+        inode = path.stat().st_ino
+        change(path, old)
+        assert inode == path.stat().st_ino
+        try:
+            tail.read()
+        except Replaced:
+            recognised += 1
+
+    assert 100 == recognised
+    record_property("figure", f"{change.__name__.replace('_', ' ')}: {recognised} of 100")
+
+
+def test_unfinished_line_is_taken_back(tmp_path, record_property):
+    """Half a line that is cut off and written anew, whatever its length, is never glued to it."""
+    path = tmp_path / "t.jsonl"
+    wrong = 0
+    for number in range(100):
+        old, half = lines(CHANCE.randrange(3)), lines(1)[:-5]
+        path.write_bytes(old + half)
+        tail = tail_of(path, restarted=False)
+        new = lines(CHANCE.randrange(1, 4))
+        os.truncate(path, len(old))
+        with path.open("ab") as stream:
+            stream.write(new[: len(half)] if number % 2 else new)
+        first = tail.read()
+        with path.open("ab") as stream:
+            stream.write(new[len(half) :] if number % 2 else b"")
+        second = tail.read()
+        found = b"".join(line + b"\n" for taken in (first, second) for _, line in taken.lines)
+        wrong += found != new
+
+    assert 0 == wrong
+    record_property("figure", f"{wrong} of 100 glued")
+
+
+def test_inode_given_to_another(tmp_path, record_property):
+    """A file deleted and made again, with the old one's inode, is new 50 times of 50."""
+    path = tmp_path / "t.jsonl"
+    recognised, reused, tries = 0, 0, 0
+    while reused < 50 and tries < 1000:
+        tries += 1
+        path.write_bytes(lines(20))
+        tail = tail_of(path, restarted=bool(tries % 2))
+        inode = path.stat().st_ino
+        path.unlink()
+        path.write_bytes(lines(30))
+        try:
+            tail.read()
+        except Replaced:
+            recognised += 1
+        reused += inode == path.stat().st_ino
+
+    assert tries == recognised
+    record_property("figure", f"{recognised} of {tries} recognised, {reused} with the same inode")
+
+
+def test_replaced_and_renamed(live, record_property):
+    """Replaced by rename, a transcript is folded anew; renamed itself, it keeps its cursor."""
+    project = live.project()
+    session = live.session(project)
+
+    def goal() -> str:
+        return live.document(project)["goal"]
+
+    for number in range(20):
+        other = session.path.with_suffix(".new")
+        text = f"Build the door with number {number} now"
+        other.write_bytes(session.line("user", message={"content": text}) * (1 + number % 3))
+        os.replace(other, session.path)
+        wait_for(lambda wanted=text: goal() == wanted)
+    replaced, records = (live.call("status")[name] for name in ("replaced", "records"))
+    for number in range(10):
+        elsewhere = live.transcripts / f"-elsewhere-{number}"
+        elsewhere.mkdir()
+        os.rename(session.path, elsewhere / session.path.name)
+        session.path = elsewhere / session.path.name
+        session.say(f"It has moved {number} times.")
+        wait_for(lambda n=number: live.call("status")["records"] == records + n + 1)
+
+    assert (19, 20) == (replaced, records)
+    assert 19 == live.call("status")["replaced"]
+    record_property("figure", "20 of 20 replacements, 10 of 10 renames, 0 records twice")

@@ -1,0 +1,215 @@
+"""A watch is a hint: whatever becomes of it, the next rescan knows everything."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import House, Session, wait_for
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+# Ends the thread that reads inotify, as an exception in it would.
+SITE = """
+import ctypes, signal, threading
+
+def end(*_):
+    for thread in threading.enumerate():
+        if any(kind.__name__ == "InotifyFD" for kind in type(thread).__mro__):
+            number = ctypes.c_ulong(thread.ident)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(SystemExit))
+
+signal.signal(signal.SIGUSR1, end)
+"""
+
+
+def limited(house: House, name: str, limit: int) -> House:
+    """Start the daemon in a user namespace of its own, with a limit on what it may watch."""
+    house.wrapper = ["unshare", "-Ur"]
+    if subprocess.run([*house.wrapper, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    house.wrapper += [
+        "sh", "-c", f'echo {limit} >/proc/sys/user/max_inotify_{name} && exec "$@"', "sh",
+    ]  # fmt: skip
+    return house.start()
+
+
+def warning(house: House) -> str:
+    found = house.request("status")["result"]["warnings"]
+    return " ".join(item["text"] for item in found if item["code"] == "watch_degraded")
+
+
+def seen(house: House, wanted: int) -> float:
+    """Wait until so many records are known, and return how long that took."""
+    began = time.monotonic()
+    wait_for(lambda: house.call("status")["records"] == wanted, 70, f"{wanted} records")
+    return time.monotonic() - began
+
+
+def latencies(house: House, session: Session, times: int) -> list[float]:
+    """Append records one by one, and return how long each took to be known."""
+    found = []
+    known = house.call("status")["records"]
+    for number in range(times):
+        session.say(f"Step {number} is done.")
+        found.append(seen(house, known + number + 1))
+    return found
+
+
+def fill_queue(sessions: list[Session], times: int) -> int:
+    """Write to transcripts in turns, so that the kernel cannot merge the events."""
+    for number in range(times):
+        for session in sessions:
+            session.prompt(f"Request {number} of very many")
+    return times * len(sessions)
+
+
+def make_many(session: Session, count: int) -> int:
+    for number in range(count):
+        other = Session(session.path.parent, session.cwd)
+        other.prompt(f"Request {number} of very many")
+    return count
+
+
+@pytest.mark.parametrize(
+    "growth", ["records", pytest.param("20,000 transcripts", marks=pytest.mark.long)]
+)
+def test_queue_overflow(live, growth, record_property):
+    """What is written while the daemon stands still, more than the queue holds, is all found."""
+    project = live.project()
+    sessions = [live.session(project), live.session(project)]
+    for session in sessions:
+        session.prompt("So that the directory is watched")
+    seen(live, 2)
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    live.process.send_signal(signal.SIGSTOP)
+    if growth == "records":
+        written = fill_queue(sessions, limit // 2 + 100)
+    else:
+        written = make_many(sessions[0], 20_000)
+    late = live.session(project)
+    late.prompt("Begun when the queue was full")
+    live.process.send_signal(signal.SIGCONT)
+
+    began = time.monotonic()
+    wait_for(lambda: late.id in json.dumps(live.call("sessions", limit=5)), 30)
+    found = time.monotonic() - began
+    seen(live, 2 + written + 1)
+
+    assert (1, 0) == (
+        live.call("status")["overflows"],
+        live.call("status")["skipped"]["repeated_records"],
+    )
+    record_property("figure", f"{written} {growth}: missing 0, the last found after {found:.1f} s")
+
+
+def test_too_few_watches(house, record_property):
+    """With 50 watches for 200 directories all is seen by the rescan, and the limit is named."""
+    house.transcripts.mkdir(parents=True)
+    sessions = [house.session(house.project(f"p{n}", git=False)) for n in range(200)]
+    for session in sessions:
+        session.prompt("Make the first part of it")
+    limited(house, "watches", 50)
+    seen(house, 200)
+    for session in sessions:
+        session.prompt("And then the other part of it")
+    took = seen(house, 400)
+
+    assert 50 >= house.call("status")["watched"] > 20
+    assert "user.max_inotify_watches (50)" in warning(house)
+    assert house.call("status")["rescan_seconds"] < 10
+    record_property("figure", f"200 of 200 changes seen after {took:.1f} s")
+
+
+def test_no_instances(house, record_property):
+    """Without inotify the daemon polls and says so; once there is some, it watches again."""
+    house.transcripts.mkdir(parents=True)
+    limited(house, "instances", 0)
+    session = house.session(house.project())
+    session.prompt("Work without any watch")
+    took = seen(house, 1)
+    said, watched = warning(house), house.call("status")["watched"]
+    raising = "echo 100 >/proc/sys/user/max_inotify_instances"
+    subprocess.run(
+        ["nsenter", "--preserve-credentials", "-U", "-t", str(house.process.pid), "sh", "-c", raising],
+        check=True,
+    )  # fmt: skip
+    wait_for(lambda: house.call("status")["watched"], 30)
+
+    assert "user.max_inotify_instances (0)" in said
+    assert 0 == watched
+    assert "" == warning(house)
+    record_property("figure", f"seen after {took:.1f} s; watching again once it may")
+
+
+def test_dead_thread(house, record_property):
+    """A reading thread that has died is replaced within seconds, and nothing is missed."""
+    site = house.home.parent / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(SITE)
+    house.environment["PYTHONPATH"] = str(site)
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    session = house.session(house.project())
+    session.prompt("Work while the watch is well")
+    seen(house, 1)
+    house.process.send_signal(signal.SIGUSR1)
+    began = time.monotonic()
+    # It ends with the next event that it reads.
+    wait_for(lambda: session.say("Hello?") or "watch_lost" in house.log.read_text(), 30)
+    noticed = time.monotonic() - began
+    seen(house, len(session.path.read_bytes().splitlines()))
+    most = max(latencies(house, session, 5))
+
+    assert most < 2.5, "it is watched again"
+    record_property(
+        "figure", f"noticed after {noticed:.1f} s, missing 0, then {most * 1000:.0f} ms a record"
+    )
+
+
+def test_root_comes_and_goes(house, record_property):
+    """A root that is missing, deleted, made anew, renamed away and back is heard each time."""
+    house.start()
+    project = house.project()
+    times, known = {}, 0
+    session = house.session(project)
+    for event in ("made", "deleted", "renamed"):
+        if event == "deleted":
+            subprocess.run(["rm", "-r", str(house.transcripts)], check=True)
+            wait_for(lambda: not house.call("status")["roots"][0]["exists"])
+            session = house.session(project)
+        if event == "renamed":
+            away = house.transcripts.with_name("away")
+            os.rename(house.transcripts, away)
+            rescans = house.call("status")["rescans"]
+            wait_for(lambda before=rescans: house.call("status")["rescans"] > before + 1, 30)
+            os.rename(away, house.transcripts)
+        session.prompt(f"Work after the root was {event}")
+        known += 1
+        times[event] = seen(house, known)
+        assert max(latencies(house, session, 3)) < 2.5
+        known += 3
+
+    assert known == house.call("status")["records"]
+    record_property("figure", ", ".join(f"{e}: {t:.1f} s" for e, t in times.items()))
+
+
+@pytest.mark.parametrize("link", [".claude/projects", ".claude"])
+def test_through_a_symlink(house, link, record_property):
+    """Where the root, or a directory above it, is a symlink, every event arrives."""
+    real = house.home / "elsewhere"
+    (real / "projects").mkdir(parents=True)
+    (house.home / link).parent.mkdir(exist_ok=True)
+    (house.home / link).symlink_to(real)
+    house.start()
+    session = house.session(house.project())
+    session.prompt("Through the symlink it comes")
+    seen(house, 1)
+    found = sorted(latencies(house, session, 100))
+
+    assert found[95] < 1.0
+    record_property("figure", f"{link}: p95 {found[95] * 1000:.0f} ms of 100")

@@ -1,0 +1,213 @@
+"""A disk that refuses, for what commands write in their own process, and for the log."""
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import conducted
+from conftest import BIN, House, wait_for
+from faulty import ERRORS, FILLING, Disk
+
+PR_CAPBSET_DROP = 24
+REMEDY = re.compile("space|read-only|yours|failing|handoff doctor")
+SETUP = ("setup", "--yes", "--without", "service", "--without", "mcp")
+# What is written: which path fails, and the command that writes it.
+COMMANDS = {
+    "handoff.yaml": ("/.flow-guardian/", ("save", "-m", "again")),
+    "handoff": ("/.claude/handoffs/", ("close", "--done", "it")),
+    "track record": ("/conductor/", ("create",)),
+    "core.db": ("/core.db", ("thread", "create", "a title")),
+    "token": ("http-token", ("token", "rotate")),
+    "settings.json": ("/settings.json", SETUP),
+    "setup's own notes": ("/setup/", SETUP),
+    "slash commands": ("/.claude/commands", SETUP),
+    "start": ("/state/handoffd/", ("up",)),
+}
+
+
+@pytest.fixture
+def broken(house, tmp_path) -> tuple[House, Disk]:
+    """A HOME without a daemon in which everything was written once."""
+    disk = Disk(tmp_path)
+    house.environment |= disk.environment
+    house.transcripts.mkdir(parents=True)
+    (house.home / ".claude/settings.json").write_text('{"model": "opus"}\n')
+    return house, disk
+
+
+def is_ours(path: Path) -> bool:
+    """Tell what is there to stay from locks, databases, and where errors of a start are told."""
+    return path.is_file() and not path.name.startswith(
+        (".handoff", "core.db", "up.", "lock", "handoffd.")
+    )
+
+
+def world(house) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in sorted(house.home.rglob("*")) if is_ours(p)}
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_a_command_whose_disk_refuses(broken, kind, record_property):
+    """A command that cannot write says why and what to do, changes nothing, and works afterwards."""
+    house, disk = broken
+    part, words = COMMANDS[kind]
+    project = house.project()
+    conducted.track(project)
+    if words is not SETUP and kind != "start":
+        assert 0 == house.handoff(*words, cwd=project, input="x").returncode
+    for error in ERRORS:
+        before = world(house)
+        disk.fail(error, part)
+        done = house.handoff(*words, cwd=project, input="x")
+        assert disk.mend(), "the fault was met"
+        assert 1 == done.returncode, (error, done)
+        assert REMEDY.search(done.stdout + done.stderr), (error, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert before == world(house), error
+    done = house.handoff(*words, cwd=project, input="x")
+    house.handoff("down")
+    assert 0 == done.returncode, done.stderr
+    assert [] == list(house.home.rglob("*handoffd-tmp"))
+    record_property("figure", f"{kind}: 4 of 4")
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_log_that_cannot_be_written(broken, error, record_property):
+    """Without its log the daemon works and says so; the log goes on when it can."""
+    house, disk = broken
+    project = house.project()
+    log = house.state / "handoffd.log"
+    if error not in FILLING:  # an open file is written all the same
+        disk.fail(error, "handoffd.log")
+    assert 0 == house.handoff("up").returncode
+    disk.fail(error, "handoffd.log")
+    try:
+        house.session(project).prompt("Work while nothing can be logged")
+        wait_for(lambda: "nothing can be logged" in house.yaml(project), 30)
+        pid = house.call("status")["pid"]
+        os.kill(pid, signal.SIGHUP)  # which is logged
+        codes = lambda: [w["code"] for w in house.request("status")["result"]["warnings"]]  # noqa: E731
+        wait_for(lambda: ["log_failed"] == codes(), what="it is said")
+        disk.mend()
+        since = time.monotonic()
+        os.kill(pid, signal.SIGHUP)
+        wait_for(lambda: log.exists() and "config_reloaded" in log.read_text(), what="it logs")
+        assert [] == codes()
+    finally:
+        house.handoff("down")
+    record_property("figure", f"{error}: back after {time.monotonic() - since:.1f} s")
+
+
+# Two small disks where the project and our state are; transcripts are on another one.
+DISKS = """
+for place in code .local; do
+    mkdir -p "$HOME/$place" && mount -t tmpfs -o size=2m,mode=700 disk "$HOME/$place" || exit
+done
+mkdir -p "$HOME/code/shop" && touch "$HOME/code/shop/pyproject.toml" "$1/ready" && exec sleep 300
+"""
+
+
+@pytest.fixture
+def small_disks(house, tmp_path):
+    """The process id of somebody who sees them."""
+    if os.geteuid() or shutil.which("nsenter") is None:
+        pytest.skip("only root can mount a disk of its own")
+    words = ["unshare", "-m", "sh", "-c", DISKS, "sh", str(tmp_path)]
+    holder = subprocess.Popen(words, env=house.environment)
+    wait_for((tmp_path / "ready").exists, what="there are small disks")
+    yield holder.pid
+    house.kill()
+    holder.kill()
+    holder.wait()
+
+
+@pytest.mark.parametrize("fault", ["full", "read-only"])
+def test_a_real_disk(house, small_disks, fault, record_property):
+    """Where a disk is really full or read-only nothing is torn, it is said, and it recovers."""
+    inside = ["nsenter", "-t", str(small_disks), "-m"]
+    project = house.home / "code/shop"
+    # As it is seen from in there.
+    seen = Path(f"/proc/{small_disks}/root{project}")
+    run = partial(subprocess.run, env=house.environment, cwd="/", text=True)
+    house.transcripts.mkdir(parents=True)
+    with house.log.open("ab") as stream:
+        words = [*inside, sys.executable, "-P", "-m", "handoffd", "run"]
+        house.process = subprocess.Popen(
+            words, env=house.environment, cwd="/", stdout=stream, stderr=stream
+        )
+    wait_for(house.answers, 30)
+    session = house.session(project)
+    session.prompt("Begin with the first of the two")
+    wait_for(lambda: "first of the two" in house.yaml(seen), 30)
+    before = house.yaml(seen)
+    ballast = [seen / "ballast", seen.parents[1] / ".local/ballast"]
+    if fault == "full":
+        for path in ballast:
+            fill(path)
+    else:
+        run([*inside, "mount", "-o", "remount,ro", str(project.parent)], check=True)
+    session.prompt("And now for the second of the two")
+    wait_for(lambda: "_failed" in str(house.request("status")["result"]["warnings"]), 30, "said")
+    save = f'cd "{project}" && exec "{BIN}/handoff" save --hypothesis x'
+    saved = run([*inside, "sh", "-c", save], capture_output=True, check=False)
+    assert (1, before) == (saved.returncode, house.yaml(seen))
+    assert REMEDY.search(saved.stderr)
+    house.alive()
+    if fault == "full":
+        for path in ballast:
+            path.unlink()
+    else:
+        run([*inside, "mount", "-o", "remount,rw", str(project.parent)], check=True)
+    since = time.monotonic()
+    wait_for(lambda: "second of the two" in house.yaml(seen), 65, "it recovers by itself")
+    record_property("figure", f"really {fault}: back after {time.monotonic() - since:.1f} s")
+
+
+def fill(path):
+    with path.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while True:
+            stream.write(b"x" * 4096)
+
+
+def give_up_power():
+    """Let what is executed next obey permissions, though it is root's: drop every capability."""
+    libc = ctypes.CDLL(None)
+    for capability in range(64):
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def test_a_directory_of_another_user(house, record_property):
+    """What another user holds is left alone, and said; it is tried again without haste, and comes."""
+    if os.geteuid():
+        pytest.skip("only root can give a directory away")
+    project = house.project(git=False)
+    (project / "pyproject.toml").touch()
+    directory = project / ".flow-guardian"
+    directory.mkdir(mode=0o700)
+    kept = directory / "handoff.yaml"
+    kept.write_text("goal: kept\nstatus: in_progress\nnow: kept\n")
+    house.transcripts.mkdir(parents=True)
+    house.session(project).prompt("Begin with the first of the two")
+    os.chown(directory, 65534, 65534)
+    house.process = house.spawn(preexec_fn=give_up_power)
+    wait_for(house.answers, 30)
+    wait_for(lambda: "write_failed" in str(house.request("status")["result"]["warnings"]), 30)
+    tried = house.log.read_text().count("write_failed")
+    time.sleep(10)
+    tries = house.log.read_text().count("write_failed") - tried
+    assert "goal: kept" in kept.read_text()
+    assert 1 <= tries <= 4, "again after 1, 2, 4 and 8 seconds"
+    os.chown(directory, 0, 0)
+    since = time.monotonic()
+    wait_for(lambda: "first of the two" in kept.read_text(), 65, "it recovers by itself")
+    record_property("figure", f"{tries} tries in 10 s; back after {time.monotonic() - since:.1f} s")

@@ -1,0 +1,53 @@
+"""A disk that fails when it is told to, for whole programs: see faulty_disk.c."""
+
+import errno
+import mmap
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent / "faulty_disk.c"
+ERRORS = {name: getattr(errno, name) for name in ("ENOSPC", "EACCES", "EROFS", "EIO")}
+# Those that come when a file is filled; the others, when it is opened or named.
+FILLING = ("ENOSPC", "EIO")
+
+
+def build(directory: Path) -> Path:
+    """Compile it, or skip the test."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    made = directory / "faulty_disk.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-o", made, SOURCE, "-ldl"], check=True, timeout=60
+    )
+    return made
+
+
+class Disk:
+    """What the programs of a house see of the disk; `environment` is theirs."""
+
+    def __init__(self, directory: Path):
+        page = directory / "faulty-page"
+        page.write_bytes(b"\0" * 4096)
+        with page.open("r+b") as stream:
+            self._page = mmap.mmap(stream.fileno(), 4096)
+        self.environment = {"LD_PRELOAD": str(build(directory)), "FAULTY_DISK": str(page)}
+
+    def fail(self, name: str, part: str) -> None:
+        """Let whatever changes a file with `part` in its path fail from now on."""
+        self._page[8 : 8 + 1024] = part.encode().ljust(1024, b"\0")
+        self._page[:8] = struct.pack("ii", ERRORS[name], 0)
+
+    def mend(self) -> int:
+        """Let everything work again; returns how often it did not."""
+        failed = self.failed
+        self._page[:4] = struct.pack("i", 0)
+        return failed
+
+    @property
+    def failed(self) -> int:
+        return struct.unpack("ii", self._page[:8])[1]
