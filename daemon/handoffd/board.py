@@ -111,7 +111,8 @@ class Board:
         return [
             Lane(
                 _load(item.fold),
-                max(now - item.last_seconds, 0.0),
+                # Ahead of the clock is before it was set back: so long ago, as far as we know.
+                abs(now - item.last_seconds),
                 item.session_id in self.ended,
                 self.waiting.get(item.session_id),
                 item.session_id == wanted,

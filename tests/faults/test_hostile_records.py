@@ -61,7 +61,9 @@ def test_every_kind_of_damage(live, record_property):
     session.raw(b"\r\n\n \n")
     session.raw(b'{"type":"user","mess\n' + b"not json\n" + b"[" * 100_000 + b"\n")
     session.raw(session.line("never-heard-of") * 2)
-    session.raw(session.line("assistant", message={"content": [{"type": "text", "text": "Whole."}]}))
+    session.raw(
+        session.line("assistant", message={"content": [{"type": "text", "text": "Whole."}]})
+    )
     session.raw(session.line("user", message={"content": "No final newline"})[:-1])
 
     wait_for(lambda: "Whole." in live.document(project)["now"])

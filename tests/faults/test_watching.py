@@ -100,7 +100,10 @@ def test_queue_overflow(live, growth, record_property):
     found = time.monotonic() - began
     seen(live, 2 + written + 1)
 
-    assert (1, 0) == (live.call("status")["overflows"], live.call("status")["skipped"]["repeated_records"])
+    assert (1, 0) == (
+        live.call("status")["overflows"],
+        live.call("status")["skipped"]["repeated_records"],
+    )
     record_property("figure", f"{written} {growth}: missing 0, the last found after {found:.1f} s")
 
 
@@ -130,7 +133,7 @@ def test_no_instances(house, record_property):
     session.prompt("Work without any watch")
     took = seen(house, 1)
     said, watched = warning(house), house.call("status")["watched"]
-    raising = 'echo 100 >/proc/sys/user/max_inotify_instances'
+    raising = "echo 100 >/proc/sys/user/max_inotify_instances"
     subprocess.run(
         ["nsenter", "--preserve-credentials", "-U", "-t", str(house.process.pid), "sh", "-c", raising],
         check=True,
@@ -163,7 +166,9 @@ def test_dead_thread(house, record_property):
     most = max(latencies(house, session, 5))
 
     assert most < 2.5, "it is watched again"
-    record_property("figure", f"noticed after {noticed:.1f} s, missing 0, then {most * 1000:.0f} ms a record")
+    record_property(
+        "figure", f"noticed after {noticed:.1f} s, missing 0, then {most * 1000:.0f} ms a record"
+    )
 
 
 def test_root_comes_and_goes(house, record_property):
