@@ -17,7 +17,7 @@ WEEK_SECONDS = 7 * 24 * 3600.0
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(6, marks=pytest.mark.long)])
 def test_ten_growing_at_once(live, seconds, record_property):
     """Ten transcripts that grow by 5 MB a second each are kept up with, in flat memory."""
     project = live.project()

@@ -75,9 +75,7 @@ def make_many(session: Session, count: int) -> int:
     return count
 
 
-@pytest.mark.parametrize(
-    "growth", ["records", pytest.param("20,000 transcripts", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("growth", ["records", pytest.param("transcripts", marks=pytest.mark.long)])
 def test_queue_overflow(live, growth, record_property):
     """What is written while the daemon stands still, more than the queue holds, is all found."""
     project = live.project()
@@ -107,6 +105,7 @@ def test_queue_overflow(live, growth, record_property):
     record_property("figure", f"{written} {growth}: missing 0, the last found after {found:.1f} s")
 
 
+@pytest.mark.long
 def test_too_few_watches(house, record_property):
     """With 50 watches for 200 directories all is seen by the rescan, and the limit is named."""
     house.transcripts.mkdir(parents=True)
@@ -125,6 +124,7 @@ def test_too_few_watches(house, record_property):
     record_property("figure", f"200 of 200 changes seen after {took:.1f} s")
 
 
+@pytest.mark.long
 def test_no_instances(house, record_property):
     """Without inotify the daemon polls and says so; once there is some, it watches again."""
     house.transcripts.mkdir(parents=True)
@@ -171,6 +171,7 @@ def test_dead_thread(house, record_property):
     )
 
 
+@pytest.mark.long
 def test_root_comes_and_goes(house, record_property):
     """A root that is missing, deleted, made anew, renamed away and back is heard each time."""
     house.start()

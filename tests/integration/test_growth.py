@@ -5,8 +5,6 @@ import os
 import shutil
 import signal
 import time
-import uuid
-from pathlib import Path
 
 from conftest import timestamp, wait_for
 
