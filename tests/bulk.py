@@ -10,7 +10,23 @@ from conftest import Session, timestamp
 MEGABYTE = 1 << 20
 _CHANCE = random.Random(26)
 _USAGE = {"input_tokens": 4, "cache_read_input_tokens": 48211, "output_tokens": 212}
-_WORDS = "the parser reads one line of input and checks whether its offset agrees with it".split()
+_WORDS = [
+    "the",
+    "parser",
+    "reads",
+    "one",
+    "line",
+    "of",
+    "input",
+    "and",
+    "checks",
+    "whether",
+    "its",
+    "offset",
+    "agrees",
+    "with",
+    "it",
+]
 
 
 def text(size: int) -> str:

@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import Self
 
 from conftest import House
 
@@ -54,7 +55,7 @@ class Asking:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask)
 
-    def __enter__(self) -> "Asking":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

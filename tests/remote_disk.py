@@ -34,12 +34,15 @@ class Disk:
 
     def answer(self, code: int, node: int, body: bytes) -> bytes:
         if code == INIT:
-            return struct.pack("<IIIIHHIIHHI", 7, 31, 65536, 0, 12, 9, 65536, 1, 0, 0, 0).ljust(
-                64, b"\0"
-            )
+            return struct.pack("<IIIIHHII", 7, 31, 65536, 0, 12, 9, 65536, 1).ljust(64, b"\0")
         if code == STATFS:
             return bytes(80)
-        path = self.paths[node]
+        if code in (RELEASE, FLUSH, RELEASEDIR, ACCESS):
+            return b""
+        return self.about(code, self.paths[node], body)
+
+    def about(self, code: int, path: str, body: bytes) -> bytes:
+        """Answer what is asked about a path; nothing that is told may be kept."""
         if code == LOOKUP:
             found = f"{path}/{os.fsdecode(body.rstrip(bytes(1)))}"
             attributes = self.attributes(found)
@@ -48,14 +51,10 @@ class Disk:
             return struct.pack("<QII", 0, 0, 0) + self.attributes(path)
         if code in (OPEN, OPENDIR):
             return struct.pack("<QII", 0, code == OPEN, 0)
-        if code in (READ, READDIR):
-            _, offset, size = struct.unpack_from("<QQI", body)
-            return (
-                self.content(path, offset, size) if code == READ else self.names(path, offset, size)
-            )
-        if code in (RELEASE, FLUSH, RELEASEDIR, ACCESS):
-            return b""
-        raise OSError(errno.ENOSYS, "not known")
+        if code not in (READ, READDIR):
+            raise OSError(errno.ENOSYS, "not known")
+        _, offset, size = struct.unpack_from("<QQI", body)
+        return self.content(path, offset, size) if code == READ else self.names(path, offset, size)
 
     def attributes(self, path: str) -> bytes:
         found = os.lstat(path)

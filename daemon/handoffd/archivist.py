@@ -95,7 +95,7 @@ class Archivist:
             )
             self.watched[state.session_id] = known
         known.project_id = project_id
-        known.heard_at = max(known.heard_at, last_seconds)
+        known.heard_at = last_seconds
         spoke = clock.since_boot() - max(clock.wall() - last_seconds, 0.0)
         known.heard_boot = max(known.heard_boot, spoke)
         known.compacted = known.compacted or state.compactions > known.compactions

@@ -31,6 +31,8 @@ from handoffd.store.threads import Unread
 
 LANES_MAX = 8
 ABSENT_SECONDS = 2.0
+# Two clocks may differ by so much; a record that is further ahead is from before ours was set back.
+AHEAD_SECONDS = 60.0
 
 # The same few folds are asked for again and again; nobody changes what comes out.
 _load = lru_cache(maxsize=16)(load)
@@ -111,7 +113,7 @@ class Board:
         return [
             Lane(
                 _load(item.fold),
-                max(now - item.last_seconds, 0.0),
+                _idle_seconds(now, item.last_seconds),
                 item.session_id in self.ended,
                 self.waiting.get(item.session_id),
                 item.session_id == wanted,
@@ -340,3 +342,12 @@ class Board:
 def _now(lane: Lane) -> str:
     found = insights.now(lane.state)
     return found.text if found else ""
+
+
+def _idle_seconds(now: float, last: float) -> float:
+    """Return for how long nothing was heard; of what is far ahead nobody knows, so as long as that.
+
+    Otherwise it would come before all that happened since the clock was set back.
+    """
+    ahead = last - now
+    return ahead if ahead > AHEAD_SECONDS else max(-ahead, 0.0)

@@ -17,7 +17,8 @@ WEEK_SECONDS = 7 * 24 * 3600.0
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("seconds", [1, pytest.param(6, marks=pytest.mark.long)])
 def test_ten_growing_at_once(live, seconds, record_property):
     """Ten transcripts that grow by 5 MB a second each are kept up with, in flat memory."""
     project = live.project()
@@ -36,7 +37,7 @@ def test_ten_growing_at_once(live, seconds, record_property):
                 session.raw(data[number * step : (number + 1) * step])
             time.sleep(max(began + number / 20 - time.monotonic(), 0.0))
         ended = time.monotonic()
-        wait_for(live.settled, 60)
+        wait_for(live.settled, 100)
     behind = time.monotonic() - ended
     grown, used = megabytes(pid, "VmHWM") - before, processor_seconds(pid) - used
     written = 10 * (len(data) - step) / MEGABYTE
@@ -50,6 +51,7 @@ def test_ten_growing_at_once(live, seconds, record_property):
     )
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("size", [40, pytest.param(1024, marks=pytest.mark.long)])
 def test_first_start_on_old_transcripts(house, size, record_property):
     """The first start answers at once; a gigabyte of old transcripts is read beside it."""
@@ -75,7 +77,7 @@ def test_first_start_on_old_transcripts(house, size, record_property):
         fresh.prompt("What is new comes before what is old")
         wait_for(lambda: "before what is old" in house.document(now)["now"], 20)
         seen = time.monotonic() - began - ready
-        wait_for(lambda: time.sleep(0.1) or house.settled(), 110)
+        wait_for(lambda: time.sleep(0.1) or house.settled(), 250)
     used = processor_seconds(pid)
 
     assert ready < 10

@@ -1,6 +1,5 @@
 """A line that no memory should hold: skipped, counted, and nobody waits for it."""
 
-import os
 import sys
 
 import pytest

@@ -15,6 +15,7 @@ RECENT = 40
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
 def test_many_projects(house, count, record_property):
     """Every project is found; memory, watches, threads and handles stay few, and so does work."""
@@ -28,7 +29,7 @@ def test_many_projects(house, count, record_property):
     house.start()
     began = time.monotonic()
     with Asking(house) as asking:
-        wait_for(lambda: time.sleep(0.2) or house.settled(), 100)
+        wait_for(lambda: time.sleep(0.2) or house.settled(), 200)
     took = time.monotonic() - began
     wait_for(lambda: house.call("status")["writes"] >= RECENT, 60)
     pid, status = house.process.pid, house.call("status")

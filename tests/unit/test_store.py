@@ -128,6 +128,7 @@ def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
     intake._turn()
 
     assert '"records":3' in state.session(path.stem).fold
+    assert 3 == intake.counters.records, "what was not kept is not counted"
     assert [path.stat().st_size] == [cursor.offset for cursor in state.cursors()]
 
 
@@ -157,7 +158,7 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
         intake._turn()
 
     assert '"records":3' in state.session(path.stem).fold
-    assert 0 == intake.quarantined
+    assert (0, 3) == (intake.quarantined, intake.counters.records)
     monkeypatch.setattr(module, "fold", lambda *_: 1 / 0)
     path.write_text(path.read_text() + "{}\n")
     intake.found(at(str(path)))

@@ -123,7 +123,9 @@ def _envelope(state: SessionState, record: Record, transcript: str) -> None:
         time = record.timestamp[:NAME_MAX]
         if not state.first_time:
             state.first_time = time
-        state.last_time = max(state.last_time, time)
+        # A little earlier is out of order; much earlier is a clock that was set back.
+        if time >= state.last_time or _is_long_before(time, state.last_time):
+            state.last_time = time
     message = record.message
     if message and message.usage and message.model != "<synthetic>":
         if message.model != state.model:

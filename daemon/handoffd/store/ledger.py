@@ -159,10 +159,10 @@ class Ledger:
         return self._firings("WHERE outcome IS NULL ORDER BY fired_at, rowid")
 
     def recent(self, project_id: str | None, most: int) -> list[Firing]:
-        """Return what fired last, the newest first."""
+        """Return what fired last, the newest first: as it was entered, for a clock may be set."""
         if project_id is None:
-            return self._firings("ORDER BY fired_at DESC, rowid DESC LIMIT ?", most)
-        clause = "WHERE project_id = ? ORDER BY fired_at DESC, rowid DESC LIMIT ?"
+            return self._firings("ORDER BY rowid DESC LIMIT ?", most)
+        clause = "WHERE project_id = ? ORDER BY rowid DESC LIMIT ?"
         return self._firings(clause, project_id, most)
 
     def _firings(self, clause: str, *values: Any) -> list[Firing]:
