@@ -1,6 +1,5 @@
 """What we leave on a disk: who can read it, what git sees of it, and what is left when forgotten."""
 
-import os
 import re
 import stat
 
