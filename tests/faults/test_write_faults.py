@@ -65,7 +65,12 @@ def is_spoken(house, project, session):
 
 
 def is_brief(house, project, session):
-    return any("second of the two" in p.read_text() for p in (house.state / "briefs").iterdir())
+    found = (p.read_text() for p in (house.state / "briefs").glob("[!.]*"))
+    return any(str(project) in text and "second of the two" in text for text in found)
+
+
+def has_brief(house, project, session):
+    wait_for(lambda: any(str(project) in p.read_text() for p in (house.state / "briefs").glob("[!.]*")), 30)  # fmt: skip
 
 
 def is_known(house, project, session):
@@ -113,7 +118,9 @@ KINDS = {
         "{project}/.flow-guardian/", "{project}/.flow-guardian/*", "write_failed", speak, is_spoken,
         command=("save", "--hypothesis", "x"),
     ),
-    "brief": Kind("/briefs/", "{state}/briefs/*", "write_failed", speak, is_brief),
+    "brief": Kind(
+        "/briefs/", "{state}/briefs/*", "write_failed", speak, is_brief, begin=has_brief,
+    ),
     "handoff": Kind(
         "/.claude/handoffs/", "{home}/.claude/handoffs/*/*", "contract_failed", leave_more, is_left,
         begin=leave, command=("close", "--done", "x"),
@@ -134,7 +141,8 @@ KINDS = {
 
 def contents(house, project, pattern) -> dict[str, bytes]:
     pattern = pattern.format(home=house.home, state=house.state, project=project)
-    return {str(path): path.read_bytes() for path in Path("/").glob(pattern.lstrip("/"))}
+    found = Path("/").glob(pattern.lstrip("/"))
+    return {str(p): p.read_bytes() for p in found if not p.name.endswith("handoffd-tmp")}
 
 
 def warnings(house) -> str:
