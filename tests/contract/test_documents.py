@@ -98,9 +98,10 @@ def named_tests(path: str) -> set[str]:
     return {f"{path}::{f.name}" for f in functions if f.name.startswith("test_")}
 
 
-def test_tests_named_in_promises_exist():
-    """Every test file, every test and every command that docs/promises.md names is there."""
-    text = read("docs/promises.md")
+@pytest.mark.parametrize("document", ["docs/promises.md", "SECURITY.md"])
+def test_tests_named_exist(document):
+    """Every test file, every test and every command that a document names is there."""
+    text = read(document)
     for name in re.findall(r"`(tests/[\w/]+\.py)`", text):
         assert (REPOSITORY / name).exists(), name
     for name in re.findall(r"`(tests/[^`]+::\w+)`", text):

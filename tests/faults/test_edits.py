@@ -92,6 +92,7 @@ def write_metadata(root, number):
     Conductor(str(root)).change_metadata("h", change)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("write", "name"), [(write_contract, "h/a.md"), (write_metadata, "conductor/tracks/h/metadata.json")]
 )  # fmt: skip

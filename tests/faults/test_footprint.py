@@ -47,7 +47,8 @@ def paths(*roots):
     return {path for root in roots for path in (root, *root.rglob("*"))}
 
 
-@pytest.mark.parametrize("umask", [0o000, pytest.param(0o077, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_nobody_else_can_read_what_we_write(house, umask, record_property):
     """Every file and directory is its owner's alone, but for track records, whatever the umask."""
     house.transcripts.mkdir(parents=True)

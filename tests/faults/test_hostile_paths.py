@@ -98,6 +98,7 @@ def listing(directory):
     }
 
 
+@pytest.mark.long
 def test_a_daemon_whose_project_is_swapped(live, record_property):
     """A daemon that saves while .flow-guardian and a link are exchanged lives, and nothing leaves."""
     project, outside = live.project(), live.home / "outside"
@@ -204,7 +205,9 @@ def test_a_hard_link_is_not_written_through(tmp_path, record_property):
     record_property("figure", f"{len(TARGETS)} of {len(TARGETS)} first names unchanged")
 
 
-@pytest.mark.parametrize("thing", OBJECTS)
+@pytest.mark.parametrize(
+    "thing", ["FIFO", *(pytest.param(x, marks=pytest.mark.long) for x in OBJECTS if x != "FIFO")]
+)
 def test_a_daemon_that_meets_no_file(live, thing):
     """A daemon that finds something else in the place of handoff.yaml says so, and goes on."""
     project = live.project()

@@ -187,6 +187,7 @@ def test_secrets_in_every_channel(house, tmp_path_factory, record_property):
             for leak in planter.found_in(text.encode())
         ]
         leaks += [("create", leak) for leak in planter.found_in(str(said).encode())]
+        assert heard, "changes were told"
         leaks += [("watch", leak) for leak in planter.found_in("".join(heard).encode())]
         leaks += [("mail", leak) for leak in planter.found_in(str(server.seen).encode())]
         leaks += [("note", leak) for leak in planter.found_in(str(beads.notes(epic)).encode())]

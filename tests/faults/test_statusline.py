@@ -24,7 +24,7 @@ def sleepers() -> list[Path]:
     return found
 
 
-@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("cancelled", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_status_line_that_hangs(house, cancelled, record_property):
     """It is ended with all that it started, after five seconds, or as soon as the client cancels."""
     began = time.monotonic()

@@ -44,7 +44,7 @@ def test_secrets_are_masked_whole(kind):
     assert len(missed) <= len(texts) // 20, missed[:3]
 
 
-def test_the_planted_set_is_found():
+def test_the_planted_set_is_found(record_property):
     """At least 99 % of the planted secrets are masked, and named by their kind."""
     masked = [(kind, secret, *redact(text)) for kind, secret, text in PLANTED]
     found = [row for row in masked if not planted.left(row[1], row[2])]
@@ -52,14 +52,16 @@ def test_the_planted_set_is_found():
 
     assert 0.99 <= len(found) / len(masked)
     assert 0.98 <= len(named) / len(masked)
+    record_property("figure", f"{len(found)} of {len(masked)} found")
 
 
-def test_plain_lines_are_left_alone():
+def test_plain_lines_are_left_alone(record_property):
     """At most one in 1,000 ordinary lines of a session is changed."""
     lines = list(planted.plain_lines(random.Random(5), 20))
     changed = [line for line in lines if redact(line)[1]]
 
     assert len(changed) <= len(lines) / 1000, changed
+    record_property("figure", f"{len(changed)} of {len(lines)} lines masked")
 
 
 def test_a_mask_says_what_was_there():

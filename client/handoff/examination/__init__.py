@@ -6,6 +6,7 @@ from handoff.examination import (
     hooks,
     keeping,
     outbox,
+    packaging,
     retention,
     surroundings,
     transcripts,
@@ -26,6 +27,7 @@ SUBJECTS = {
     "outbox": outbox.examine,
     "disk": disk.examine,
     "settings": surroundings.examine,
+    "packaging": packaging.examine,
     "warnings": daemon.examine_warnings,
 }
 
