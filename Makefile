@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint man demo faults bench scores desktop-bundle clean
+.PHONY: help run stop test lint man demo faults fuzz bench scores desktop-bundle clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -12,6 +12,7 @@ help:
 	@echo "make test   lint, types and every test, against the built wheel"
 	@echo "make man    docs/man, from what --help is made from"
 	@echo "make faults every promise of docs/promises.md, measured (10 min; ROWS=WORD: some of them)"
+	@echo "make fuzz   inputs that nobody would write (SECONDS=60, SEED=N, TARGET=WORD)"
 	@echo "make bench  measure, and print ratios"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
@@ -70,6 +71,12 @@ test: lint
 
 faults: $(TEST)/installed
 	$(TEST)/bin/python bench/promises.py $(ROWS)
+
+# SEED=N repeats a run; ENTER=1 notes the counts in docs/promises.md.
+SECONDS ?= 60
+fuzz: $(TEST)/installed
+	$(TEST)/bin/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(TARGET),--target $(TARGET)) $(if $(ENTER),--enter)
 
 bench: $(TEST)/installed
 	$(TEST)/bin/python bench/core.py

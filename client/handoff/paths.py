@@ -6,6 +6,8 @@ MARKERS = (".flow-guardian", ".git", "pyproject.toml")
 SOCKET_NAME = "handoffd.sock"
 # sun_path holds 108 bytes on Linux and 104 on macOS, the final NUL included.
 SOCKET_PATH_MAX = 103
+# No path is longer; to look for one that claims to be would take minutes.
+PATH_MAX = 4096
 CHECKPOINT = ".flow-guardian/handoff.yaml"
 
 _S_IFMT, _S_IFDIR = 0o170000, 0o040000

@@ -24,31 +24,34 @@ _MOST = 40  # times that a part is repeated, where the pattern sets no bound
 
 def patterns() -> list[str]:
     """Return every regular expression that a module of the daemon has compiled on import."""
-    seen: set[int] = set()
     found: dict[str, None] = {}
-
-    def look(value: Any) -> None:
-        if id(value) in seen:
-            return
-        seen.add(id(value))
-        if isinstance(value, re.Pattern):
-            text = value.pattern if isinstance(value.pattern, str) else value.pattern.decode()
-            found[text if not value.flags & re.VERBOSE else f"(?x){text}"] = None
-        elif isinstance(value, dict):
-            for item in value.values():
-                look(item)
-        elif isinstance(value, list | tuple | set | frozenset):
-            for item in value:
-                look(item)
-        elif type(value).__module__.startswith("handoffd") and not isinstance(value, type):
-            for name in getattr(value, "__dict__", None) or getattr(value, "__slots__", ()):
-                look(getattr(value, name, None))
-
+    seen: set[int] = set()
     for module in pkgutil.walk_packages(handoffd.__path__, "handoffd."):
         if "__main__" not in module.name and "http" not in module.name:
             for value in list(vars(importlib.import_module(module.name)).values()):
-                look(value)
+                for pattern in _within(value, seen):
+                    text = pattern.pattern
+                    text = text if isinstance(text, str) else text.decode()
+                    found[f"(?x){text}" if pattern.flags & re.VERBOSE else text] = None
     return list(found)
+
+
+def _within(value: Any, seen: set[int]) -> Iterator[re.Pattern[Any]]:
+    """Yield the patterns that a value of a module holds, in whatever it keeps them."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, re.Pattern):
+        yield value
+    inner: Any = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner = value
+    elif type(value).__module__.startswith("handoffd") and not isinstance(value, type):
+        inner = getattr(value, "__dict__", {}).values()
+    for item in list(inner):
+        yield from _within(item, seen)
 
 
 def sample(pattern: str, chance: random.Random) -> str:
@@ -95,13 +98,14 @@ def _one_of(choices: Any, chance: random.Random) -> str:
     return _CATEGORIES.get(value, "a")
 
 
-def units(pattern: str, chance: random.Random) -> Iterator[str]:
-    """Yield pieces which, repeated, come close to a match again and again."""
+def attacks(pattern: str, chance: random.Random) -> Iterator[str]:
+    """Yield what comes close to a match: a beginning, what to repeat after it, and a wrong end."""
     whole = sample(pattern, chance)
-    yield whole
-    for cut in (chance.randrange(1, len(whole)) for _ in range(2) if len(whole) > 1):
-        yield whole[:cut]
-        yield whole[cut:]
-    if whole:
-        yield chance.choice(whole)
-    yield whole + "\n"
+    yield f"\0{whole}\0"
+    yield f"\0{whole}\n\0"
+    for _ in range(3):
+        start = chance.randrange(len(whole) + 1)
+        end = start + chance.choice((1, 1, 2, 6))
+        if pump := whole[start:end]:
+            yield f"{whole[:start]}\0{pump}\0{chance.choice(('', '!', chr(10)))}"
+            yield f"\0{pump}\0{whole[end:]}"

@@ -1,4 +1,4 @@
-"""Fuzz for some seconds, from a seed that is printed: `make fuzz [SECONDS=20] [SEED=1] [TARGET=yaml]`.
+"""Fuzz for some seconds, from a seed that is printed: `make fuzz SECONDS=20 SEED=1 TARGET=yaml`.
 
 Inputs are made from those in corpus/ and from the scenes of tests/golden. What fails is written
 there, to be replayed by every `make test` from then on. `--enter` puts the counts into the table
@@ -18,18 +18,15 @@ from pathlib import Path
 from types import FrameType
 
 HERE = Path(__file__).parent
-sys.path[:0] = [
-    str(HERE),
-    str(HERE.parent),
-    str(HERE.parent / "golden"),
-    str(HERE.parent.parent / "bench"),
-]
+for _place in (HERE.parent.parent / "bench", HERE.parent / "golden", HERE.parent, HERE):
+    sys.path.insert(0, str(_place))
 
-import near
-import promises
-from mutate import mutated
-from scenes import SCENES
-from targets import TARGETS
+import near  # noqa: E402
+import promises  # noqa: E402
+from mutate import mutated  # noqa: E402
+from targets import TARGETS  # noqa: E402
+
+from scenes import SCENES  # noqa: E402
 
 CORPUS = HERE / "corpus"
 HANG_SECONDS = 30
@@ -52,7 +49,7 @@ def seeds(target: str, chance: random.Random) -> list[bytes]:
         found += [
             bytes([chance.choice(ways)]) + unit.encode("utf-8", "replace")
             for pattern in near.patterns()
-            for unit in near.units(pattern, chance)
+            for unit in near.attacks(pattern, chance)
         ]
     return found
 

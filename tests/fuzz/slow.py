@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from handoffd.handoffs import contract
 from handoffd.handoffs.account import Surroundings, account
@@ -131,24 +131,31 @@ WAYS: dict[str, Callable[[str], object]] = {
 }
 
 
-def repeated(unit: str, size: int) -> str:
-    return (unit * (size // len(unit) + 1))[:size]
+class Attack(NamedTuple):
+    """A text of any size: a beginning, what is repeated, an end."""
+
+    begin: str
+    pump: str
+    end: str
+
+    def text(self, size: int) -> str:
+        return self.begin + self.pump * (size // len(self.pump)) + self.end
 
 
-def seconds(way: str, unit: str, size: int) -> float:
+def seconds(way: str, attack: Attack, size: int) -> float:
     """Return how long a text of that size takes this process."""
-    text = repeated(unit, size)
+    text = attack.text(size)
     began = time.process_time()
     WAYS[way](text)
     return time.process_time() - began
 
 
-def check(way: str, unit: str) -> float:
+def check(way: str, attack: Attack) -> float:
     """Hold the time for a large text against that for a small one; returns the ratio."""
     large = small = 9e9
     for _ in range(3):  # what else happens on the machine only ever adds
-        small = min(small, seconds(way, unit, SMALL))
-        large = min(large, seconds(way, unit, LARGE))
+        small = min(small, seconds(way, attack, SMALL))
+        large = min(large, seconds(way, attack, LARGE))
         if large <= FACTOR * small + GRACE_SECONDS and large < MOST_SECONDS:
             return large / max(small, 1e-6)
     raise AssertionError(
@@ -157,10 +164,11 @@ def check(way: str, unit: str) -> float:
 
 
 def text(data: bytes) -> Hashable:
-    """Take the first byte for a way through the product, and the rest, repeated, for a text."""
-    unit = data[1:].decode("utf-8", "replace")[:400]
-    if not unit:
+    """Take the first byte for a way through the product, and the rest for an attack."""
+    parts = [part.decode("utf-8", "replace")[:400] for part in data[1:].split(b"\0")]
+    begin, pump, end = (*parts, "", "")[:3] if len(parts) > 1 else ("", parts[0], "")
+    if not pump:
         return None
     way = list(WAYS)[data[0] % len(WAYS)]
-    ratio = check(way, unit)
-    return way, round(ratio)
+    check(way, Attack(begin, pump, end))
+    return way, pump[:2]

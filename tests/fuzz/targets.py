@@ -5,11 +5,14 @@ It returns a sketch of what the input led to; an input with a new one is worth c
 
 import contextlib
 import json
+import os
 import tempfile
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import slow
+from pydantic import ValidationError
+
 from handoff import wire
 from handoff.errors import HandoffError
 from handoff.installing import json_text, toml_text
@@ -33,8 +36,6 @@ from handoffd.store.core import CoreStore
 from handoffd.transcript.records import parse_line
 from handoffd.transcript.words import words
 
-from pydantic import ValidationError
-
 # What the mutator plants; wherever a gate is, it must not come out.
 SECRET = "ghp_" + "fuzzedT0kenOf4Kind9thatNobodyHas2use"
 
@@ -52,8 +53,8 @@ def record(data: bytes) -> Hashable:
     for line in data.split(b"\n"):
         for found in parse_line(offset, line).records:
             words(found)
-            # What names a record is the client's own, and is kept as it is.
-            planted |= SECRET in f"{found.uuid} {found.timestamp}"
+            # What names a record and where it was made is kept as it is: it is looked for by that.
+            planted |= SECRET in f"{found.uuid} {found.timestamp} {found.directory}"
             seen |= {found.type[:12]} if fold(state, found, "s") else set()
         offset += len(line) + 1
     kept = dump(state)
@@ -71,8 +72,7 @@ def yaml(data: bytes) -> Hashable:
     try:
         found = checkpoint.parse(text)
     except checkpoint.CheckpointError as problem:
-        assert str(problem), "no reason"
-        return str(problem)[:24]
+        return str(problem)[:24] or _fail("no reason")
     if found is None:
         return None
     assert not _told(json.dumps(redact_values(found))), "the secret came through"
@@ -135,7 +135,9 @@ def tracks(data: bytes) -> Hashable:
     return repr(seen)
 
 
-_directory = tempfile.TemporaryDirectory(prefix="fuzz-")
+# In memory, where there is such a place: nobody asks here whether it reaches the disk.
+_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+_directory = tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory)
 _core = CoreStore(f"{_directory.name}/core.db")
 _core._db.execute("PRAGMA synchronous = OFF")
 _threads = build(_core, ThreadSettings(), lambda *_: None)
@@ -186,13 +188,16 @@ def _validated(method: Any, given: Any) -> Hashable:
     try:
         method.params.model_validate(given)
     except ValidationError as problem:
-        assert explain(method.name, problem)
-        return method.name, problem.errors()[0]["type"]
+        return method.name, problem.errors()[0]["type"], len(explain(method.name, problem))
     return method.name, "valid"
 
 
 def _refuse(constant: str) -> Any:
     raise AssertionError(f"{constant} is no JSON")
+
+
+def _fail(why: str) -> Hashable:
+    raise AssertionError(why)
 
 
 def editors(data: bytes) -> Hashable:

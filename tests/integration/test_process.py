@@ -11,8 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from conftest import wait_for
 
 
@@ -85,31 +83,6 @@ def test_modes(live):
     assert 0o600 == os.stat(live.socket_path).st_mode & 0o777
     assert 0o700 == live.state.stat().st_mode & 0o777
     assert {0o600} == {p.stat().st_mode & 0o777 for p in live.state.iterdir() if p.is_file()}
-
-
-def test_foreign_runtime_directory_is_refused(house):
-    """A directory of another user is not used for the socket; the error says so."""
-    if os.getuid() != 0:
-        pytest.skip("only root can give a directory away")
-    directory = house.runtime / "handoffd"
-    directory.mkdir()
-    os.chown(directory, 65534, 65534)
-    house.environment["HANDOFFD_SOCKET"] = str(directory / "x.sock")
-
-    assert 1 == house.spawn().wait(20)
-    assert "is not a directory of this user" in house.log.read_text()
-
-
-def test_open_directory_is_refused(house):
-    """A directory that others may write to is refused for the socket, and left as it is."""
-    directory = house.runtime / "open"
-    directory.mkdir()
-    directory.chmod(0o1777)
-    house.environment["HANDOFFD_SOCKET"] = str(directory / "x.sock")
-
-    assert 1 == house.spawn().wait(20)
-    assert "Other users may write to" in house.log.read_text()
-    assert 0o1777 == directory.stat().st_mode & 0o7777
 
 
 def test_reload(live, record_property):
@@ -220,36 +193,8 @@ def test_deleted_socket_is_bound_again(house, record_property):
     record_property("figure", "there again at the next look (every 30 s; every 0.2 s here)")
 
 
-def test_foreign_peer_is_refused(live):
-    """A process of another user is cut off before a byte of it is parsed, and counted."""
-    if os.getuid() != 0:
-        pytest.skip("needs root to become another user")
-    os.chmod(live.socket_path, 0o666)
-    os.chmod(os.path.dirname(live.socket_path), 0o777)
-    os.chmod(live.runtime, 0o777)
-    code = (
-        "import socket, sys\n"
-        "s = socket.socket(socket.AF_UNIX)\n"
-        "s.connect(sys.argv[1])\n"
-        "try:\n"
-        ' s.sendall(b\'{"jsonrpc":"2.0","id":1,"method":"status"}\\n\')\n'
-        " got = len(s.recv(100))\n"
-        "except (ConnectionResetError, BrokenPipeError): got = 0\n"
-        "sys.exit(got)"
-    )
-    # The system's interpreter: another user cannot reach one below a private home.
-    other = subprocess.run(
-        ["/usr/bin/python3", "-I", "-c", code, live.socket_path],
-        user=65534, group=65534, timeout=20, check=False, capture_output=True, cwd="/",
-    )  # fmt: skip
-
-    assert 1 <= live.call("status")["refused_peers"], other.stderr
-    # It exits with the number of bytes it was sent.
-    assert 0 == other.returncode, other.stderr
-
-
-def test_oversized_and_broken_requests(live):
-    """A request over 1 MiB, half a request and plain garbage get errors, never a crash."""
+def test_broken_requests(live):
+    """What is no request gets an error that says so, never a crash."""
 
     def exchange(data: bytes) -> dict:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -267,7 +212,6 @@ def test_oversized_and_broken_requests(live):
     assert -32602 == exchange(b'{"id":1,"method":"show","params":{"x":1}}\n')["error"]["code"]
     assert -32602 == exchange(b'{"id":1,"method":"show","params":{"cwd":"a"}}\n')["error"]["code"]
     assert -32602 == exchange(b'{"id":1,"method":"show","params":[]}\n')["error"]["code"]
-    assert "1048576" in exchange(b"x" * (1 << 21))["error"]["message"]
     assert live.answers()
 
 
@@ -282,21 +226,6 @@ def test_protocol_mismatch(live):
     assert live.process.pid == live.call("status", protocol=99)["pid"]
     assert "result" in live.request("down", protocol=99)
     assert 0 == live.process.wait(10)
-
-
-def test_many_clients_at_once(live):
-    """120 connections at the same time, as many as are allowed but a few, are all answered."""
-    waiting = []
-    for _ in range(120):
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(10)
-        connection.connect(live.socket_path)
-        connection.sendall(b'{"jsonrpc":"2.0","id":1,"method":"status"}\n')
-        waiting.append(connection)
-
-    assert all(b"result" in connection.recv(1 << 16) for connection in waiting)
-    for connection in waiting:
-        connection.close()
 
 
 def test_no_child_is_left(live, record_property):

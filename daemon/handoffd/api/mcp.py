@@ -13,6 +13,7 @@ from handoff.errors import HandoffError
 from handoffd.api import greeting, tools
 from handoffd.api.caller import Caller
 from handoffd.api.greeting import McpError
+from handoffd.handoffs.thread import mend
 from handoffd.workflow.threads import Threads
 
 ONCE_MAX = 100
@@ -49,13 +50,14 @@ def _called(
     if not isinstance(once, str) or len(once) > ONCE_MAX:
         raise McpError(wire.INVALID_PARAMS, f"once must be a text of {ONCE_MAX} characters at most")
     try:
-        result, client = tools.call(threads, name, params.get("arguments"), caller.client, once)
+        given = params.get("arguments")
+        result, client = tools.call(threads, name, given, caller.client, mend(once))
     except HandoffError as problem:
         return {"content": [{"type": "text", "text": str(problem)}], "isError": True}
     except OSError as problem:
         text = f"It could not be kept: {problem.strerror or problem}."
         return {"content": [{"type": "text", "text": text}], "isError": True}
-    if thread_id := tools.used_as_code(result, client, params.get("arguments")):
+    if thread_id := tools.used_as_code(result, client, given):
         used(thread_id)
     text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     return {

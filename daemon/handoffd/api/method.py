@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from handoff.paths import PATH_MAX
 from handoffd.api.caller import Caller
 from handoffd.api.text import Style
 from handoffd.parts import Parts
@@ -20,13 +21,16 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1 << 20, defer_build=True)
 
 
+# What is no path is refused before anybody looks for it.
+Directory = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=PATH_MAX)]
+Path = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=PATH_MAX)]
+
+
 class InProject(Params):
     """A method about one project: that of `cwd`, or `project`, which may be relative to it."""
 
-    cwd: str = Field(default="/", description="the caller's directory", pattern=r"^/[^\x00]*$")
-    project: str | None = Field(
-        default=None, description="a directory of the project", pattern=r"^[^\x00]+$"
-    )
+    cwd: Directory = Field(default="/", description="the caller's directory")
+    project: Path | None = Field(default=None, description="a directory of the project")
 
 
 @dataclass(slots=True)
@@ -60,5 +64,6 @@ def explain(name: str, problem: ValidationError) -> str:
     if first["type"] == "string_unicode":
         why = "the name is not UTF-8"
     else:
-        why = "must be an absolute path" if first["loc"] == ("cwd",) else first["msg"]
+        relative = first["loc"] == ("cwd",) and first["type"] == "string_pattern_mismatch"
+        why = "must be an absolute path" if relative else first["msg"]
     return f"{name}: {'.'.join(map(str, first['loc']))}: {why}"

@@ -14,6 +14,7 @@ from handoffd.projects import Project
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store.state import StoredSession
+from handoffd.transcript.records import is_absolute
 
 # How much of a session's id names it, and how many are named where more than one begins so.
 PREFIX_MIN = 6
@@ -114,13 +115,15 @@ def hook_project(
         if known is not None:
             return known
     directory = environment.get("CLAUDE_PROJECT_DIR") or hook.get("cwd") or cwd
-    return _project(parts, directory if directory.startswith("/") else cwd, create=False)
+    return _project(parts, directory if is_absolute(directory) else cwd, create=False)
 
 
 def learn_root(parts: Parts, transcript_path: str) -> None:
     """Follow a Claude config directory that a hook named and we did not know."""
     directory = os.path.dirname(os.path.dirname(transcript_path))
-    if not transcript_path.endswith(".jsonl") or os.path.basename(directory) != "projects":
+    if not (is_absolute(directory) and os.path.basename(directory) == "projects"):
+        return
+    if not transcript_path.endswith(".jsonl"):
         return
     if directory in parts.lookout.roots:
         return

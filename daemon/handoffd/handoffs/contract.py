@@ -20,13 +20,13 @@ SECTIONS = ("Done", "Next", "Gotchas", "Risks", "Reflection")
 ESCALATION = "HUMAN REVIEW NEEDED"
 _CALL = re.compile(r"(?i)human review needed[:*\s]*(?P<reason>.*)")
 _HEADER = re.compile(
-    r"#\s+Handoff\s*(?:[—–:-]\s*)?(?P<date>\d{4}-\d{2}-\d{2})?\s*(?:\([^)]*\)\s*)?\Z"
+    r"#\s+Handoff\s*+(?:[—–:-]\s*+)?(?P<date>\d{4}-\d{2}-\d{2})?\s*+(?:\([^)]*\)\s*+)?\Z"
 )
 _DATA = re.compile(r"(?P<key>[a-z][a-z_]{1,30}):[ \t]*(?P<value>.*)")
-_HEADING = re.compile(r"##\s+(?P<title>.*\S)")
-_BELOW = re.compile(r"###\s+(?P<title>.*\S)")
+_HEADING = re.compile(r"##\s+(?P<title>\S(?:.*\S)?)")
+_BELOW = re.compile(r"###\s+(?P<title>\S(?:.*\S)?)")
 _FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")
-_BULLET = re.compile(r"\s*(?:[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+)")
+_BULLET = re.compile(r"\A\s*(?:[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+)")
 # Where the metadata must end: a consumer looks at the first lines only.
 _METADATA_LINES = 15
 _FALLBACK_ITEMS = 3

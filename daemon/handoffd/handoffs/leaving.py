@@ -231,6 +231,9 @@ def _stamped_name() -> str:
 
 # A worker's own words
 
+# Of what becomes one line: much more than is shown, so that no half of a secret is.
+_LINE_READ = 4096
+
 
 def given_words(
     sections: Mapping[str, Sequence[str]], purpose: str, escalations: Sequence[str]
@@ -243,8 +246,9 @@ def given_words(
             lines, found = persons_words(text)
             masked += found
             kept.setdefault(_heading(name), []).extend(_as_items(lines))
-    one_line = [" ".join(persons_words(text)[0]) for text in (purpose, *escalations)]
-    masked += sum(persons_words(text)[1] for text in (purpose, *escalations))
+    told = [persons_words(text[:_LINE_READ]) for text in (purpose, *escalations)]
+    masked += sum(found for _, found in told)
+    one_line = [" ".join(lines) for lines, _ in told]
     reasons = tuple(shorten(reason, REASON_MAX) for reason in one_line[1:])
     named = {name: lines for name, lines in kept.items() if lines}
     return Theirs(shorten(one_line[0], PURPOSE_MAX), reasons, named), masked

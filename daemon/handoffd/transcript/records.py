@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
+from handoff.paths import PATH_MAX
+
 _decoder = json.JSONDecoder(strict=False)
 _BLANK = "\x00 \t\r\n"
 _blanks = re.compile(f"[{_BLANK}]*")
@@ -108,7 +110,7 @@ class Parsed(NamedTuple):
 
 
 def is_absolute(path: str) -> bool:
-    return path.startswith("/") and "\0" not in path
+    return path.startswith("/") and len(path) <= PATH_MAX and "\0" not in path
 
 
 _decode_record = msgspec.json.Decoder(Record).decode

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,17 +20,19 @@ from handoffd.handoffs.leaving import Leaving
 from handoffd.parts import Parts
 from handoffd.session.state import SessionState
 
+Words = Annotated[str, Field(max_length=64 << 10)]
+
 
 class CloseParams(InProject):
     session: str = Field(default="", description="the session's id", max_length=200)
     purpose: str = ""
-    done: list[str] = Field(default=[], max_length=100)
-    next: list[str] = Field(default=[], max_length=100)
-    gotcha: list[str] = Field(default=[], max_length=100)
-    risk: list[str] = Field(default=[], max_length=100)
-    reflection: list[str] = Field(default=[], max_length=100)
+    done: list[Words] = Field(default=[], max_length=100)
+    next: list[Words] = Field(default=[], max_length=100)
+    gotcha: list[Words] = Field(default=[], max_length=100)
+    risk: list[Words] = Field(default=[], max_length=100)
+    reflection: list[Words] = Field(default=[], max_length=100)
     escalate: list[str] = Field(default=[], description="why a person is needed", max_length=20)
-    text: str = Field(default="", description="markdown with sections, as from stdin")
+    text: Words = Field(default="", description="markdown with sections, as from stdin")
     dry_run: bool = Field(default=False, description="show what is known, and write nothing")
 
 

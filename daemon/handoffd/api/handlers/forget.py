@@ -9,7 +9,7 @@ from pydantic import Field
 from handoff.errors import HandoffError
 from handoff.paths import home
 from handoffd import oblivion
-from handoffd.api.method import InProject, Method, Params, Reply, Send
+from handoffd.api.method import Directory, InProject, Method, Params, Path, Reply, Send
 from handoffd.api.resolve import PREFIX_MIN, ambiguous, named_project
 from handoffd.api.text import Style, count, shorten_path
 from handoffd.oblivion import Account, Target
@@ -40,10 +40,8 @@ _FILES = {
 
 
 class ForgetParams(Params):
-    cwd: str = Field(default="/", description="the caller's directory", pattern=r"^/[^\x00]*$")
-    target: str | None = Field(
-        default=None, description="a session, or a directory of a project", pattern=r"^[^\x00]+$"
-    )
+    cwd: Directory = Field(default="/", description="the caller's directory")
+    target: Path | None = Field(default=None, description="a session, or a project's directory")
     dry_run: bool = Field(default=False, description="say what would go, and change nothing")
 
 

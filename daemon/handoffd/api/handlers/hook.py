@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from handoffd.api.method import Method, Params, Reply, Send
+from handoffd.api.method import Directory, Method, Params, Reply, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, texts_of
 from handoffd.api.text import Style
 from handoffd.parts import Parts
@@ -14,7 +14,7 @@ HEADLESS = "sdk"
 
 
 class HookParams(Params):
-    cwd: str = Field(default="/", description="the caller's directory", pattern=r"^/[^\x00]*$")
+    cwd: Directory = Field(default="/", description="the caller's directory")
     hook: str = Field(default="", description="the JSON that Claude Code gave the hook")
     environment: dict[str, str] = Field(
         default={},

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from handoffd.api.caller import Caller
-from handoffd.api.method import Method, Params, Reply, Send
+from handoffd.api.method import Directory, Method, Params, Reply, Send
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 
@@ -14,7 +14,7 @@ class McpParams(Params):
     client: Literal["chat", "code"] = Field(
         default="chat", description="the side a call speaks for that does not say"
     )
-    cwd: str = Field(default="/", description="the directory it works in", pattern=r"^/[^\x00]*$")
+    cwd: Directory = Field(default="/", description="the directory it works in")
 
 
 async def handle(_parts: Parts, params: McpParams, _send: Send) -> Reply:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from handoffd.api import tools
 from handoffd.api.mcp import ONCE_MAX
-from handoffd.api.method import Method, Params, Reply, Send
+from handoffd.api.method import Directory, Method, Params, Reply, Send
 from handoffd.api.text import Style
 from handoffd.api.threads import act as with_threads
 from handoffd.api.threads import note_use, threads
@@ -36,7 +36,7 @@ class ThreadParams(Params):
     action: Literal["create", "get", "add", "read", "close", "watch"] = Field(
         description="what a tool does, or `watch`"
     )
-    cwd: str = Field(default="/", description="the caller's directory", pattern=r"^/[^\x00]*$")
+    cwd: Directory = Field(default="/", description="the caller's directory")
     as_client: tools.Client = Field(default="chat", description="the side it speaks for")
     id: str | None = Field(default=None, description="the thread")
     title: str | None = Field(default=None, description="of a new thread")

@@ -1,0 +1,149 @@
+"""A repository full of files with the names of what we import, run and read: none of it is run."""
+
+import subprocess
+import sys
+
+import pytest
+
+from conftest import wait_for
+from relayed import Relayed
+
+MODULES = (
+    "json", "socket", "logging", "sitecustomize", "usercustomize", "yaml", "argparse", "pydantic",
+    "time", "os", "re", "site", "_json", "_socket", "select", "posix", "subprocess", "encodings",
+    "structlog", "watchdog", "apscheduler", "msgspec", "asyncio", "sqlite3", "typing", "tomllib",
+)  # fmt: skip
+PROGRAMS = (
+    "git", "bd", "br", "sh", "python", "python3", "systemctl", "launchctl", "journalctl", "readlink",
+    "env", "claude", "notify-send", "osascript", "handoffd", "cat", "ps",
+)  # fmt: skip
+
+
+@pytest.fixture
+def trap(live):
+    """A project that leaves a mark whenever something of it is run."""
+    project = live.project()
+    mark = live.home / "pwned"
+    code = f"open({str(mark)!r}, 'a').write(__file__ + '\\n')\n"
+    for name in MODULES:
+        (project / f"{name}.py").write_text(code)
+    for name in ("handoff", "handoffd"):
+        (project / name).mkdir()
+        (project / name / "__init__.py").write_text(code)
+        (project / name / "__main__.py").write_text(code)
+    (project / "evil.pth").write_text(f"import json; exec({code!r})\n")
+    (project / "pyvenv.cfg").write_text(f"home = {project}\n")
+    (project / "lib").mkdir()
+    for name in PROGRAMS:
+        path = project / name
+        if not path.exists():
+            path.write_text(f"#!/bin/sh\necho $0 $* >> {mark}\nexit 0\n")
+            path.chmod(0o755)
+    (project / "file.txt").write_text("x")
+    live.git(project, "add", "-f", "file.txt")
+    live.git(project, "commit", "-qm", "x")
+    for key, value in {
+        "core.fsmonitor": f"touch {mark} #",
+        "core.hooksPath": str(project / "hooks"),
+        "core.pager": f"touch {mark}",
+        "core.editor": f"touch {mark}",
+        "core.sshCommand": f"touch {mark}",
+        "diff.external": f"touch {mark}",
+        "filter.evil.clean": f"touch {mark}; cat",
+        "filter.evil.process": f"touch {mark}",
+        "gpg.program": f"touch {mark}",
+        "log.showSignature": "true",
+        "alias.status": f"!touch {mark}",
+        "alias.ls-files": f"!touch {mark}",
+        "credential.helper": f"!touch {mark}",
+        "uploadpack.packObjectsHook": f"touch {mark}",
+        "include.path": str(project / "more-config"),
+    }.items():
+        live.git(project, "config", key, value)
+    (project / "more-config").write_text(f"[core]\n\tfsmonitor = touch {mark} #\n")
+    (project / ".gitattributes").write_text("* filter=evil diff=evil\n")
+    (project / "hooks").mkdir()
+    for name in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        (project / "hooks" / name).write_text(f"#!/bin/sh\ntouch {mark}\n")
+        (project / "hooks" / name).chmod(0o755)
+    (project / "file.txt").write_text("y")
+    return project, mark
+
+
+def hostile(project, path: str) -> dict[str, str]:
+    """Return what a shell may hand us in such a place."""
+    return {
+        "PATH": path,
+        "PYTHONPATH": str(project),
+        "PYTHONHOME": "",
+        "PYTHONSTARTUP": str(project / "json.py"),
+        "PYTHONUSERBASE": str(project),
+        "PYTHONINSPECT": "",
+        "BASH_ENV": str(project / "sh"),
+        "ENV": str(project / "sh"),
+        "GIT_EXEC_PATH": str(project),
+        "GIT_DIR": str(project / ".git"),
+        "GIT_EXTERNAL_DIFF": str(project / "git"),
+    }
+
+
+COMMANDS = (
+    ["status"], ["show"], ["inject"], ["hook"], ["statusline"], ["save", "-m", "x"], ["why", "goal"],
+    ["sessions", "--limit", "3"], ["doctor"], ["--help"], ["list"], ["open"], ["version", "--check"],
+    ["close", "--done", "x"], ["create", "--general"], ["triggers"], ["setup", "--dry-run"], ["logs"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [".:{path}", ":{path}", "{path}:bin/../:"])
+def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
+    """No module, program, hook or setting of the directory we run in, with or without a daemon."""
+    project, mark = trap
+    environment = hostile(project, path.format(path=live.environment["PATH"]))
+    for command in COMMANDS if path.startswith(".") else COMMANDS[:3]:
+        done = live.handoff(*command, cwd=project, env=environment, input="{}")
+        assert "Traceback" not in done.stderr, (command, done.stderr)
+    with Relayed(live, cwd=project, env=environment) as relay:
+        assert 5 == len(relay.result("tools/list")["tools"])
+    live.stop()
+    for command in (["show"], ["inject", "--level", "L2"], ["save", "-m", "x"], ["up"]):
+        done = live.handoff(*command, cwd=project, env=environment, input="{}")
+        assert 0 == done.returncode, (command, done.stderr)
+    assert 0 == live.handoff("down", cwd=project, env=environment).returncode
+
+    assert not mark.exists(), mark.read_text()
+    record_property(
+        "figure",
+        f"{len(COMMANDS) + 6} commands, 3 PATHs, {len(MODULES)} modules, {len(PROGRAMS)} programs: 0 run",
+    )
+
+
+def test_a_daemon_started_in_a_repository(house, record_property):
+    """Neither does the daemon run a program of where it was started, whatever it asks."""
+    house.transcripts.mkdir(parents=True)
+    project = house.project()
+    mark = house.home / "pwned"
+    for name in PROGRAMS:
+        (project / name).write_text(f"#!/bin/sh\necho $0 $* >> {mark}\n")
+        (project / name).chmod(0o755)
+    (project / ".beads").mkdir()
+    (project / ".beads/issues.jsonl").write_text(
+        '{"id":"shop-1","title":"x","issue_type":"epic"}\n'
+    )
+    (project / "conductor/tracks/auth_20260301").mkdir(parents=True)
+    house.environment["PATH"] = f".::{house.environment['PATH']}"
+    house.environment["GIT_EXEC_PATH"] = str(project)
+    with house.log.open("ab") as stream:
+        house.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "handoffd", "run"], env=house.environment, cwd=project,
+            stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+        )  # fmt: skip
+    wait_for(lambda: house.alive() and house.answers(), 30)
+    session = house.session(project)
+    session.prompt("Look at this strange repository")
+    session.edit(str(project / "a.py"))
+    wait_for(lambda: "notify-send" in house.show(project)["uncommitted"], 30)
+    house.request("create", cwd=str(project), general=True, timeout=30)
+    house.request("doctor")
+
+    assert not mark.exists(), mark.read_text()
+    record_property("figure", f"{len(PROGRAMS)} programs, 0 run")

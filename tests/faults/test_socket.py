@@ -1,0 +1,212 @@
+"""Whoever connects: another user, too much at once, half of it, too slowly, or all together."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from conftest import wait_for
+from handoff import fast
+from wired import (
+    STATUS,
+    answer,
+    connected,
+    descriptors,
+    exchange,
+    is_closed,
+    opened,
+    resident_kib,
+    send,
+)  # fmt: skip
+
+MIB = 1 << 20
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
+def test_another_user(live, record_property):
+    """A process of another user is cut off, counted, and not a byte of what it sent is read."""
+    os.chmod(live.socket_path, 0o666)
+    os.chmod(os.path.dirname(live.socket_path), 0o755)
+    os.chmod(live.runtime, 0o755)
+    # All is sent while the daemon cannot read yet: a socket that is closed over bytes that nobody
+    # has read says so to the other side, and one that was read says nothing.
+    code = (
+        "import socket, sys\n"
+        "s = socket.socket(socket.AF_UNIX)\n"
+        "s.connect(sys.argv[1])\n"
+        's.sendall(b\'{"jsonrpc":"2.0","id":1,"method":"down"}\\n\')\n'
+        "print('sent', flush=True)\n"
+        "try: print(len(s.recv(100)))\n"
+        "except ConnectionResetError: print('unread')\n"
+    )
+    tries = 5
+    for _ in range(tries):
+        os.kill(live.process.pid, signal.SIGSTOP)
+        # The system's interpreter: another user cannot reach one below a private home.
+        with subprocess.Popen(
+            ["/usr/bin/python3", "-I", "-c", code, live.socket_path],
+            user=65534, group=65534, extra_groups=[], cwd="/", stdout=subprocess.PIPE, text=True,
+        ) as other:  # fmt: skip
+            sent = other.stdout.readline()
+            os.kill(live.process.pid, signal.SIGCONT)
+            assert ("sent\n", "unread\n") == (sent, other.stdout.read())
+
+    assert tries == live.call("status")["refused_peers"]
+    assert live.alive()
+    record_property("figure", f"{tries} of {tries} refused, 0 bytes read")
+
+
+def padded(size: int) -> bytes:
+    """Return a request of that many bytes before its end."""
+    start, end = b'{"jsonrpc":"2.0","id":7,"method":"status","params":{"cwd":"/', b'"}}'
+    return start + b"x" * (size - len(start) - len(end)) + end + b"\n"
+
+
+def test_oversized_requests(live, record_property):
+    """1 MiB is answered; a byte more, 9 MiB or no end at all is refused, and leaves no memory."""
+    assert 7 == exchange(live, padded(MIB))["id"]
+    before = resident_kib(live)
+    refused = [exchange(live, data) for data in (padded(MIB + 1), padded(9 * MIB), b"x" * 9 * MIB)]
+
+    assert [-32600] * 3 == [reply["error"]["code"] for reply in refused]
+    assert all("1048576" in reply["error"]["message"] for reply in refused)
+    assert 7 == exchange(live, padded(MIB))["id"]
+    for _ in range(20):
+        exchange(live, b"x" * 9 * MIB)
+    grown = resident_kib(live) - before
+    assert grown < 1024
+    record_property("figure", f"23 refused, resident memory +{max(grown, 0)} KiB")
+
+
+def test_slow_clients(live, record_property):
+    """Neither a byte a second nor half a request holds anybody up, and both are cut off in 10 s."""
+    slow = [connected(live) for _ in range(100)]
+    half = [connected(live) for _ in range(20)]
+    for connection in half:
+        connection.sendall(STATUS)
+        assert b"result" in connection.recv(1 << 16)
+        connection.sendall(STATUS[:10])
+    times: list[float] = []
+    began = time.monotonic()
+    place = 0
+    left = [*slow, *half]
+    while left and time.monotonic() - began < 60:
+        if time.monotonic() - began > place:
+            for connection in slow:
+                send(connection, STATUS[place : place + 1] or b" ")
+            place += 1
+        asked = time.monotonic()
+        assert "result" in live.request("status")
+        times.append(time.monotonic() - asked)
+        time.sleep(0.005)
+        left = [connection for connection in left if not is_closed(connection)]
+    took = time.monotonic() - began
+    for connection in (*slow, *half):
+        connection.close()
+
+    assert [] == left
+    times.sort()
+    p99 = times[int(len(times) * 0.99)] * 1000
+    assert p99 < 500
+    record_property("figure", f"others: p99 {p99:.1f} ms; all 120 cut off after {took:.1f} s")
+
+
+def test_too_many_connections(live, record_property):
+    """The 129th is told so; a client of ours waits for its turn, and has it when one leaves."""
+    open_ones = [connected(live) for _ in range(128)]
+    for connection in open_ones:
+        connection.sendall(STATUS)
+        assert b"result" in connection.recv(1 << 16)
+    with opened(live) as (connection, lines):
+        refusal = answer(lines)
+        rest = lines.readline()
+    hooked = live.handoff("inject", input="{}")
+    refused = live.handoff("status")
+    waiting = subprocess.Popen(
+        [sys.executable, "-P", "-m", "handoff", "status"],
+        env=live.environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with waiting:
+        time.sleep(0.5)
+        open_ones.pop().close()
+        said, complaint = waiting.communicate(timeout=30)
+
+    assert (-32001, None, b"") == (refusal["error"]["code"], refusal["id"], rest)
+    assert 0 == hooked.returncode
+    assert 1 == refused.returncode
+    assert "128 connections are open" in refused.stderr
+    assert 0 == waiting.returncode, complaint
+    assert b"running, version" in said
+    for connection in open_ones:
+        connection.close()
+    wait_for(lambda: "result" in live.request("status"))
+    record_property("figure", "128 served, the 129th told so, a waiting client answered")
+
+
+def test_two_hundred_clients(live, record_property):
+    """200 clients at one moment, more than fit into the backlog or under the cap, are all answered."""
+    os.environ["HANDOFFD_SOCKET"] = live.socket_path
+    answers: list[float] = []
+
+    def ask() -> None:
+        began = time.monotonic()
+        reply = fast.call("status", {"protocol": 1}, 60.0)
+        assert "result" in reply
+        answers.append(time.monotonic() - began)
+
+    askers = [threading.Thread(target=ask) for _ in range(200)]
+    # All connect before the first is answered, however long it takes to start them.
+    os.kill(live.process.pid, signal.SIGSTOP)
+    try:
+        for asker in askers:
+            asker.start()
+    finally:
+        began = time.monotonic()
+        os.kill(live.process.pid, signal.SIGCONT)
+    for asker in askers:
+        asker.join()
+    took = time.monotonic() - began
+    del os.environ["HANDOFFD_SOCKET"]
+
+    assert 200 == len(answers)
+    assert took < 20
+    record_property("figure", f"200 of 200 answered within {took:.2f} s")
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_many_processes(live, count, record_property):
+    """The same with processes as they are started by hooks and people."""
+    command = [str(fast.__file__).partition("/lib/")[0] + "/bin/handoff", "status", "--json"]
+    running = [
+        subprocess.Popen(
+            command, env=live.environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(count)
+    ]
+    began = time.monotonic()
+    done = [(process, *process.communicate(timeout=60)) for process in running]
+
+    assert [0] * count == [process.returncode for process, *_ in done], [d[2] for d in done]
+    assert {live.process.pid} == {json.loads(out)["pid"] for _, out, _ in done}
+    record_property(
+        "figure", f"{count} processes: all exit 0 within {time.monotonic() - began:.1f} s"
+    )
+
+
+def test_half_a_request_at_the_end(live, record_property):
+    """Who hangs up in the middle of a request, or of its answer, leaves nothing behind."""
+    live.request("status")
+    before = descriptors(live)
+    for number in range(200):
+        with connected(live) as connection, contextlib.suppress(OSError):
+            connection.sendall(STATUS[: number % len(STATUS)] if number % 2 else STATUS * 30)
+    wait_for(lambda: descriptors(live) <= before)
+
+    assert "result" in live.request("status")
+    record_property("figure", "200 of 200 gone, no handle left")

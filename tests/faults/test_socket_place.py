@@ -1,0 +1,96 @@
+"""Where the socket is: a place that is not ours alone is refused, and both sides look alike."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import wait_for
+
+
+def foreign(directory: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give a directory away")
+    directory.mkdir()
+    os.chown(directory, 65534, 65534)
+
+
+def writable(mode: int):
+    def make(directory: Path) -> None:
+        directory.mkdir()
+        directory.chmod(mode)
+
+    return make
+
+
+def link(directory: Path) -> None:
+    target = directory.with_name("target")
+    target.mkdir(mode=0o700)
+    directory.symlink_to(target)
+
+
+def file(directory: Path) -> None:
+    directory.write_text("")
+
+
+PLACES = {
+    "group": (writable(0o770), "Other users may write to"),
+    "world": (writable(0o777), "Other users may write to"),
+    "sticky": (writable(0o1777), "Other users may write to"),
+    "foreign": (foreign, "is not a directory of this user"),
+    "link": (link, "is not a directory of this user"),
+    "file": (file, "File exists"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_place_that_is_not_ours_alone(house, name, record_property):
+    """A directory that others may write to, that is theirs, or a link is refused, and says why."""
+    make, why = PLACES[name]
+    directory = house.runtime / "open"
+    make(directory)
+    before = os.lstat(directory)
+    house.environment["HANDOFFD_SOCKET"] = str(directory / "x.sock")
+
+    assert 1 == house.spawn().wait(20)
+    said = house.log.read_text()
+    assert why in said
+    assert "HANDOFFD_SOCKET" in said
+    assert "Traceback" not in said
+    after = os.lstat(directory)
+    assert (before.st_mode, before.st_uid) == (after.st_mode, after.st_uid)
+    assert [] == [path.name for path in house.runtime.rglob("*.sock")]
+    record_property("figure", f"{len(PLACES)} of {len(PLACES)} kinds refused with a reason")
+
+
+@pytest.mark.parametrize("name", ["foreign", "link", "file"])
+def test_runtime_directory_that_is_not_ours(house, name, record_property):
+    """Where XDG_RUNTIME_DIR holds such a one in our place, both sides go to the state directory."""
+    make, _ = PLACES[name]
+    make(house.runtime / "handoffd")
+    house.environment["XDG_STATE_HOME"] = str(house.runtime / "state")
+    house.process = house.spawn()
+    wait_for(lambda: house.alive() and house.handoff("status").returncode == 0, 30)
+
+    assert [] == [path for path in house.runtime.glob("[ht]*/*") if path.is_socket()]
+    record_property("figure", "3 of 3: both sides meet elsewhere")
+
+
+def test_long_paths(house, tmp_path, record_property):
+    """A path that no socket can have is left out, on both sides; if it is the only one, it is said."""
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    house.environment["XDG_RUNTIME_DIR"] = str(long)
+    house.environment["XDG_STATE_HOME"] = str(house.runtime / "state")
+    house.process = house.spawn()
+    wait_for(lambda: house.alive() and house.handoff("status").returncode == 0, 30)
+    house.stop()
+    house.environment["HANDOFFD_SOCKET"] = f"{long}/{'y' * 20}"
+    asked, started = house.handoff("status"), house.handoff("up")
+
+    assert [] == list(long.iterdir())
+    assert 3 == asked.returncode
+    assert 1 == started.returncode
+    assert "is longer than 103 bytes" in started.stderr
+    assert "Set HANDOFFD_SOCKET to a short path" in started.stderr
+    record_property("figure", "fallback on both sides; alone: exit 1 and the reason")
