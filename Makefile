@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint man demo faults bench scores desktop-bundle clean
+.PHONY: help run stop test lint man demo faults soak bench scores desktop-bundle clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -12,6 +12,7 @@ help:
 	@echo "make test   lint, types and every test, against the built wheel"
 	@echo "make man    docs/man, from what --help is made from"
 	@echo "make faults every promise of docs/promises.md, measured (10 min; ROWS=WORD: some of them)"
+	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: shorter)"
 	@echo "make bench  measure, and print ratios"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
@@ -70,6 +71,10 @@ test: lint
 
 faults: $(TEST)/installed
 	$(TEST)/bin/python bench/promises.py $(ROWS)
+
+# RECORD=1: enter the figures in docs/promises.md.
+soak: $(TEST)/installed
+	$(TEST)/bin/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORD),--record)
 
 bench: $(TEST)/installed
 	$(TEST)/bin/python bench/core.py

@@ -132,7 +132,6 @@ class Server:
             self._connections.discard(task)
             writer.close()
 
-
     def _refusal(self) -> dict[str, Any]:
         text = f"handoffd has {self.parts.connections_max} clients already, which is the most."
         return error_frame(None, wire.COMMAND_FAILED, text, {"hint": "Close some, or try again."})
