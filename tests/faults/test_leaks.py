@@ -137,8 +137,8 @@ def test_what_comes_and_goes(live, share, record_property):
     for cycle in CYCLES:  # what is loaded when it is first needed
         cycle(live, 20)
     told = []
-    for cycle, number in CYCLES.items():
-        before, number = weigh(live), max(int(number * share), AT_ONCE)
+    for cycle, most in CYCLES.items():
+        before, number = weigh(live), max(int(most * share), AT_ONCE)
         cycle(live, number)
         # What is free is given back every half a minute.
         more = wait_for(partial(returned, live, before), 60, cycle.__name__)
