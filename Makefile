@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint man demo faults fuzz bench scores desktop-bundle clean
+.PHONY: help run stop test lint man demo faults fuzz soak bench scores desktop-bundle clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -13,6 +13,7 @@ help:
 	@echo "make man    docs/man, from what --help is made from"
 	@echo "make faults every promise of docs/promises.md, measured (10 min; ROWS=WORD: some of them)"
 	@echo "make fuzz   inputs that nobody would write (SECONDS=60, SEED=N, TARGET=WORD)"
+	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: shorter)"
 	@echo "make bench  measure, and print ratios"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
@@ -72,11 +73,15 @@ test: lint
 faults: $(TEST)/installed
 	$(TEST)/bin/python bench/promises.py $(ROWS)
 
-# SEED=N repeats a run; ENTER=1 notes the counts in docs/promises.md.
+# SEED=N repeats a run; RECORD=1 enters the counts in docs/promises.md.
 SECONDS ?= 60
 fuzz: $(TEST)/installed
 	$(TEST)/bin/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \
-		$(if $(TARGET),--target $(TARGET)) $(if $(ENTER),--enter)
+		$(if $(TARGET),--target $(TARGET)) $(if $(RECORD),--record)
+
+# RECORD=1: enter the figures in docs/promises.md.
+soak: $(TEST)/installed
+	$(TEST)/bin/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORD),--record)
 
 bench: $(TEST)/installed
 	$(TEST)/bin/python bench/core.py

@@ -2,7 +2,7 @@
 
 `make faults`. A test reports by `record_property("figure", "...")`; one that says nothing
 is entered as passed. Rows whose proof is another command (`make soak`, `make fuzz`) are entered by
-that one.
+that one; behind a `#` stands which of its figures is meant.
 """
 
 import argparse

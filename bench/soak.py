@@ -15,6 +15,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import promises
 import work
@@ -35,8 +36,8 @@ THREADS_MOST = 8
 # SQLite keeps one that it may not close while another connection has locks, and uses it again.
 DESCRIPTORS_MOST = 2
 WAKE_UPS_MOST, CPU_MOST = 1.0, 0.005
-# How much a silence may differ from the limit before it is idle for certain, or certainly not.
-IDLE_SLACK_SECONDS = 15.0
+# A silence that is so much longer than the limit is idle for certain, however late a look comes.
+IDLE_SLACK_SECONDS = 60.0
 
 
 @dataclass
@@ -62,7 +63,8 @@ class Watch:
     failures: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> Self:
+        self.descriptors_before = descriptors(self.world.pid)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         return self
@@ -195,24 +197,20 @@ class Known:
                 self.miss("not fired", f"{trigger} of {whose} is pending")
             files += [path] if (path := json.loads(outcome or "{}").get("file")) else []
         for told in self.day.sessions:
-            gaps = [*told.silences, time.time() - told.heard_at]
-            least = sum(gap > IDLE_SECONDS + IDLE_SLACK_SECONDS for gap in gaps)
-            most = sum(gap > IDLE_SECONDS - 1 for gap in gaps)
+            gaps = told.silences
+            # And it fell silent for good.
+            least = 1 + sum(gap > IDLE_SECONDS + IDLE_SLACK_SECONDS for gap in gaps)
+            most = 1 + sum(gap > IDLE_SECONDS - 1 for gap in gaps)
             number = fired["idle", told.script.id]
             self.miss("not fired", f"idle of {told.script.id}", least - number)
             self.miss("fired twice", f"idle of {told.script.id}", number - most)
         for project, expected in self.day.epics.items():
             for trigger, number in expected.items():
-                self.miss(
-                    "not fired", f"{trigger} {project}", number - fired[trigger, str(project)]
-                )
-                self.miss(
-                    "fired twice", f"{trigger} {project}", fired[trigger, str(project)] - number
-                )
-        on_disk = len(
-            list((self.day.world.home / "code").glob(f"*/conductor/handoffs/{TRACK}/*.md"))
-        )
-        on_disk -= len(list((self.day.world.home / "code").glob("*/conductor/handoffs/*/index.md")))
+                more = fired[trigger, str(project)] - number
+                self.miss("not fired", f"{trigger} of {project}", -more)
+                self.miss("fired twice", f"{trigger} of {project}", more)
+        made = (self.day.world.home / "code").glob(f"*/conductor/handoffs/{TRACK}/*.md")
+        on_disk = sum(path.name != "index.md" for path in made)
         self.miss("fired twice", "track records on disk", abs(on_disk - len(set(files))))
         self.fired = sum(fired.values())
 
@@ -259,7 +257,7 @@ def know(day: Day) -> Known:
 # The verdict
 
 
-def report(table: Table, day: Day, watch: Watch, known: Known, before: int, after: Rest) -> None:
+def report(table: Table, day: Day, watch: Watch, known: Known, after: Rest) -> None:
     written = sum(told.records + told.agent_records for told in day.sessions)
     happened = ", ".join(f"{number} {what}" for what, number in sorted(day.done.items()))
     size = sum(path.stat().st_size for path in day.world.transcripts.rglob("*.jsonl")) / 1e6
@@ -276,7 +274,7 @@ def report(table: Table, day: Day, watch: Watch, known: Known, before: int, afte
     table.none("triggers or records twice", known.missed["fired twice"])
     table.none("a person's words lost", known.missed["words lost"], f"of {len(day.notes)}")
     table.none("programs that failed", len(day.failures) + len(watch.failures))
-    _report_memory(table, day, watch, before, after)
+    _report_memory(table, day, watch, after)
     answered = [sample.answered_seconds for sample in watch.samples]
     p50, p99 = (seconds(quantile(answered, share)) for share in (0.5, 0.99))
     table.add(Row("`status` meanwhile", f"p50 {p50}, p99 {p99}"))
@@ -290,7 +288,7 @@ def report(table: Table, day: Day, watch: Watch, known: Known, before: int, afte
     table.none("writes at rest", after.writes)
 
 
-def _report_memory(table: Table, day: Day, watch: Watch, before: int, after: Rest) -> None:
+def _report_memory(table: Table, day: Day, watch: Watch, after: Rest) -> None:
     warm = watch.played[int(len(watch.played) * WARM_SHARE) :]
     began = warm[0].at
     hourly = slope([((s.at - began) / 3600, s.resident / 1024) for s in warm])
@@ -304,8 +302,8 @@ def _report_memory(table: Table, day: Day, watch: Watch, before: int, after: Res
     else:
         table.at_most("RSS after warm-up", growth, GROWTH_SHORT_MOST_MB, "MB", f"{records} records")
     highest = max(sample.descriptors for sample in watch.samples)
-    same = f"{before} before, {highest} at most"
-    stay = after.descriptors - before
+    same = f"{watch.descriptors_before} before, {highest} at most"
+    stay = after.descriptors - watch.descriptors_before
     table.at_most("descriptors that stay", stay, DESCRIPTORS_MOST, "", same)
     most = max(sample.threads for sample in watch.samples)
     table.at_most("threads", most, THREADS_MOST, "")
@@ -350,7 +348,6 @@ def main() -> int:
         stack.callback(day.close)
         day.prepare()
         world.start().settle()
-        before = descriptors(world.pid)
         print(
             f"{options.minutes:g} minutes at {FACTOR} times the pace", file=sys.stderr, flush=True
         )
@@ -360,7 +357,7 @@ def main() -> int:
             day.reap()
             known = know(day)
         after = rest(world)
-        report(table, day, watch, known, before, after)
+        report(table, day, watch, known, after)
         for line in (*known.examples[:20], *day.failures[:5], *watch.failures[:5]):
             print(line.replace(os.fspath(world.base), ""), file=sys.stderr)
     table.print()

@@ -18,8 +18,8 @@ DAY_MINUTES = 14.4
 HOURS = (1, 2, 5, 8, 9, 8, 3, 6, 9, 9, 7, 4, 2, 2, 3, 3, 1, 0, 0, 0, 0, 0, 0, 0)
 ENDINGS = ("ended", "killed", "silent", "cleared")
 TURNS_MEAN, PAUSE_MEAN_SECONDS = 4, 2.0
-# Longer than the schedule's ten seconds: what comes and goes in between nobody sees.
-EPIC_SECONDS = 20.0
+# Not to scale: what comes and goes between two looks, every ten seconds, nobody sees.
+EPIC_SECONDS = 150.0
 # The first look at a project tells what there is; what changes from then on is news.
 SEEN_SECONDS = 14.0
 RELAYS_MOST = 5

@@ -217,7 +217,7 @@ def _handle_signals(parts: Parts) -> None:
 
 
 def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what goes wrong in asyncio itself in one line: its own would be thirty, again and again."""
+    """Log in one line what goes wrong in asyncio: its own words are thirty, again and again."""
     problem = context.get("exception")
     why = log.where(problem) if problem else ""
     log.get().error("loop_trouble", what=context["message"], error=why)

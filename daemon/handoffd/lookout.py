@@ -168,15 +168,18 @@ class Lookout:
         cost = 0.0
         self._has_lost_watches()
         first = not self.first_scan_done
-        count = 0
+        count, gone = 0, set(self._directories)
         for root in self.roots:
             for directory in transcripts.project_directories(root):
+                gone.discard(directory)
                 started = clock.thread_cpu()
                 count += self._scan_directory(directory, first=first)
                 cost += clock.thread_cpu() - started
                 if count >= _PAUSE_EVERY:
                     count = 0
                     await asyncio.sleep(0)
+        for directory in gone:
+            self._directories.pop(directory, None)
         self._refresh_projects()
         self._choose_watches()
         self.first_scan_done = True

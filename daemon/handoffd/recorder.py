@@ -304,6 +304,11 @@ class Recorder:
     async def _take_back(self) -> None:
         """Say of the tracks of sessions that went on after all that they are active."""
         for session_id, prompts in list(self._left_at.items()):
+            known = self.archivist.watched.get(session_id)
+            if known is None:  # silent for a day
+                del self._left_at[session_id]
+            if known is None or known.over:  # it has said nothing since
+                continue
             stored = self.board.state.session(session_id)
             project = self.board.projects.by_id(stored.project_id or "") if stored else None
             if stored is None or project is None:

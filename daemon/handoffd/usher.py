@@ -80,6 +80,8 @@ class Usher:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # The plugins whose description is being read.
     _reading: set[str] = field(default_factory=set)
+    # A look at the sessions that have ended is to come.
+    _leaving: bool = False
 
     async def answer(self, heard: Heard) -> Told:
         """Do what a hook is for; return what its session is told."""
@@ -249,10 +251,14 @@ class Usher:
         known = self.board.state.session(heard.session_id)
         if known or os.path.isfile(heard.text("transcript_path")):
             self.archivist.end(heard.session_id, heard.project.id)
-            self._beside(self._leave())
+            if not self._leaving:
+                self._leaving = True
+                self._beside(self._leave())
 
     async def _leave(self) -> None:
+        """Look at all that have ended by then: one look for each would see all of them, too."""
         await asyncio.sleep(END_SECONDS)
+        self._leaving = False
         await self.archivist.look()
 
     def _beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

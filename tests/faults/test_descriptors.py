@@ -32,8 +32,10 @@ def limited():
 
 
 def test_sixty_four_descriptors(house, record_property):
-    """With 64 descriptors 20 relays are served, further clients are refused in words, and what is
-    written meanwhile is read; nobody spins, and all is as before when they are gone."""
+    """20 relays are served, further clients are refused in words, and the work goes on.
+
+    Nobody spins meanwhile, and when they are gone all is as before.
+    """
     house.transcripts.mkdir(parents=True)
     house.process = house.spawn(preexec_fn=limited)
     wait_for(lambda: house.alive() and house.answers(), 30)

@@ -1,7 +1,7 @@
 """Fuzz for some seconds, from a seed that is printed: `make fuzz SECONDS=20 SEED=1 TARGET=yaml`.
 
 Inputs are made from those in corpus/ and from the scenes of tests/golden. What fails is written
-there, to be replayed by every `make test` from then on. `--enter` puts the counts into the table
+there, to be replayed by every `make test` from then on. `--record` puts the counts into the table
 of docs/promises.md.
 """
 
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="for all targets together")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--target", choices=list(TARGETS), action="append")
-    parser.add_argument("--enter", action="store_true", help="note the counts in docs/promises.md")
+    parser.add_argument("--record", action="store_true", help="note the counts in docs/promises.md")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _hung)
     chosen = options.target or list(TARGETS)
@@ -123,7 +123,7 @@ def main() -> int:
         print(f"{target:8} {count}, {tally.sketches} outcomes, seed {options.seed}", flush=True)
         figures[f"make fuzz TARGET={target}"] = count
         failed |= bool(tally.failures)
-    if options.enter:
+    if options.record:
         promises.enter(figures)
     return int(failed)
 

@@ -9,9 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from conftest import wait_for
+from proc import children
 
 
 def test_second_instance_leaves(live):
@@ -233,9 +233,8 @@ def test_no_child_is_left(live, record_property):
     project = live.project()
     live.session(project).prompt("Let git be asked about this")
     wait_for(lambda: "Let git be asked" in live.yaml(project))
-    children = Path(f"/proc/{live.process.pid}/task/{live.process.pid}/children")
 
-    wait_for(lambda: children.read_text() == "")
+    wait_for(lambda: not children(live.process.pid))
     record_property("figure", "0 children at rest")
 
 

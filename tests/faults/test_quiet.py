@@ -1,0 +1,84 @@
+"""After the work there is silence: nothing that the daemon writes makes it write or read again."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from bridged import Mcp
+from conftest import wait_for
+from proc import cpu_seconds, switches
+
+PROJECTS = 2
+# So long without a write there is nothing left that waits for its time.
+SETTLED_SECONDS = 5.0
+
+
+def traffic(pid):
+    """Return how often a process has written and read, sockets aside."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    counted = dict(line.split(": ") for line in lines)
+    return int(counted["syscw"]), int(counted["syscr"])
+
+
+def work(house, number):
+    """Do in a project everything that makes the daemon write into it, and end."""
+    project = house.project(f"shop{number}")
+    session = house.session(project)
+    session.prompt(f"Count the lines of cart {number} correctly")
+    session.edit(f"{project}/cart.py")
+    wait_for(lambda: f"cart {number}" in house.yaml(project), 30)
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text(path.read_text() + "mine: a word of my own\n")
+    house.git(project, "commit", "-q", "--allow-empty", "-m", "Count")
+    session.say("All of it is counted.")
+    wait_for(lambda: "mine" in house.yaml(project), 30)
+    hook = {"hook_event_name": "SessionEnd", "session_id": session.id, "reason": "other"}
+    house.call("hook", cwd=str(project), hook=json.dumps(hook))
+    return project
+
+
+def settle(house):
+    """Wait until nothing has been written for a while."""
+    seen = [(traffic(house.process.pid)[0], time.monotonic())]
+
+    def is_quiet():
+        written, now = traffic(house.process.pid)[0], time.monotonic()
+        if written != seen[-1][0]:
+            seen.append((written, now))
+        return now - seen[-1][1] > SETTLED_SECONDS
+
+    wait_for(is_quiet, 60, "nothing is written any more")
+
+
+@pytest.mark.parametrize("seconds", [5, pytest.param(60, marks=pytest.mark.long)])
+def test_own_writes_cause_nothing(live, seconds, record_property):
+    """When all sessions have ended, nothing is written or learned, whatever we wrote ourselves."""
+    projects = [work(live, number) for number in range(PROJECTS)]
+    with Mcp(live) as connection:
+        connection.create("It is counted.")
+    wait_for(lambda: live.call("status")["handoffs"] == PROJECTS, 30)
+    settle(live)
+    pid = live.process.pid
+    before, stamps = live.call("status"), [_stamp(project) for project in projects]
+    (wrote, read), woken, busy = traffic(pid), switches(pid), cpu_seconds(pid)
+
+    time.sleep(seconds)
+
+    wrote, read = traffic(pid)[0] - wrote, traffic(pid)[1] - read
+    woken = sum(number - woken.get(task, 0) for task, number in switches(pid).items())
+    busy = cpu_seconds(pid) - busy
+    after = live.call("status")
+    names = ("writes", "handoffs", "track_records", "records", "replaced", "overflows")
+    assert {name: before[name] for name in names} == {name: after[name] for name in names}
+    assert stamps == [_stamp(project) for project in projects]
+    assert 0 == wrote
+    assert woken <= seconds * 5  # the promise is one a second; a busy machine adds some
+    told = f"{seconds} s: {wrote} writes, {woken / seconds:.1f} wake-ups/s, {read / seconds:.1f}"
+    record_property("figure", f"{told} reads/s, processor {busy / seconds:.2%}")
+
+
+def _stamp(project):
+    status = (project / ".flow-guardian/handoff.yaml").stat()
+    return status.st_mtime_ns, status.st_ino
