@@ -20,12 +20,14 @@ from handoffd.handoffs.tracks.record import Record
 RACES, SAVES = 1000, 100
 # Exchanges a directory and a link, again and again, until it is killed.
 SWAPPER = """
-import ctypes, os, sys
+import ctypes, os, random, sys, time
 swap = ctypes.CDLL(None).renameat2
 one, other = os.fsencode(sys.argv[1]), os.fsencode(sys.argv[2])
 print("ready", flush=True)
 while True:
     swap(-100, one, -100, other, 2)
+    if random.random() < 0.5:
+        time.sleep(random.random() / 2000)
 """
 DOCUMENT = {"goal": "g", "status": "in_progress", "now": "n"}
 
