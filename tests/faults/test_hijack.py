@@ -105,7 +105,7 @@ def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
     with Relayed(live, cwd=project, env=environment) as relay:
         assert 5 == len(relay.result("tools/list")["tools"])
     live.stop()
-    for command in (["show"], ["inject", "--level", "L2"], ["save", "-m", "x"], ["up"]):
+    for command in (["save", "-m", "x"], ["show"], ["inject", "--level", "L2"], ["up"]):
         done = live.handoff(*command, cwd=project, env=environment, input="{}")
         assert 0 == done.returncode, (command, done.stderr)
     assert 0 == live.handoff("down", cwd=project, env=environment).returncode

@@ -1,6 +1,5 @@
 """The configuration's text: a value is set, comments and all the rest stay."""
 
-import copy
 import json
 import re
 import tomllib
@@ -31,7 +30,7 @@ def add(text: str, table: str, key: str, item: str) -> str:
     """Put a text into a list of a table, as the first."""
     shown = json.dumps(item, ensure_ascii=False)
     found = _find(text, table, rf"([ \t]*{key}\s*=\s*\[)(\s*\])?")
-    now = load(text).get(table, {}).get(key, [])
+    now = _listed(text, table, key)
     if found is not None:
         rest = "]" if found[2] else ", "
         new = f"{text[: found.start()]}{found[1]}{shown}{rest}{text[found.end() :]}"
@@ -42,7 +41,7 @@ def add(text: str, table: str, key: str, item: str) -> str:
 
 def take(text: str, table: str, key: str, item: str) -> str:
     """Take a text out of a list of a table, where `add` has put it."""
-    now = load(text).get(table, {}).get(key, [])
+    now = _listed(text, table, key)
     if item not in now:
         return text
     rest = [other for other in now if other != item]
@@ -56,6 +55,12 @@ def take(text: str, table: str, key: str, item: str) -> str:
     # The header that `add` has put before it.
     emptied = re.sub(rf"\n?^\[{table}\]\n(?=\s*(\[|\Z))", "", new, flags=re.MULTILINE)
     return _checked(text, emptied, table, key, None)
+
+
+def _listed(text: str, table: str, key: str) -> list[Any]:
+    found = load(text).get(table)
+    listed = found.get(key) if isinstance(found, dict) else None
+    return listed if isinstance(listed, list) else []
 
 
 def _find(text: str, table: str, pattern: str) -> re.Match[str] | None:
@@ -83,11 +88,11 @@ def _insert(text: str, table: str, line: str) -> str:
 
 def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
     """Make sure that the new text says just what was meant: TOML has many spellings."""
-    meant = copy.deepcopy(load(text))
-    meant.setdefault(table, {})[key] = value
+    meant = load(text)
     try:
+        meant.setdefault(table, {})[key] = value
         found = tomllib.loads(new)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, TypeError):  # it may be no table at all
         found = {}
     if _said(found) != _said(meant):
         raise HandoffError(

@@ -92,15 +92,18 @@ def parse(text: str) -> Contract:
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     date, data, body = _metadata(lines)
     sections: dict[str, list[str]] = {}
-    title, fenced = "", False
+    title, fence = "", ""
     for line in body:
-        fenced ^= bool(_FENCE.match(line))
-        heading = None if fenced else _HEADING.match(line)
+        if _FENCE.match(line):
+            fence = "" if fence else line.strip()[:3]
+        heading = None if fence else _HEADING.match(line)
         if heading:
             title = heading["title"]
             sections.setdefault(title, [])
         elif not _CALL.match(_BULLET.sub("", line, count=1).strip()):
             sections.setdefault(title, []).append(line)
+    if fence:  # whichever section comes after it, it is none of this
+        sections.setdefault(title, []).append(fence)
     return Contract(
         date=date,
         session_id=data.get("session_id", ""),

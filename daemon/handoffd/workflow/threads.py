@@ -16,8 +16,8 @@ from handoffd.store.threads import Entry, Kept, Mark, Said, Thread, ThreadStore,
 
 _ID_LENGTH = 21
 # Everybody waits meanwhile, and a text can be made to take minutes.
-_LOOKING_SECONDS = 0.2
-_PIECE, _OVERLAP = 16 << 10, 512
+_LOOKING_SECONDS = 0.1
+_PIECE, _OVERLAP = 8 << 10, 512
 _SHOWN_MAX = 80
 # What we make is longer; another program that kept its threads in this database may not.
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")

@@ -1,0 +1,99 @@
+"""Words that are made to be slow: they take time in proportion, and hold up nobody else."""
+
+import threading
+import time
+
+import pytest
+
+from bridged import Mcp
+from handoffd.session.redact import redact
+
+ENTRY = 256 << 10
+# What comes close to many kinds of secrets, again and again.
+UNITS = (
+    "token=", "key", "cookie: a=", "-a.", "eyJ", "eyJa.eyJ", "-----BEGIN", "-----BEGIN PRIVATE KEY-----",
+    "pass=' ", "key=key=", "://a:b@", "e\u0301", "aA0", " ", "re_", "webhook/", "secret\n", "mysql -p",
+)  # fmt: skip
+SMALL, LARGE = 16 << 10, 256 << 10
+
+
+def seconds(unit: str, size: int) -> float:
+    text = unit * (size // len(unit))
+    began = time.process_time()
+    redact(text)
+    return time.process_time() - began
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("units", [UNITS[:2], pytest.param(UNITS, marks=pytest.mark.long)], ids=len)
+def test_masking_takes_time_in_proportion(units, record_property):
+    """Sixteen times the text takes about sixteen times as long, whatever it comes close to."""
+    worst, slowest = 0.0, 0.0
+    for unit in units:
+        small = min(seconds(unit, SMALL) for _ in range(3))
+        large = seconds(unit, LARGE)
+        # What takes no time at all says nothing.
+        worst = max(worst, large / max(small, 0.002))
+        slowest = max(slowest, large)
+
+    assert worst < 40
+    figure = f"{len(units)} kinds: 16 x the text takes {worst:.0f} x the time; 256 KiB in {slowest:.1f} s"
+    record_property("figure", figure)
+
+
+class Listener(threading.Thread):
+    """Asks something small all the time, and notes how long the answer took."""
+
+    def __init__(self, house):
+        super().__init__()
+        self.house, self.longest, self.done = house, 0.0, threading.Event()
+
+    def run(self):
+        while not self.done.is_set():
+            began = time.monotonic()
+            self.house.request("status", timeout=60)
+            self.longest = max(self.longest, time.monotonic() - began)
+            time.sleep(0.01)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.join()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("units", [UNITS[:2], pytest.param(UNITS, marks=pytest.mark.long)], ids=len)
+def test_hostile_words_hold_up_nobody(live, units, record_property):
+    """An entry of the largest size is added, read and shown, and others are answered meanwhile."""
+    project = live.project()
+    own, others = 0.0, 0.0
+    for unit in units:
+        text = (unit * ENTRY)[: ENTRY // len(unit[-1].encode())].rstrip() or "x" * ENTRY
+        with Listener(live) as listener, Mcp(live, "code", project) as mcp:
+            began = time.monotonic()
+            made = mcp.result(
+                "tools/call",
+                {
+                    "name": "create_handoff",
+                    "arguments": {"title": "t", "content": text[: ENTRY // 2]},
+                },
+            )
+            thread = made["structuredContent"]["handoff"]["id"]
+            given = {"id": thread, "type": "task", "content": text[: ENTRY // 2]}
+            assert not mcp.result("tools/call", {"name": "add_to_handoff", "arguments": given})[
+                "isError"
+            ]
+            got = mcp.result("tools/call", {"name": "get_handoff", "arguments": {"id": thread}})
+            assert 2 == len(got["structuredContent"]["entries"])
+            shown = {"render": {"columns": 80, "colour": False, "json": False}}
+            assert "result" in live.request("thread", action="get", id=thread, timeout=60, **shown)
+            said = live.request("close", cwd=str(project), done=[text[:60_000]], timeout=60)
+            own = max(own, time.monotonic() - began)
+        assert "result" in said, said
+        others = max(others, listener.longest)
+
+    assert others < 10
+    record_property("figure", f"{len(units)} kinds: others waited {others * 1000:.0f} ms at most")
