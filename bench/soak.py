@@ -29,9 +29,8 @@ from proc import children, cpu_seconds, descriptors, memory_bytes, switches, thr
 KNOWN_SECONDS = IDLE_SECONDS + 90.0
 REST_SECONDS = 10.0
 WARM_SHARE = 0.25
-# Half a kilobyte a session is meant to stay, of which a hundred thousand records have 1,700.
-GROWTH_MOST_MB = 2.0
-GROWTH_SHORT_MOST_MB = 5.0
+# Of a session or a project of the last day some kilobytes are kept, and no day is over here.
+GROWTH_MOST_MB = 10.0
 THREADS_MOST = 8
 # SQLite keeps one that it may not close while another connection has locks, and uses it again.
 DESCRIPTORS_MOST = 2
@@ -261,8 +260,8 @@ def report(table: Table, day: Day, watch: Watch, known: Known, after: Rest) -> N
     written = sum(told.records + told.agent_records for told in day.sessions)
     happened = ", ".join(f"{number} {what}" for what, number in sorted(day.done.items()))
     size = sum(path.stat().st_size for path in day.world.transcripts.rglob("*.jsonl")) / 1e6
-    what = f"{len(day.sessions)} sessions in {PROJECTS} projects, {written} records"
-    table.add(Row("what happened", f"{what}, {size:.0f} MB"))
+    what = f"{day.minutes:g} min: {len(day.sessions)} sessions in {PROJECTS} projects"
+    table.add(Row("what happened", f"{what}, {written} records, {size:.0f} MB"))
     table.add(Row("and", happened))
     sessions = f"of {written} records, {sum(day.threads.values())} entries"
     table.none("lost", known.missed["lost"], sessions)
@@ -283,7 +282,9 @@ def report(table: Table, day: Day, watch: Watch, known: Known, after: Rest) -> N
     for sample in watch.samples[-5:]:
         stayed &= sample.children
     table.none("children at rest", after.children + len(stayed), busy)
-    table.at_most("wake-ups at rest", after.wake_ups, WAKE_UPS_MOST, "/s")
+    # After a short run some silences are still to be noticed.
+    most = WAKE_UPS_MOST if is_long(day) else 3 * WAKE_UPS_MOST
+    table.at_most("wake-ups at rest", after.wake_ups, most, "/s")
     table.at_most("processor at rest", after.cpu * 100, CPU_MOST * 100, "%")
     table.none("writes at rest", after.writes)
 
@@ -295,18 +296,22 @@ def _report_memory(table: Table, day: Day, watch: Watch, after: Rest) -> None:
     growth = (after.resident - warm[0].resident) / 1e6
     records = warm[-1].records - warm[0].records
     span = f"{warm[0].resident / 1e6:.1f} to {after.resident / 1e6:.1f} MB"
-    table.add(Row("RSS, by least squares", f"{hourly:+.0f} KB an hour", span))
-    if day.minutes >= 10:
-        per = slope([(s.records / 1e5, s.resident / 1e6) for s in warm])
-        table.at_most("RSS per 100,000 records", per, GROWTH_MOST_MB, "MB", f"{records} records")
-    else:
-        table.at_most("RSS after warm-up", growth, GROWTH_SHORT_MOST_MB, "MB", f"{records} records")
+    table.at_most("RSS after warm-up", growth, GROWTH_MOST_MB, "MB", f"{span}, {records} records")
+    if is_long(day):
+        each = slope([(s.records / 1e3, s.resident / 1024) for s in warm])
+        figure = f"{hourly:+.0f} KB an hour, {each:+.0f} KB per 1,000 records"
+        table.add(Row("RSS, by least squares", figure))
     highest = max(sample.descriptors for sample in watch.samples)
     same = f"{watch.descriptors_before} before, {highest} at most"
     stay = after.descriptors - watch.descriptors_before
     table.at_most("descriptors that stay", stay, DESCRIPTORS_MOST, "", same)
     most = max(sample.threads for sample in watch.samples)
     table.at_most("threads", most, THREADS_MOST, "")
+
+
+def is_long(day: Day) -> bool:
+    """Tell a run that is long enough for a slope."""
+    return day.minutes >= 5
 
 
 def figures(table: Table) -> dict[str, str]:
@@ -324,8 +329,7 @@ def figures(table: Table) -> dict[str, str]:
         "make soak # triggers": f"{rows['triggers missing'].floor}: "
         + said("triggers missing", "triggers or records twice"),
         "make soak # memory": said(
-            "RSS, by least squares", "RSS per 100,000 records", "RSS after warm-up",
-            "descriptors that stay", "threads",
+            "RSS after warm-up", "RSS, by least squares", "descriptors that stay", "threads",
         ),
         "make soak # answers": said("`status` meanwhile").replace("`", ""),
         "make soak # rest": said(
