@@ -28,6 +28,8 @@ from proc import children, cpu_seconds, descriptors, memory_bytes, switches, thr
 # A look every five seconds, a record every ten; a machine may be busy.
 KNOWN_SECONDS = IDLE_SECONDS + 90.0
 REST_SECONDS = 10.0
+# Longer than the look of every five seconds, and than what comes of it.
+QUIET_SECONDS = 8.0
 WARM_SHARE = 0.25
 # Of a session or a project of the last day some kilobytes are kept, and no day is over here.
 GROWTH_MOST_MB = 10.0
@@ -105,7 +107,7 @@ class Rest:
 
 def rest(world: World) -> Rest:
     pid = world.pid
-    before = _written(world)
+    before = _come_to_rest(world)
     woken, busy = switches(pid), cpu_seconds(pid)
     time.sleep(REST_SECONDS)
     after, busy = switches(pid), cpu_seconds(pid) - busy
@@ -113,6 +115,16 @@ def rest(world: World) -> Rest:
     held = len(children(pid)), descriptors(pid), memory_bytes(pid)[0]
     written = _written(world) - before
     return Rest(wake_ups / REST_SECONDS, busy / REST_SECONDS, written, *held)
+
+
+def _come_to_rest(world: World) -> int:
+    """Wait until what was still to be written is; returns how often anything was."""
+    deadline = time.monotonic() + KNOWN_SECONDS
+    before, now = -1, _written(world)
+    while now != before and time.monotonic() < deadline:
+        time.sleep(QUIET_SECONDS)
+        before, now = now, _written(world)
+    return now
 
 
 def _written(world: World) -> int:
@@ -282,9 +294,7 @@ def report(table: Table, day: Day, watch: Watch, known: Known, after: Rest) -> N
     for sample in watch.samples[-5:]:
         stayed &= sample.children
     table.none("children at rest", after.children + len(stayed), busy)
-    # After a short run some silences are still to be noticed.
-    most = WAKE_UPS_MOST if is_long(day) else 3 * WAKE_UPS_MOST
-    table.at_most("wake-ups at rest", after.wake_ups, most, "/s")
+    table.at_most("wake-ups at rest", after.wake_ups, WAKE_UPS_MOST, "/s")
     table.at_most("processor at rest", after.cpu * 100, CPU_MOST * 100, "%")
     table.none("writes at rest", after.writes)
 
