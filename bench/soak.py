@@ -28,10 +28,11 @@ from proc import children, cpu_seconds, descriptors, memory_bytes, switches, thr
 # A look every five seconds, a record every ten; a machine may be busy.
 KNOWN_SECONDS = IDLE_SECONDS + 90.0
 REST_SECONDS = 10.0
+# Longer than the look of every five seconds, and than what comes of it.
+QUIET_SECONDS = 8.0
 WARM_SHARE = 0.25
-# Half a kilobyte a session is meant to stay, of which a hundred thousand records have 1,700.
-GROWTH_MOST_MB = 2.0
-GROWTH_SHORT_MOST_MB = 5.0
+# Of a session or a project of the last day some kilobytes are kept, and no day is over here.
+GROWTH_MOST_MB = 10.0
 THREADS_MOST = 8
 # SQLite keeps one that it may not close while another connection has locks, and uses it again.
 DESCRIPTORS_MOST = 2
@@ -106,7 +107,7 @@ class Rest:
 
 def rest(world: World) -> Rest:
     pid = world.pid
-    before = _written(world)
+    before = _come_to_rest(world)
     woken, busy = switches(pid), cpu_seconds(pid)
     time.sleep(REST_SECONDS)
     after, busy = switches(pid), cpu_seconds(pid) - busy
@@ -114,6 +115,16 @@ def rest(world: World) -> Rest:
     held = len(children(pid)), descriptors(pid), memory_bytes(pid)[0]
     written = _written(world) - before
     return Rest(wake_ups / REST_SECONDS, busy / REST_SECONDS, written, *held)
+
+
+def _come_to_rest(world: World) -> int:
+    """Wait until what was still to be written is; returns how often anything was."""
+    deadline = time.monotonic() + KNOWN_SECONDS
+    before, now = -1, _written(world)
+    while now != before and time.monotonic() < deadline:
+        time.sleep(QUIET_SECONDS)
+        before, now = now, _written(world)
+    return now
 
 
 def _written(world: World) -> int:
@@ -261,8 +272,8 @@ def report(table: Table, day: Day, watch: Watch, known: Known, after: Rest) -> N
     written = sum(told.records + told.agent_records for told in day.sessions)
     happened = ", ".join(f"{number} {what}" for what, number in sorted(day.done.items()))
     size = sum(path.stat().st_size for path in day.world.transcripts.rglob("*.jsonl")) / 1e6
-    what = f"{len(day.sessions)} sessions in {PROJECTS} projects, {written} records"
-    table.add(Row("what happened", f"{what}, {size:.0f} MB"))
+    what = f"{day.minutes:g} min: {len(day.sessions)} sessions in {PROJECTS} projects"
+    table.add(Row("what happened", f"{what}, {written} records, {size:.0f} MB"))
     table.add(Row("and", happened))
     sessions = f"of {written} records, {sum(day.threads.values())} entries"
     table.none("lost", known.missed["lost"], sessions)
@@ -295,18 +306,22 @@ def _report_memory(table: Table, day: Day, watch: Watch, after: Rest) -> None:
     growth = (after.resident - warm[0].resident) / 1e6
     records = warm[-1].records - warm[0].records
     span = f"{warm[0].resident / 1e6:.1f} to {after.resident / 1e6:.1f} MB"
-    table.add(Row("RSS, by least squares", f"{hourly:+.0f} KB an hour", span))
-    if day.minutes >= 10:
-        per = slope([(s.records / 1e5, s.resident / 1e6) for s in warm])
-        table.at_most("RSS per 100,000 records", per, GROWTH_MOST_MB, "MB", f"{records} records")
-    else:
-        table.at_most("RSS after warm-up", growth, GROWTH_SHORT_MOST_MB, "MB", f"{records} records")
+    table.at_most("RSS after warm-up", growth, GROWTH_MOST_MB, "MB", f"{span}, {records} records")
+    if is_long(day):
+        each = slope([(s.records / 1e3, s.resident / 1024) for s in warm])
+        figure = f"{hourly:+.0f} KB an hour, {each:+.0f} KB per 1,000 records"
+        table.add(Row("RSS, by least squares", figure))
     highest = max(sample.descriptors for sample in watch.samples)
     same = f"{watch.descriptors_before} before, {highest} at most"
     stay = after.descriptors - watch.descriptors_before
     table.at_most("descriptors that stay", stay, DESCRIPTORS_MOST, "", same)
     most = max(sample.threads for sample in watch.samples)
     table.at_most("threads", most, THREADS_MOST, "")
+
+
+def is_long(day: Day) -> bool:
+    """Tell a run that is long enough for a slope."""
+    return day.minutes >= 5
 
 
 def figures(table: Table) -> dict[str, str]:
@@ -324,8 +339,7 @@ def figures(table: Table) -> dict[str, str]:
         "make soak # triggers": f"{rows['triggers missing'].floor}: "
         + said("triggers missing", "triggers or records twice"),
         "make soak # memory": said(
-            "RSS, by least squares", "RSS per 100,000 records", "RSS after warm-up",
-            "descriptors that stay", "threads",
+            "RSS after warm-up", "RSS, by least squares", "descriptors that stay", "threads",
         ),
         "make soak # answers": said("`status` meanwhile").replace("`", ""),
         "make soak # rest": said(
