@@ -329,7 +329,8 @@ def figures(table: Table) -> dict[str, str]:
     rows = {row.what: row for row in table.rows}
 
     def said(*names: str) -> str:
-        return "; ".join(f"{name}: {rows[name].figure}" for name in names if name in rows)
+        found = [row for name in names if (row := rows.get(name))]
+        return "; ".join(f"{row.what}: {row.figure.strip()}" for row in found)
 
     return {
         "make soak": rows["what happened"].figure + "; " + said("lost", "counted twice"),
