@@ -14,7 +14,7 @@ UNITS = (
     "token=", "key", "cookie: a=", "-a.", "eyJ", "eyJa.eyJ", "-----BEGIN", "-----BEGIN PRIVATE KEY-----",
     "pass=' ", "key=key=", "://a:b@", "e\u0301", "aA0", " ", "re_", "webhook/", "secret\n", "mysql -p",
 )  # fmt: skip
-SMALL, LARGE = 16 << 10, 256 << 10
+SMALL, LARGE = 8 << 10, 128 << 10
 
 
 def seconds(unit: str, size: int) -> float:
@@ -37,7 +37,7 @@ def test_masking_takes_time_in_proportion(units, record_property):
         slowest = max(slowest, large)
 
     assert worst < 40
-    figure = f"{len(units)} kinds: 16 x the text takes {worst:.0f} x the time; 256 KiB in {slowest:.1f} s"
+    figure = f"{len(units)} kinds: 16 x the text takes {worst:.0f} x the time; 128 KiB in {slowest:.1f} s"
     record_property("figure", figure)
 
 
