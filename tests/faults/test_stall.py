@@ -1,7 +1,9 @@
 """Words that are made to be slow: they take time in proportion, and hold up nobody else."""
 
+import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,7 @@ UNITS = (
     "token=", "key", "cookie: a=", "-a.", "eyJ", "eyJa.eyJ", "-----BEGIN", "-----BEGIN PRIVATE KEY-----",
     "pass=' ", "key=key=", "://a:b@", "e\u0301", "aA0", " ", "re_", "webhook/", "secret\n", "mysql -p",
 )  # fmt: skip
-SMALL, LARGE = 16 << 10, 256 << 10
+SMALL, LARGE = 8 << 10, 128 << 10
 
 
 def seconds(unit: str, size: int) -> float:
@@ -37,8 +39,20 @@ def test_masking_takes_time_in_proportion(units, record_property):
         slowest = max(slowest, large)
 
     assert worst < 40
-    figure = f"{len(units)} kinds: 16 x the text takes {worst:.0f} x the time; 256 KiB in {slowest:.1f} s"
+    figure = f"{len(units)} kinds: 16 x the text takes {worst:.0f} x the time; 128 KiB in {slowest:.1f} s"
     record_property("figure", figure)
+
+
+def called(mcp: Mcp, name: str, **arguments: str) -> dict:
+    result = mcp.result("tools/call", {"name": name, "arguments": arguments})
+    assert not result["isError"], result
+    return result["structuredContent"]
+
+
+def processor_seconds(house) -> float:
+    """Return how long the daemon has kept a processor busy: others' load is no part of it."""
+    fields = Path(f"/proc/{house.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Listener(threading.Thread):
@@ -69,31 +83,25 @@ class Listener(threading.Thread):
 def test_hostile_words_hold_up_nobody(live, units, record_property):
     """An entry of the largest size is added, read and shown, and others are answered meanwhile."""
     project = live.project()
-    own, others = 0.0, 0.0
+    worked, others = 0.0, 0.0
     for unit in units:
         text = (unit * ENTRY)[: ENTRY // len(unit[-1].encode())].rstrip() or "x" * ENTRY
+        half = text[: ENTRY // 2]
         with Listener(live) as listener, Mcp(live, "code", project) as mcp:
-            began = time.monotonic()
-            made = mcp.result(
-                "tools/call",
-                {
-                    "name": "create_handoff",
-                    "arguments": {"title": "t", "content": text[: ENTRY // 2]},
-                },
-            )
-            thread = made["structuredContent"]["handoff"]["id"]
-            given = {"id": thread, "type": "task", "content": text[: ENTRY // 2]}
-            assert not mcp.result("tools/call", {"name": "add_to_handoff", "arguments": given})[
-                "isError"
-            ]
-            got = mcp.result("tools/call", {"name": "get_handoff", "arguments": {"id": thread}})
-            assert 2 == len(got["structuredContent"]["entries"])
+            before = processor_seconds(live)
+            made = called(mcp, "create_handoff", title="t", content=half)
+            thread = made["handoff"]["id"]
+            called(mcp, "add_to_handoff", id=thread, type="task", content=half)
+            worked = max(worked, (processor_seconds(live) - before) / 2)
+            assert 2 == len(called(mcp, "get_handoff", id=thread)["entries"])
             shown = {"render": {"columns": 80, "colour": False, "json": False}}
             assert "result" in live.request("thread", action="get", id=thread, timeout=60, **shown)
             said = live.request("close", cwd=str(project), done=[text[:60_000]], timeout=60)
-            own = max(own, time.monotonic() - began)
         assert "result" in said, said
         others = max(others, listener.longest)
 
     assert others < 10
-    record_property("figure", f"{len(units)} kinds: others waited {others * 1000:.0f} ms at most")
+    figure = (
+        f"a call takes {worked * 1000:.0f} ms of CPU, others wait {others * 1000:.0f} ms at most"
+    )
+    record_property("figure", f"{len(units)} kinds: {figure}")

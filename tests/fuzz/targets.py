@@ -54,9 +54,10 @@ def record(data: bytes) -> Hashable:
         for found in parse_line(offset, line).records:
             words(found)
             # What names a record and where it was made is kept as it is: it is looked for by that.
-            planted |= SECRET in f"{found.uuid} {found.timestamp} {found.directory}"
+            planted |= SECRET in f"{found.uuid} {found.timestamp}"
             seen |= {found.type[:12]} if fold(state, found, "s") else set()
         offset += len(line) + 1
+    planted |= SECRET in state.cwd
     kept = dump(state)
     assert kept == dump(load(kept)), "a stored state is read as another one"
     shown = document(state)

@@ -91,10 +91,10 @@ def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
     meant = load(text)
     try:
         meant.setdefault(table, {})[key] = value
-        found = tomllib.loads(new)
+        agrees = _said(tomllib.loads(new)) == _said(meant)
     except (ValueError, RecursionError, TypeError):  # it may be no table at all
-        found = {}
-    if _said(found) != _said(meant):
+        agrees = False
+    if not agrees:
         raise HandoffError(
             f"{key} of [{table}] cannot be set without rewriting the configuration.",
             f"Set it by hand: {key} = {json.dumps(value)}",

@@ -118,7 +118,7 @@ def _envelope(state: SessionState, record: Record, transcript: str) -> None:
     if not state.cwd:
         state.cwd = record.directory
     if not state.entrypoint:
-        state.entrypoint = record.entrypoint[:NAME_MAX]
+        state.entrypoint = keep(record.entrypoint, NAME_MAX) if record.entrypoint else ""
     if record.type in e.CONVERSATION:
         time = record.timestamp[:NAME_MAX]
         if not state.first_time:
