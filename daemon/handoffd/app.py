@@ -61,7 +61,7 @@ def run(directory: str, config_path: str, log_file: str | None) -> None:
     with failures.noted(directory):
         settings = config.load(config_path)
         log.configure(settings.log.level, log_file)
-        if left := program.belong_to(directory):
+        if left := program.keep_record(f"{directory}/programs"):
             log.get().warning("orphans_ended", programs=left)
         asyncio.run(_main(directory, config_path, settings, log_file))
 

@@ -31,13 +31,13 @@ def noted(directory: str) -> Iterator[None]:
         why = problem.title if isinstance(problem, HandoffError) else _what(problem)
         raise
     finally:
-        with files.directory(directory) as handle:
+        # Without its directory there is nobody to tell, and the reason must not be hidden by that.
+        with contextlib.suppress(OSError), files.directory(directory) as handle:
             if why:
                 _note(handle, why)
-            with contextlib.suppress(OSError):
-                files.remove(handle, RUNNING)
-                if not why:
-                    files.remove(handle, NAME)
+            files.remove(handle, RUNNING)
+            if not why:
+                files.remove(handle, NAME)
 
 
 def loop(directory: str) -> str:

@@ -165,6 +165,16 @@ def test_orphans_of_a_killed_daemon(house, record_property):
     record_property("figure", f"{len(left)} processes left by kill -9, 0 after the next start")
 
 
+def test_a_number_that_is_anothers_by_now(house, client):
+    """A process that has the number of a program of ours, and is none, is left alone."""
+    house.state.mkdir(parents=True, mode=0o700)
+    (house.state / "programs").write_text(f"{client.pid}:1 {os.getpid()}:2 1:3 x:4 -1:5\n")
+    house.start()
+
+    assert client.poll() is None
+    assert '"orphans_ended"' not in house.log.read_text()
+
+
 def test_crash_loop_where_nobody_limits_it(house, record_property):
     """Four failures within a minute: the fifth start ends with 0 and the reason; `up` clears it."""
     config = house.home / ".config/handoffd/config.toml"
@@ -200,8 +210,8 @@ def test_killed_again_and_again(house):
     assert not (house.state / "running").exists()
 
 
-@pytest.mark.parametrize("name", ["failures", "running"])
-def test_strange_files_where_failures_are_noted(house, name):
+@pytest.mark.parametrize("name", ["failures", "running", "programs"])
+def test_strange_files_where_notes_are_kept(house, name):
     """A pipe, a directory or another's bytes in the place of our notes hold no start up."""
     house.state.mkdir(parents=True, mode=0o700)
     path = house.state / name

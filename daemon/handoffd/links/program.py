@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,11 +19,14 @@ _ENDING_SECONDS = 0.2
 # A child may keep the output open after the program itself has ended: we look that often.
 _LOOK_SECONDS = 0.1
 _NO_PROGRAM = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP)
-_running: set[int] = set()
-# Every program that the daemon starts, and what that starts, carries it.
-_MARK = "HANDOFFD_STARTED_BY"
-_mark: dict[str, str] = {}
-_ENVIRONMENT_MAX_BYTES = 1 << 20
+# Each by when it was started, in the kernel's own count.
+_running: dict[int, str] = {}
+# Where the daemon keeps which programs it runs, for the one after it; -1: nobody needs to know.
+_record = -1
+_recording = threading.Lock()
+_RECORD_MAX_BYTES = 1 << 12
+# Of /proc/<pid>/stat, counted behind the name in brackets.
+_STARTED = 19
 
 
 class ProgramError(Exception):
@@ -58,7 +62,7 @@ def run(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**environment, "PATH": _absolute(environment.get("PATH", "")), **_mark},
+            env={**environment, "PATH": _absolute(environment.get("PATH", ""))},
             cwd=cwd,
             start_new_session=True,
         )
@@ -66,7 +70,7 @@ def run(
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)
         missing = getattr(problem, "errno", None) in _NO_PROGRAM
         raise ProgramError(str(reason), missing=missing) from None
-    _running.add(process.pid)
+    _note(process.pid, _started(process.pid))
     try:
         read = _read(process, deadline, most_bytes)
     finally:
@@ -77,33 +81,50 @@ def run(
     return Said(process.returncode, output[:most_bytes], complaint, len(output) <= most_bytes)
 
 
-def belong_to(directory: str) -> int:
-    """Mark what we start as the daemon's of this directory, and end what one before us left.
+def keep_record(path: str) -> int:
+    """Keep from now on which programs run, and end those of a daemon that was killed.
 
-    One that was killed could not end its programs. Returns how many there were.
+    It could not end them itself. A number alone may be another process's by now: only what was
+    started at the very same moment is ended. Returns how many there were.
     """
-    _mark[_MARK] = directory
-    wanted = f"{_MARK}={directory}".encode()
-    left = [pid for pid in _processes() if wanted in _environment_of(pid)]
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    return len(left)
-
-
-def _processes() -> list[int]:
+    global _record  # noqa: PLW0603  a process has one
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        _record = os.open(path, flags, 0o600)
+        known = (
+            os.pread(_record, _RECORD_MAX_BYTES, 0).partition(b"\n")[0].decode("ascii", "replace")
+        )
     except OSError:
-        return []  # macOS has no /proc
+        return 0  # what lies there is none of ours: nothing is kept
+    left = 0
+    for word in known.decode("ascii", "replace").split():
+        pid, _, started = word.partition(":")
+        if started and pid.isdigit() and _started(int(pid)) == started:
+            _kill(int(pid))
+            left += 1
+    return left
 
 
-def _environment_of(pid: int) -> list[bytes]:
+def _note(pid: int, started: str | None) -> None:
+    """Note that a program runs, or, without a time, that it has ended."""
+    with _recording:
+        if started is None:
+            _running.pop(pid, None)
+        else:
+            _running[pid] = started
+        if _record >= 0:
+            words = " ".join(f"{pid}:{started}" for pid, started in _running.items())
+            with contextlib.suppress(OSError):
+                os.pwrite(_record, f"{words}\n".encode(), 0)
+
+
+def _started(pid: int) -> str:
+    """Return when a process was started, or nothing: macOS has no /proc."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as stream:
-            return stream.read(_ENVIRONMENT_MAX_BYTES).split(b"\0")
-    except OSError:
-        return []  # it has ended, or is another user's
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return stream.read(4096).rpartition(b")")[2].split()[_STARTED].decode()
+    except (OSError, IndexError):
+        return ""
 
 
 def _absolute(places: str) -> str:
@@ -164,7 +185,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     while not _has_ended(process) and clock.monotonic() < patience:
         time.sleep(0.001)
     _kill(process.pid)
-    _running.discard(process.pid)
+    _note(process.pid, None)
     process.wait()
     for stream in (process.stdout, process.stderr):
         if stream is not None:
