@@ -91,9 +91,7 @@ def keep_record(path: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         _record = os.open(path, flags, 0o600)
-        known = (
-            os.pread(_record, _RECORD_MAX_BYTES, 0).partition(b"\n")[0].decode("ascii", "replace")
-        )
+        known = os.pread(_record, _RECORD_MAX_BYTES, 0).partition(b"\n")[0]
     except OSError:
         return 0  # what lies there is none of ours: nothing is kept
     left = 0
