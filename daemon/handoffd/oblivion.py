@@ -340,12 +340,13 @@ async def _renew(parts: Parts, project: Project, account: Account) -> None:
 
 async def forget_old(parts: Parts) -> None:
     """Forget sessions, and the checkpoints of projects, that are older than is to be kept."""
-    if parts.core.damage:
+    days = parts.config.privacy.retention_days
+    if not days or parts.core.damage:
         return
     if not await _settled(parts):
         log.get().info("retention_postponed")
         return
-    limit = clock.wall() - parts.config.privacy.retention_days * clock.DAY_SECONDS
+    limit = clock.wall() - days * clock.DAY_SECONDS
     # Whole projects first: a checkpoint that is written anew for the sake of a session is young.
     projects = _old_projects(parts, limit)
     targets = projects[:OLD_PROJECTS_MAX] + _old_sessions(parts, limit, projects)

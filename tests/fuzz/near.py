@@ -19,6 +19,11 @@ _CATEGORIES = {
     code.CATEGORY_NOT_WORD: "%",
     code.CATEGORY_NOT_SPACE: "z",
 }
+# What patterns repeat, and so what makes them slow if anything does.
+PUMPS = (
+    "7", "z", "Z", " ", "%", "\\", "a ", "-", "<", ". ", "a.", "a:", "_a", "é", "/", "|", "#", "\n", "\t",
+    "(", "'", '"', "=", "@", "*", "7 ", "7\n", "a\n", "<a>", "</a>", "[", "完", "`", ",", "!", "also, ",
+)  # fmt: skip
 _MOST = 40  # times that a part is repeated, where the pattern sets no bound
 
 

@@ -23,6 +23,7 @@ for _place in (HERE.parent.parent / "bench", HERE.parent / "golden", HERE.parent
 
 import near  # noqa: E402
 import promises  # noqa: E402
+import slow  # noqa: E402
 from mutate import mutated  # noqa: E402
 from targets import TARGETS  # noqa: E402
 
@@ -45,9 +46,13 @@ def seeds(target: str, chance: random.Random) -> list[bytes]:
     if target == "record":
         found += [b"\n".join(scene().lines) for scene in SCENES.values()]
     if target == "text":
-        ways = bytes(range(256))
         found += [
-            bytes([chance.choice(ways)]) + unit.encode("utf-8", "replace")
+            bytes([way]) + f"\0{pump}\0!".encode()
+            for way in range(len(slow.WAYS))
+            for pump in near.PUMPS
+        ]
+        found += [
+            bytes([chance.randrange(len(slow.WAYS))]) + unit.encode("utf-8", "replace")
             for pattern in near.patterns()
             for unit in near.attacks(pattern, chance)
         ]

@@ -216,7 +216,9 @@ def read_run(command: str, output: str, failed: bool | None) -> Verdict | None:
     text = _visible(output)
     sight = _sight(_filters(parts, max(places)), output, text)
     again = len(places) > 1 and len({parts[place].raw for place in places}) == 1
-    names = dict.fromkeys(name for found in places.values() for name in _kinds(found, text))
+    # Each once: a command may run the same thing hundreds of times.
+    runners = dict.fromkeys(places.values())
+    names = dict.fromkeys(name for found in runners for name in _kinds(found, text))
     found = [verdict for name in names if (verdict := _read(name, text, sight, again))]
     if found:
         return min(found, key=lambda verdict: verdict.green)
