@@ -464,7 +464,7 @@ def test_no_output_takes_long(command, output):
     start = time.perf_counter()
     read_run(command, output, True)
 
-    assert time.perf_counter() - start < 0.5
+    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize(
