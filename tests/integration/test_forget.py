@@ -450,9 +450,11 @@ from handoff.paths import config_file
 async def main():
     parts = app.build(make_state_dir(), config_file(), config.load(config_file()), None)
     reading = asyncio.ensure_future(parts.intake.run())
+    parts.lookout.start()
     await parts.lookout.rescan()
     await oblivion.forget_old(parts)
     reading.cancel()
+    parts.lookout.stop()
     parts.state.close()
     parts.core.close()
 
