@@ -10,11 +10,11 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 from handoff.errors import HandoffError, UnsafePathError
-from handoffd.placing import rename, same_file, status_of, take_place
+from handoffd.placing import ASIDE_SUFFIX, rename, same_file, settle, status_of, take_place
 
 TEMPORARY_SUFFIX = ".handoffd-tmp"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -360,7 +360,13 @@ def _equal(one: int, two: int) -> bool:
 
 def sweep(directory_handle: int) -> int:
     """Remove what a killed writer left behind; call it with the lock held."""
-    left = [name for name in os.listdir(directory_handle) if name.endswith(TEMPORARY_SUFFIX)]
+    names = os.listdir(directory_handle)
+    left = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]
     for name in left:
         _unlink_quietly(directory_handle, name)
+    for name in names:
+        if name.endswith(ASIDE_SUFFIX):
+            # Whoever gave it such a name, it is no reason to stop.
+            with suppress(OSError, ValueError):
+                settle(directory_handle, name)
     return len(left)

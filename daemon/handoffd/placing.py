@@ -3,12 +3,15 @@
 A plain rename replaces whatever came to be there after the last look; renameat2(2) does not.
 """
 
+import binascii
 import errno
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
+ASIDE_SUFFIX = ".handoffd-aside"
 _NO_REPLACE, _EXCHANGE = 1, 2
 # An old kernel, or a disk that knows neither.
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
@@ -27,29 +30,65 @@ def take_place(
     and what was there is looked at when nobody else can find it any more.
     """
     try:
-        if expected is None:
-            if not _take_free(directory_handle, temporary, name):
-                rename(directory_handle, temporary, name)
-            return True
-        if not _exchange(directory_handle, temporary, name):
+        if expected is not None:
+            return _exchanged(directory_handle, temporary, name, expected)
+        if not _take_free(directory_handle, temporary, name):
             rename(directory_handle, temporary, name)
-            return True
     except (FileExistsError, FileNotFoundError):
         return False
-    if same_file(status_of(directory_handle, temporary), expected):
-        os.unlink(temporary, dir_fd=directory_handle)
+    return True
+
+
+def _exchanged(directory_handle: int, temporary: str, name: str, expected: os.stat_result) -> bool:
+    ours = _stamp(status_of(directory_handle, temporary))
+    # What is there may be a person's: not for a moment has it the name of what we throw away.
+    aside = f".{name}.{ours}.{_stamp(expected)}{ASIDE_SUFFIX}"
+    rename(directory_handle, temporary, aside)
+    try:
+        if not _exchange(directory_handle, aside, name):
+            rename(directory_handle, aside, name)
+            return True
+    except OSError:
+        rename(directory_handle, aside, temporary)
+        raise
+    if same_file(status_of(directory_handle, aside), expected):
+        os.unlink(aside, dir_fd=directory_handle)
         return True
-    _put_back(directory_handle, temporary, name)
+    _put_back(directory_handle, aside, name, ours)
     return False
 
 
-def _put_back(directory_handle: int, temporary: str, name: str) -> None:
+def _put_back(directory_handle: int, aside: str, name: str, ours: str) -> None:
     """Exchange two names again; what somebody put there meanwhile is newer than both."""
-    ours = status_of(directory_handle, name)
-    _exchange(directory_handle, temporary, name)
-    found = status_of(directory_handle, temporary)
-    if ours and found and not os.path.samestat(ours, found):
-        rename(directory_handle, temporary, name)
+    try:
+        _exchange(directory_handle, aside, name)
+    except FileNotFoundError:
+        # Ours was moved away, as editors do. A newer file leaves this one where it is.
+        with suppress(FileExistsError):
+            _take_free(directory_handle, aside, name)
+        return
+    if _stamp(status_of(directory_handle, aside)) == ours:
+        os.unlink(aside, dir_fd=directory_handle)
+    else:
+        rename(directory_handle, aside, name)
+
+
+def settle(directory_handle: int, aside: str) -> None:
+    """End what a killed writer began: ours and what it replaced go, a person's is put back.
+
+    It stays aside where its place was taken by something newer.
+    """
+    name, ours, expected = aside.removesuffix(ASIDE_SUFFIX)[1:].rsplit(".", 2)
+    if _stamp(status_of(directory_handle, aside)) in (ours, expected):
+        os.unlink(aside, dir_fd=directory_handle)
+    elif _stamp(status_of(directory_handle, name)) in (ours, _stamp(None)):
+        _put_back(directory_handle, aside, name, ours)
+
+
+def _stamp(status: os.stat_result | None) -> str:
+    """Return what tells a file from others, short enough for a name."""
+    told = (status.st_ino, status.st_size, status.st_mtime_ns) if status else ()
+    return f"{binascii.crc32(repr(told).encode()):08x}"
 
 
 def same_file(one: os.stat_result | None, other: os.stat_result | None) -> bool:

@@ -1,6 +1,8 @@
 """What a person writes into a file while we write it, too."""
 
+import os
 import random
+import signal
 import threading
 import time
 
@@ -9,7 +11,7 @@ import yaml
 
 from conftest import wait_for
 from handoff.errors import HandoffError
-from handoffd import files
+from handoffd import files, placing
 from handoffd.handoffs import shelf
 from handoffd.handoffs.tracks.place import Conductor
 
@@ -159,3 +161,93 @@ def test_a_file_that_appears_at_the_very_last_moment(tmp_path, monkeypatch):
 
     assert "theirs" == path.read_text()
     assert [path] == list(tmp_path.iterdir())
+
+
+def write_around(path, monkeypatch, before, after):
+    """Write over a file; something happens just before the names are exchanged first, and after."""
+    exchange, calls = placing._exchange, []
+
+    def exchange_amid(*words):
+        calls.append(words)
+        if len(calls) > 1:
+            return exchange(*words)
+        before()
+        done = exchange(*words)
+        after()
+        return done
+
+    with files.directory(str(path.parent)) as handle:
+        _, status = files.read(handle, path.name, 100)
+        monkeypatch.setattr(placing, "_exchange", exchange_amid)
+        return files.write(handle, path.name, b"ours\n", expected=status)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_file_that_is_moved_away_after_an_edit(tmp_path, monkeypatch, newer):
+    """An edit is put back, though an editor moves ours away meanwhile; a newer file stays as well."""
+    path, backup = tmp_path / "a", tmp_path / "a~"
+    path.write_text("one\n")
+
+    def move_away():
+        path.rename(backup)
+
+    def come_back(*words):
+        path.write_text("newer\n")
+        return take_free(*words)
+
+    take_free = placing._take_free
+    if newer:
+        monkeypatch.setattr(placing, "_take_free", come_back)
+    assert (
+        write_around(path, monkeypatch, lambda: edit_by_rename(path, "{}two\n".format), move_away)
+        is None
+    )
+
+    texts = sorted(found.read_text() for found in tmp_path.iterdir() if found != backup)
+    assert (["newer\n", "one\ntwo\n"] if newer else ["one\ntwo\n"]) == texts
+    assert ("newer\n" if newer else "one\ntwo\n") == path.read_text()
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("way", [None, edit_in_place, edit_by_rename])
+def test_killed_around_an_edit(tmp_path, monkeypatch, way, moment):
+    """Killed before or after the exchange of names: an edit is back with the next sweep, no file more."""
+    path = tmp_path / "a"
+    path.write_text("one\n")
+
+    def edit_then_die():
+        if way:
+            way(path, "{}two\n".format)
+        if moment == "before":
+            die()
+
+    child = os.fork()
+    if not child:
+        try:
+            write_around(path, monkeypatch, edit_then_die, die)
+        finally:
+            os._exit(1)
+    assert -signal.SIGKILL == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with files.directory(str(tmp_path)) as handle:
+        files.sweep(handle)
+
+    kept = "one\n" if moment == "before" else "ours\n"
+    assert ("one\ntwo\n" if way else kept) == path.read_text()
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_what_came_after_a_killed_writer_stays(tmp_path):
+    """An edit whose place was taken by something newer stays aside, whoever sweeps."""
+    aside = tmp_path / f".a.00000000.00000000{placing.ASIDE_SUFFIX}"
+    aside.write_text("an edit")
+    (tmp_path / f"x{placing.ASIDE_SUFFIX}").write_text("no name of ours")
+    (tmp_path / "a").write_text("newer")
+    with files.directory(str(tmp_path)) as handle:
+        files.sweep(handle)
+
+    assert ("newer", "an edit") == ((tmp_path / "a").read_text(), aside.read_text())
+    assert 3 == len(list(tmp_path.iterdir()))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -266,3 +267,47 @@ def test_nothing_of_a_project_holds_doctor_up(tmp_path):
             make(tmp_path / name)
             judge(str(tmp_path))
             (tmp_path / name).rmdir() if (tmp_path / name).is_dir() else (tmp_path / name).unlink()
+
+
+LONG = 1 << 17
+# What may end in many places, again and again; with a last letter that is not ours.
+SLOW = ["[!x]" * 26, "*[!x]" * 13, "[" * LONG, "[a" * LONG, "**/" * LONG, "*?" * LONG, "?*[!/]" * LONG, "*[" + "a-z" * LONG]  # fmt: skip
+
+
+@pytest.mark.timeout(120)
+def test_patterns_made_to_be_slow(tmp_path, record_property):
+    """Lists as long as they may be, of patterns made to be slow, are read to their last line."""
+    began = time.process_time()
+    for number, slow in enumerate(SLOW):
+        line = f"{slow[: LONG // 2 - 2]}q"
+        lines = f"{line}\n" * (LONG // 2 // len(line))
+        ignore = f"{lines}.flow-guardian\n"
+        words = " ".join(lines.split())
+        take = f"recursive-include {line[:999]} {words[: LONG // 4]}\ngraft .\n"
+        layouts = {
+            "hatchling": (hatch(**{".gitignore": lines}), hatch(**{".gitignore": ignore})),
+            "setuptools": (manifest(take), manifest(f"{take}prune .flow-guardian\n")),
+            "npm": (npm(own="") , npm(own="", files=lines.split())),
+            "image": ({"Dockerfile": "COPY . /\n", ".dockerignore": lines}, {"Dockerfile": "COPY . /\n", ".dockerignore": ignore}),
+        }  # fmt: skip
+        for tool, (leaking, tight) in layouts.items():
+            for leaks, files in ((True, leaking), (False, tight)):
+                root = lay(tmp_path / f"{number}-{tool}-{leaks}", files)
+                said = [finding.text for finding in judge(str(root))]
+                assert leaks == any(tool in text for text in said), (slow[:20], tool, leaks)
+    taken = (time.process_time() - began) / len(SLOW) / 8
+    record_property("figure", f"{len(SLOW)} kinds in 4 lists: {taken:.1f} s each")
+
+
+NAMING = ("[.]flow-guardian", "[!a-z]flow[^x]guardian/", "?flow*/hand[a-o]ff.y[]a]ml", "**/h*.yaml", ".flow-guardian/**", "\\.flow-guardian")  # fmt: skip
+NOT_NAMING = (".flow-guardian[!x]handoff.yaml", ".flow-guardian?handoff.yaml", ".flow*handoff.yaml", ".flow-guardian/handoff.yaml/", ".flow-guardia[]", "low-guardian")  # fmt: skip
+
+
+def test_what_a_pattern_names(house):
+    """A pattern names what git says it does; neither a class nor a wildcard stands for a slash."""
+    root = house.project()
+    for pattern in (*NAMING, *NOT_NAMING):
+        lay(root, {".flow-guardian/.gitignore": "", ".gitignore": f"{pattern}\n"})
+        listed = house.git(root, "ls-files", "--others", "--exclude-standard")
+        assert (pattern in NAMING) == (TARGET not in listed), pattern
+        assert (pattern in NAMING) == ([] == judge(str(root))), pattern

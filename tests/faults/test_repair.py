@@ -11,7 +11,7 @@ import pytest
 
 import damaged
 from bridged import files_with
-from conftest import wait_for
+from conftest import BIN, wait_for
 from damaged import core_of, heard, say, talk, warnings
 from handoffd import offline_repair
 from handoffd.store.core import CoreStore, Setting
@@ -88,6 +88,28 @@ def test_repair_of_whole_stores_changes_nothing(live, record_property):
             after.pop(changing, None)
         assert before == after
     record_property("figure", "0 bytes changed")
+
+
+def test_json_at_a_terminal_is_one_document(house):
+    """Whoever asks for JSON is not asked back, at a terminal either: what is shown is all."""
+    house.state.mkdir(parents=True, mode=0o700)
+    CoreStore(str(core_of(house))).close()
+    damaged.garbage(core_of(house))
+    ours, theirs = os.openpty()
+    words = [BIN / "handoff", "repair", "--json"]
+    done = subprocess.run(
+        words,
+        env=house.environment,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(theirs)
+
+    assert 4 == done.returncode
+    assert json.loads(os.read(ours, 1 << 16))["core"]
+    os.close(ours)
 
 
 @pytest.fixture

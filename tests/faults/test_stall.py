@@ -1,4 +1,4 @@
-"""Words that are made to be slow: they take time in proportion, and hold up nobody else."""
+"""Words that are made to be slow: they take time in proportion, and hold others up for a moment."""
 
 import os
 import threading
@@ -80,8 +80,11 @@ class Listener(threading.Thread):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("units", [UNITS[:2], pytest.param(UNITS, marks=pytest.mark.long)], ids=len)
-def test_hostile_words_hold_up_nobody(live, units, record_property):
-    """An entry of the largest size is added, read and shown, and others are answered meanwhile."""
+def test_hostile_words_hold_others_up_for_a_moment(live, units, record_property):
+    """An entry of the largest size is added, read and shown; others are answered after a moment.
+
+    That may be longer than a hook waits.
+    """
     project = live.project()
     worked, others = 0.0, 0.0
     for unit in units:
@@ -100,7 +103,8 @@ def test_hostile_words_hold_up_nobody(live, units, record_property):
         assert "result" in said, said
         others = max(others, listener.longest)
 
-    assert others < 10
+    # It is some tenths of a second where the machine has nothing else to do.
+    assert others < 3
     figure = (
         f"a call takes {worked * 1000:.0f} ms of CPU, others wait {others * 1000:.0f} ms at most"
     )

@@ -20,7 +20,7 @@ WORDS = (
     b"\n", b"\r\n", b"\x00", b"\xff", b"\xed\xa0\x80", b"{", b"}", b"[", b"]", b'"', b"\\", b":", b",",
     b"- ", b"# ", b"## ", b"### ", b"---\n", b"```", b"~~~", b"&a ", b"*a", b"!!python/object:os", b"? ",
     b"| ", b"> ", b"'", b"null", b"NaN", b"1e999", b"\\u0000", b"\\ud800", b"\t", b" ", b"  ", b"\xef\xbb\xbf",
-    b"<<: ", b"%YAML 1.2\n", b"@", b"=", b"[a]\n", b"[[a]]\n", b'"""', b"//", b"/*", SECRET.encode(),
+    b"<<: ", b"%YAML 1.2\n", b"@", b"=", b"[a]\n", b"[[a]]\n", b'"""', b"//", b"/*", f" {SECRET} ".encode(),
 )  # fmt: skip
 
 

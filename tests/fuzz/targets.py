@@ -6,6 +6,7 @@ It returns a sketch of what the input led to; an input with a new one is worth c
 import contextlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -28,7 +29,6 @@ from handoffd.handoffs.tracks import front_matter, index, letter, metadata, plan
 from handoffd.handoffs.tracks import record as track
 from handoffd.replay import document
 from handoffd.session.fold import fold
-from handoffd.session.redact import redact
 from handoffd.session.state import SessionState
 from handoffd.session.storage import dump, load
 from handoffd.session.text import redact_values
@@ -40,9 +40,13 @@ from handoffd.transcript.words import words
 SECRET = "ghp_" + "fuzzedT0kenOf4Kind9thatNobodyHas2use"
 
 
-def _told(text: str) -> bool:
-    """Tell whether a text tells the planted secret in a way that the gate knows it by."""
-    return SECRET in text and "github-token" in redact(text)[1]
+# Stuck to other letters it is a word like any other: then nobody can know it.
+_APART = re.compile(rf'(?:^|(?<=[\s"])){SECRET}(?=[\s"]|$)'.encode())
+
+
+def _told(text: str, data: bytes) -> bool:
+    """Tell whether a text tells the secret, where the input has it only as a word of its own."""
+    return SECRET in text and data.count(SECRET.encode()) == len(_APART.findall(data))
 
 
 def record(data: bytes) -> Hashable:
@@ -63,7 +67,7 @@ def record(data: bytes) -> Hashable:
     shown = document(state)
     left = contract.render(account(state, state.cwd, Surroundings("2026-03-01", ended=True)))
     for text in (kept, json.dumps(shown), left):
-        assert planted or not _told(text), "the secret came through"
+        assert planted or not _told(text, data), "the secret came through"
     return frozenset(seen), frozenset(key for key, value in shown.items() if value)
 
 
@@ -76,7 +80,7 @@ def yaml(data: bytes) -> Hashable:
         return str(problem)[:24] or _fail("no reason")
     if found is None:
         return None
-    assert not _told(json.dumps(redact_values(found))), "the secret came through"
+    assert not _told(json.dumps(redact_values(found)), data), "the secret came through"
     assert found == checkpoint.parse(checkpoint.render(found)), "written, it is another one"
     with contextlib.suppress(checkpoint.CheckpointError):
         again = checkpoint.render({**found, "now": "Something else"}, text)
@@ -103,7 +107,8 @@ def handoff(data: bytes) -> Hashable:
     given = contract.theirs(found, OURS)
     whole = contract.complete(OURS, given)
     assert contract.complete(OURS, contract.theirs(contract.parse(contract.render(whole)), OURS))
-    assert not _told("\n".join(contract.persons_words(text)[0])), "the secret came through"
+    said = "\n".join(contract.persons_words(text)[0])
+    assert not _told(said, data), "the secret came through"
     assert isinstance(found.gist, str)
     return len(found.sections), len(found.others), bool(found.escalations), bool(found.date)
 

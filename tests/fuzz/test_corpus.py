@@ -10,7 +10,9 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from mutate import mutated  # noqa: E402
-from targets import TARGETS  # noqa: E402
+from targets import SECRET, TARGETS  # noqa: E402
+
+from handoffd.session import redact  # noqa: E402
 
 FILES = [path for target in TARGETS for path in sorted((HERE / "corpus" / target).iterdir())]
 
@@ -28,3 +30,20 @@ def test_changed_inputs(target):
     chance = random.Random(f"{target} 1")
     for _ in range(200):
         TARGETS[target](mutated(chance.choice(kept), kept, chance))
+
+
+SAID = f"Deploy it with {SECRET} today"
+LEAKING = {
+    "record": f'{{"type":"user","uuid":"u","sessionId":"s","cwd":"/p","timestamp":"2026-03-01T10:00:00Z","message":{{"role":"user","content":"{SAID}"}}}}',
+    "yaml": f"goal: {SAID}\n",
+    "handoff": f"# Handoff\n\n## Next\n\n- {SAID}\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", LEAKING)
+def test_a_blind_gate_is_noticed(target, monkeypatch):
+    """Were the gate to know no secret any more, the one that is planted would be seen to come out."""
+    TARGETS[target](LEAKING[target].encode())
+    monkeypatch.setattr(redact, "_found", lambda _text: ())
+    with pytest.raises(AssertionError, match="the secret came through"):
+        TARGETS[target](LEAKING[target].encode())

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import pytest
 
+import damaged
 from conftest import BIN, REPOSITORY, Session, wait_for
 from handoff.errors import EXIT_ALREADY_RUNNING, EXIT_NOT_RUNNING
 
@@ -381,6 +382,27 @@ def test_client_manages_activated_unit(activated):
     activated.handoff("down")
     assert activated.main_pid() == 0
     assert activated.socket_inode()
+
+
+def test_repair_of_activated_unit(activated):
+    """A question in the middle of a repair does not start the daemon; then socket and daemon are back."""
+    first = activated.answering_pid()
+    activated.systemctl("stop", SERVICE, check=True)
+    (core,) = activated.home.rglob("core.db")
+    damaged.garbage(core)
+    # Somebody asks when the daemon has just ended; where the socket listens, that starts it again.
+    asking = "timeout 2 %h/.local/bin/handoff status; echo $$? >>%h/asked"
+    activated.configure("ask", f"ExecStopPost=/bin/sh -c '{asking}'")
+    second = activated.answering_pid()
+
+    done = activated.run("handoff", "repair", "--yes", check=True)
+
+    third = activated.main_pid()
+    assert 3 == len({first, second, third} - {0})
+    assert f"handoffd is up again (process {third}).\n" == done.stderr
+    assert f"{EXIT_NOT_RUNNING}\n" == (activated.home / "asked").read_text()
+    assert "active" == activated.systemctl("is-active", SOCKET)
+    assert third == activated.answering_pid()
 
 
 def examined(unit: Manager) -> list[tuple[str, str, str]]:

@@ -1,5 +1,7 @@
 import argparse
+import contextlib
 import sys
+from collections.abc import Iterator
 
 from handoff import fast, local, service
 from handoff.cli import add_json
@@ -24,10 +26,25 @@ def run(given: argparse.Namespace) -> int:
         refused = refusal(given, "repair", "Mend it? [Y/n] ")
         if refused is not None:
             return refused
-    pid = service.stop()
-    try:
+    with _daemon_aside():
         print(code.mend_stores(style)[1], end="", flush=True)
+    return 0
+
+
+@contextlib.contextmanager
+def _daemon_aside() -> Iterator[None]:
+    """Keep the daemon down, and its socket closed: a question would start it under the repair."""
+    listening = service.is_active(service.SOCKET_UNIT)
+    if listening:
+        service.manage("systemctl", "--user", "stop", service.SOCKET_UNIT)
+    pid = None
+    try:
+        pid = service.stop()
+        yield
     finally:
+        start = ("systemctl", "--user", "start", service.SOCKET_UNIT)
+        # Before the daemon, which would else make a socket of its own.
+        if listening and not service.succeeds(*start):
+            sys.stderr.write(f"{service.SOCKET_UNIT} is not up again. Run: {' '.join(start)}\n")
         if pid is not None:
             sys.stderr.write(f"handoffd is up again (process {service.start()}).\n")
-    return 0

@@ -16,14 +16,14 @@ from typing import Any
 
 from handoff import paths
 from handoff.examination.finding import Finding, bad
-from handoff.examination.patterns import is_ignored, matches, names, translated
+from handoff.examination.patterns import ends, is_ignored, names
 from handoff.examination.scene import Scene, working_directory
 
 OURS = ".flow-guardian"
 TARGET = paths.CHECKPOINT
-_READ_MAX_BYTES = 1 << 20
+_READ_MAX_BYTES = 1 << 17
 _DOCKERFILE = re.compile(r"(?:Dockerfile|Containerfile)(?:\..+)?|.+\.(?:Dockerfile|dockerfile)")
-_FILES_MAX = 20
+_FILES_MAX = 8
 
 
 def examine(_scene: Scene) -> list[Finding]:
@@ -123,22 +123,22 @@ def _by_manifest(words: list[str], taken: bool) -> bool:
     if verb in ("graft", "prune"):
         hit = any(_covers(directory.rstrip("/")) for directory in rest)
     elif verb.startswith("recursive-"):
-        hit = any(_globs(f"{rest[0].rstrip('/')}/**/{pattern}") for pattern in rest[1:])
+        hit = _globs(rest[1:], ends(f"{os.path.normpath(rest[0])}/**/".removeprefix("./"), TARGET))
     elif verb.startswith("global-"):
-        hit = any(_globs(f"**/{pattern}") for pattern in rest)
+        hit = _globs(rest, ends("**/", TARGET))
     else:
-        hit = verb in ("include", "exclude") and any(map(_globs, rest))
+        hit = verb in ("include", "exclude") and _globs(rest, {0})
     return not verb.endswith(("exclude", "prune")) if hit else taken
 
 
-def _globs(pattern: str) -> bool:
-    return matches(translated(os.path.normpath(pattern)), TARGET)
+def _globs(patterns: list[str], starts: set[int]) -> bool:
+    return any(len(TARGET) in ends(os.path.normpath(p), TARGET, starts) for p in patterns)
 
 
 def _covers(path: str) -> bool:
     """Tell whether a path that is named, or a glob, is our file or a directory above it."""
     path = os.path.normpath(path.lstrip("/") or ".")
-    return path == "." or matches(translated(path) + "(?:/.*)?", TARGET)
+    return path == "." or names(f"/{path}", TARGET)
 
 
 # npm

@@ -13,7 +13,9 @@ def add_consent(parser: argparse.ArgumentParser) -> None:
 
 
 def can_ask(given: argparse.Namespace) -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and not (given.yes or given.dry_run)
+    # Where JSON is asked for, a question would stand in the middle of it.
+    told = given.yes or given.dry_run or vars(given).get("json")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not told
 
 
 def refusal(given: argparse.Namespace, command: str, question: str) -> int | None:

@@ -78,9 +78,9 @@ def _erase_in(directory: str, names: list[str]) -> None:
         files.directory(base, encoded) as handle,
         files.locked(handle, shelf.LOCK_NAME, shelf.WAIT_SECONDS),
     ):
+        files.sweep(handle)
         for name in names:
             files.remove(handle, name)
-        files.sweep(handle)
         if os.listdir(handle) != [shelf.LOCK_NAME]:
             return
         files.remove(handle, shelf.LOCK_NAME)
