@@ -17,13 +17,11 @@ from handoffd.api.text import Style, shorten_path, table
 from handoffd.errors import StoreError
 from handoffd.lock import lock_instance
 from handoffd.paths import make_state_dir
-from handoffd.store import damage
+from handoffd.store import backup, damage
 from handoffd.store.core import CoreStore
 from handoffd.store.salvage import Salvaged, salvage, write
 from handoffd.store.state import find_damage, move_aside, project_roots
 
-# Of a new core.db that is being made.
-_NEW = ".mending-"
 _INTERRUPTED = "a repair of it was interrupted"
 _AGAIN = "it was found damaged before, and is whole now"
 _NAMES = {
@@ -97,13 +95,11 @@ def _core_problem(path: str) -> str:
 
 
 def _mend_core(path: str, state: str, problem: str) -> Data:
+    backup.drop_unfinished(path)
     if problem == _INTERRUPTED:
         return {"kept": damage.finish(path)}
     if problem == _AGAIN:
         return {"kept": damage.retire(path)}
-    for name in os.listdir(os.path.dirname(path)):
-        if name.startswith(os.path.basename(path) + _NEW):  # of a repair that was killed
-            os.unlink(f"{os.path.dirname(path)}/{name}")
     damage.keep_aside(path)
     found = salvage(path, project_roots(state))
     try:
@@ -117,7 +113,7 @@ def _mend_core(path: str, state: str, problem: str) -> Data:
 
 def _written(found: Salvaged, path: str) -> str:
     """Write what was saved to a new file, whole and on disk; returns where."""
-    new = f"{path}{_NEW}{secrets.token_hex(6)}"
+    new = f"{path}{backup.MENDING}{secrets.token_hex(6)}"
     write(found, new)
     wrong = damage.examine(new, "integrity_check")
     if wrong != "ok":

@@ -128,7 +128,7 @@ def mend_and_die(step: int) -> int:
         return call
 
     try:
-        for name in ("replace", "unlink", "open", "fsync"):
+        for name in ("replace", "link", "unlink", "open", "fsync"):
             setattr(os, name, counted(getattr(os, name)))
         offline_repair.mend()
     finally:
@@ -151,13 +151,35 @@ def test_killed_at_every_step_of_a_repair(wounded, tmp_path, monkeypatch, record
         core.close()
         assert 202 == len(words) == len(set(words))
         assert "in the log" == words[-1]
-        strays = {name for name in os.listdir(state) if "mend" in name or name.endswith(".new")}
+        strays = {name for name in os.listdir(state) if "mend" in name or "damaged.new" in name}
         assert set() == strays
         shutil.rmtree(state)
         shutil.copytree(tmp_path / "before", state)
 
     assert 10 <= kills
     record_property("figure", f"{kills} kills, 202 of 202 entries after each")
+
+
+KEEPER = "import sys; from handoffd.store.damage import keep_aside; keep_aside(sys.argv[1])"
+
+
+def test_several_keep_one_copy(tmp_path, record_property):
+    """However many notice the damage at once: one copy of the file and its log, byte by byte."""
+    rounds = 4
+    for number in range(rounds):
+        path = tmp_path / f"{number}/core.db"
+        path.parent.mkdir()
+        found = {name: os.urandom(1 << 20) * 24 for name in ("core.db", "core.db-wal")}
+        for name, data in found.items():
+            path.with_name(name).write_bytes(data)
+        command = [sys.executable, "-c", KEEPER, str(path)]
+        processes = [subprocess.Popen(command) for _ in range(3)]
+        assert [0] * 3 == [process.wait(60) for process in processes]
+
+        kept = {name: path.with_name(name.replace("db", "db.damaged")) for name in found}
+        assert all(found[name] == kept[name].read_bytes() for name in found)
+        assert 4 == len(os.listdir(path.parent))
+    record_property("figure", f"{rounds} rounds of 3, 0 torn")
 
 
 def test_a_running_daemon_is_not_repaired_under(live, record_property):
@@ -182,7 +204,8 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     project = core.project_id("/p", "t")
     core.set_values(project, {"goal": Setting(MARKER, "", "t")})
     core.back_up()
-    (tmp_path / "core.db.replaced-2026").write_text(f"hof_a {MARKER}")  # of an earlier repair
+    for left in ("replaced-2026", "mending-0123", "damaged.new-0123"):  # of earlier repairs
+        (tmp_path / f"core.db.{left}").write_text(f"hof_a {MARKER}")
     core.threads.close("hof_a", "t", lambda whole: ("t", None))
     assert not os.path.exists(f"{path}.backup")
     core.back_up()

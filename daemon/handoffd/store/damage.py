@@ -6,9 +6,11 @@ from, and what came later would be lost with it.
 """
 
 import contextlib
+import fcntl
 import os
+import secrets
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -20,10 +22,7 @@ from handoffd.store.backup import sync_directory
 ASIDE = ".damaged"
 # A new core.db that is whole and about to take the place of the damaged one.
 MENDED = ".mended"
-# What a repair has replaced.
-REPLACED = ".replaced-"
 LOG = "-wal"
-_UNFINISHED = ".damaged.new"
 _READING = ("SELECT", "PRAGMA", "BEGIN", "COMMIT", "ROLLBA", "SAVEPO", "RELEAS")
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _PAGE_BYTES = 4096
@@ -173,43 +172,74 @@ def keep_aside(path: str, connection: sqlite3.Connection | None = None) -> None:
     if os.path.lexists(path + ASIDE):
         return
     try:
-        if connection is not None and not connection.in_transaction:
-            connection.execute("BEGIN IMMEDIATE")
-    except (sqlite3.Error, StoreError):
-        pass
-    try:
-        log_bytes = _copy(path + LOG, path + ASIDE + LOG)
-        # SQLite deletes the log of an empty file; a page of nothing keeps it from that.
-        _copy(path, path + ASIDE, filler=_PAGE_BYTES if log_bytes else 0)
-        sync_directory(path)
+        with _alone(path), _still(connection):
+            if not os.path.lexists(path + ASIDE):  # another may have been quicker
+                _copy_both(path)
     except OSError as problem:
         text = f"No copy of the damaged {os.path.basename(path)} could be made: {problem}."
         raise StoreError(text, "Free some space.") from None
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """Keep others who copy it away, threads of ours as well: by a lock on the directory itself."""
+    handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Where directories cannot be locked no copy takes the place of another, all the same.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
-        if connection is not None and connection.in_transaction:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _still(connection: sqlite3.Connection | None) -> Iterator[None]:
+    """Keep writers away, as far as a damaged database can be locked."""
+    if connection is None:
+        yield
+        return
+    with contextlib.suppress(sqlite3.Error, StoreError):
+        if not connection.in_transaction:
+            connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
             connection.rollback()
 
 
-def _copy(source: str, target: str, filler: int = 0) -> int:
-    """Copy a file for nobody but us, whole or not at all; returns how long it is."""
-    if not size(source) and not filler:
-        _drop(target)
-        if source.endswith(LOG):
-            return 0
-    new = f"{target.removesuffix(LOG).removesuffix(ASIDE)}{_UNFINISHED}"
-    _drop(new)
+def _copy_both(path: str) -> None:
+    backup.drop_unfinished(path)
+    _drop(path + ASIDE + LOG)  # of a killed process, which came no further
+    has_log = bool(size(path + LOG))
+    if has_log:
+        _copy(path + LOG, path + ASIDE + LOG, _unfinished(path))
+    # SQLite deletes the log of an empty file; a page of nothing keeps it from that.
+    _copy(path, path + ASIDE, _unfinished(path), filler=_PAGE_BYTES if has_log else 0)
+    sync_directory(path)
+
+
+def _unfinished(path: str) -> str:
+    return f"{path}{backup.COPYING}{secrets.token_hex(6)}"
+
+
+def _copy(source: str, target: str, new: str, filler: int = 0) -> None:
+    """Copy a file for nobody but us, whole or not at all, and never in the place of another."""
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as written:
-        if size(source):
-            with open(source, "rb") as stream:
-                while piece := stream.read(_PIECE_BYTES):
-                    written.write(piece)
-        else:
-            written.write(bytes(filler))
-        written.flush()
-        os.fsync(handle)
-    os.replace(new, target)
-    return size(target)
+    try:
+        with os.fdopen(handle, "wb") as written:
+            if size(source):
+                with open(source, "rb") as stream:
+                    while piece := stream.read(_PIECE_BYTES):
+                        written.write(piece)
+            else:
+                written.write(bytes(filler))
+            written.flush()
+            os.fsync(handle)
+        os.link(new, target)
+    finally:
+        _drop(new)
 
 
 def _drop(path: str) -> None:
@@ -246,7 +276,7 @@ def finish(path: str) -> str:
 
 def retire(path: str) -> str:
     """Keep the copy of what was damaged under a name that says since when; returns that."""
-    kept = f"{path}{REPLACED}{clock.iso().replace(':', '')}"
+    kept = f"{path}{backup.REPLACED}{clock.iso().replace(':', '')}"
     _drop(path + ASIDE + "-shm")
     for suffix in (LOG, ""):
         if os.path.lexists(path + ASIDE + suffix):
