@@ -101,7 +101,7 @@ class CoreStore:
             return self._stand_in("it was found so before")
         if damage.is_lost(self.path):
             return self._stand_in("it is gone or empty")
-        if check and damage.has_garbled_log(self.path):
+        if damage.has_garbled_log(self.path):
             return self._stand_in("its log is none")
         db = connect(self.path, busy_seconds)
         try:
@@ -124,6 +124,8 @@ class CoreStore:
         from handoffd.store.salvage import salvage  # noqa: PLC0415  seldom needed
 
         self.damage, self._left = why.splitlines()[-1], left
+        if left is not None:  # somebody may hold it still, or be in the middle of writing
+            left.stands_in, left.damaged = self.damage, None
         try:
             damage.keep_aside(self.path, left)
         except StoreError as problem:
@@ -136,8 +138,7 @@ class CoreStore:
 
     def _give_up(self, why: str) -> DamagedError:
         """Go on with what can be read; returns what whoever noticed it is told."""
-        left, left.damaged = self._db, None
-        self._db = self._stand_in(why, left)
+        self._db = self._stand_in(why, self._db)
         self._tie()
         return damage.refusal(self.damage)
 

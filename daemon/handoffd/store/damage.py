@@ -25,6 +25,7 @@ MENDED = ".mended"
 LOG = "-wal"
 _READING = ("SELECT", "PRAGMA", "BEGIN", "COMMIT", "ROLLBA", "SAVEPO", "RELEAS")
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_LOG_HEADER_BYTES = 32
 _PAGE_BYTES = 4096
 _PIECE_BYTES = 1 << 20
 
@@ -60,11 +61,16 @@ def has_copy(path: str) -> bool:
 
 
 def has_garbled_log(path: str) -> bool:
-    """Tell a log that is none: SQLite would pass over it, and over all that was kept last."""
-    if not size(path + LOG):
+    """Tell a log that is none: SQLite would pass over it, and over all that was kept last.
+
+    Without power before its first write was on disk it is empty, or begins with nothing.
+    """
+    try:
+        with open(path + LOG, "rb") as stream:
+            header = stream.read(_LOG_HEADER_BYTES)
+    except FileNotFoundError:
         return False
-    with open(path + LOG, "rb") as stream:
-        return stream.read(4) not in _LOG_MAGIC
+    return any(header) and not header.startswith(_LOG_MAGIC)
 
 
 def size(path: str) -> int:
