@@ -1,11 +1,14 @@
 """handoff repair: what can be read of core.db is saved, nothing erased comes back, kill it anywhen."""
 
+import asyncio
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +17,11 @@ from bridged import files_with
 from conftest import wait_for
 from damaged import core_of, heard, say, talk, warnings
 from handoffd import offline_repair
+from handoffd.api import threads
+from handoffd.config import Config
+from handoffd.errors import DamagedError
+from handoffd.parts import Parts
+from handoffd.store import damage
 from handoffd.store.core import CoreStore, Setting
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Firing
@@ -37,11 +45,11 @@ KINDS = [
 @pytest.mark.parametrize("case", KINDS, ids=lambda case: case[0].__name__)
 def test_damaged_core_is_mended(live, case, record_property):
     """Shown first, then done; the daemon steps aside and is back, with all that any file held."""
-    damage, later = case
+    spoil, later = case
     thread, entries = talk(live, 60, after="said after the copy")
     live.stop()
     path = core_of(live)
-    damage(path)
+    spoil(path)
     live.start()
     live.environment["HANDOFFD_SOCKET"] = live.socket_path
     shown = live.handoff("repair", "--json")
@@ -67,7 +75,7 @@ def test_damaged_core_is_mended(live, case, record_property):
     assert "result" in say(live, thread, "more")
     assert "There is nothing to mend" in live.handoff("repair").stdout
     live.handoff("down")
-    figure = f"{damage.__name__}: {len(found)} of {entries}"
+    figure = f"{spoil.__name__}: {len(found)} of {entries}"
     record_property("figure", figure)
 
 
@@ -180,6 +188,42 @@ def test_several_keep_one_copy(tmp_path, record_property):
         assert all(found[name] == kept[name].read_bytes() for name in found)
         assert 4 == len(os.listdir(path.parent))
     record_property("figure", f"{rounds} rounds of 3, 0 torn")
+
+
+def test_damage_that_cannot_be_copied(wounded, monkeypatch, record_property):
+    """On a full disk everybody knows of it all the same: nothing is closed, wiped or written."""
+    path, state = wounded
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = bytes_of(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(damage.os, "fsync", full)
+        core = CoreStore(path, check=True)
+    assert "no space left" in core.damage
+    size = os.stat(f"{path}.damaged").st_size
+    other = CoreStore(path)
+    os.unlink(f"{path}.damaged")  # as if not even that could be left
+    parts = SimpleNamespace(core=core, config=Config(), wiping=asyncio.Lock())
+    for refused in (
+        threads.act(parts, lambda found: found, closing=True),
+        Parts.wipe_core(parts),
+    ):
+        with pytest.raises(DamagedError):
+            asyncio.run(refused)
+
+    assert (0, True) == (size, bool(other.damage))
+    assert before == bytes_of(path)
+    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: state)
+    damage.mark(path)
+    kept = offline_repair.mend()["core"]["kept"]
+    assert before["core.db"] == Path(kept).read_bytes()
+    record_property("figure", "0 bytes changed")
+
+
+def bytes_of(path: str) -> dict[str, bytes]:
+    return {Path(name).name: Path(name).read_bytes() for name in (path, f"{path}-wal")}
 
 
 def test_a_running_daemon_is_not_repaired_under(live, record_property):

@@ -129,6 +129,7 @@ class CoreStore:
         try:
             damage.keep_aside(self.path, left)
         except StoreError as problem:
+            damage.mark(self.path)
             self.damage += f"; {problem.title.lower().rstrip('.')}"
         found = salvage(self.path)
         if found.blind:

@@ -170,16 +170,30 @@ class _Cursor(sqlite3.Cursor):
 # The copy
 
 
+def mark(path: str) -> None:
+    """Let everybody know of damage that could not be copied; nothing is in the place of a copy."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        os.close(os.open(path + ASIDE, flags, 0o600))
+
+
+def is_kept(path: str) -> bool:
+    """Tell a copy from a mere mark that could be made of what is damaged."""
+    if size(path) or size(path + LOG):
+        return bool(size(path + ASIDE))
+    return os.path.lexists(path + ASIDE)
+
+
 def keep_aside(path: str, connection: sqlite3.Connection | None = None) -> None:
     """Copy a damaged database and its log, once; the database's own name comes last.
 
     With its connection given nobody else writes meanwhile, as far as it can still be locked.
     """
-    if os.path.lexists(path + ASIDE):
+    if is_kept(path):
         return
     try:
         with _alone(path), _still(connection):
-            if not os.path.lexists(path + ASIDE):  # another may have been quicker
+            if not is_kept(path):  # another may have been quicker
                 _copy_both(path)
     except OSError as problem:
         text = f"No copy of the damaged {os.path.basename(path)} could be made: {problem}."
@@ -243,7 +257,10 @@ def _copy(source: str, target: str, new: str, filler: int = 0) -> None:
                 written.write(bytes(filler))
             written.flush()
             os.fsync(handle)
-        os.link(new, target)
+        if os.path.lexists(target) and not size(target):
+            os.replace(new, target)  # a mere mark
+        else:
+            os.link(new, target)
     finally:
         _drop(new)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from handoffd import clock
 from handoffd.errors import StoreError
 from handoffd.store import backup
-from handoffd.store.damage import ASIDE, Watched, has_copy, read_only, size
+from handoffd.store.damage import ASIDE, Watched, has_copy, is_kept, read_only, size
 from handoffd.store.database import migrate, refuse_newer, transaction
 from handoffd.store.schema import MIGRATIONS
 
@@ -60,8 +60,7 @@ class Salvaged:
 
 def salvage(path: str, roots: Mapping[str, str] | None = None) -> Salvaged:
     """Read all that is left of a damaged database; `roots` are projects known from elsewhere."""
-    aside = path + ASIDE
-    found = _read(aside if os.path.lexists(aside) else path)
+    found = _read(path + ASIDE if is_kept(path) else path)
     found.blind = not all(found.tables[name].whole for name in _SILENCES)
     if has_copy(path):
         copy = _read(path + backup.SUFFIX)
