@@ -1,7 +1,9 @@
 """Ways to damage a database, and a house with something in its stores that can be lost."""
 
+import contextlib
 import os
 import random
+import sqlite3
 from pathlib import Path
 
 from conftest import House, wait_for
@@ -35,6 +37,17 @@ def _overwrite(path: Path, number: int) -> None:
     with path.open("r+b") as stream:
         stream.seek(number * PAGE)
         stream.write(random.Random(7).randbytes(PAGE))
+
+
+def stale(path: Path, table: str) -> None:
+    """The page of a table is as it was when nothing was in it: it can be read without a fault."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        number = db.execute(query, (table,)).fetchone()[0]
+    with path.open("r+b") as stream:
+        stream.seek((number - 1) * PAGE)
+        stream.write(bytes([13, 0, 0, 0, 0, PAGE >> 8, 0, 0]) + bytes(PAGE - 8))
 
 
 def half(path: Path) -> None:

@@ -106,7 +106,9 @@ def _mend_core(path: str, state: str, problem: str) -> Data:
         kept = damage.place(path, _written(found, path))
     finally:
         found.db.close()
-    with contextlib.closing(CoreStore(path)) as core:
+    # The copy is made anew only if the one that we took from can be kept, too.
+    with contextlib.suppress(OSError), contextlib.closing(CoreStore(path)) as core:
+        os.link(path + backup.SUFFIX, kept + backup.SUFFIX)
         core.renew_copy()
     return {"kept": kept, **_described(found)}
 

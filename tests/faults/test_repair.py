@@ -1,6 +1,7 @@
 """handoff repair: what can be read of core.db is saved, nothing erased comes back, kill it anywhen."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -271,6 +272,36 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     assert 301 == len(found.threads.read("hof_b")[1])
     assert [] == files_with(tmp_path, b"hof_a " + MARKER.encode())
     record_property("figure", "0 of 2 back")
+
+
+def test_a_page_that_is_lost_without_a_trace(house, monkeypatch, record_property):
+    """It can be read, and lacks its rows: those of the copy come back, and no copy goes for it."""
+    house.state.mkdir(parents=True, mode=0o700)
+    path = core_of(house)
+    core = CoreStore(str(path))
+    project = core.project_id("/p", "t")
+    core.set_values(project, {f"field {n}": Setting("x", "", "t") for n in range(30)})
+    core.back_up()
+    core.close()
+    damaged.stale(path, "settings")
+    copy = path.with_name("core.db.backup")
+    before = copy.read_bytes()
+    core = CoreStore(str(path), check=True)
+    assert "" == core.damage  # nobody has looked closely
+    for act in (core.back_up, core.scrub):
+        with pytest.raises(DamagedError):
+            act()
+    found = len(core.settings(project))
+    core.close()
+    assert (30, before) == (found, copy.read_bytes())
+
+    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: str(house.state))
+    told = offline_repair.mend()["core"]
+    assert {"read": 0, "copied": 30, "lost": 0, "whole": False} == told["tables"]["settings"]
+    for name in (str(path), str(copy), f"{told['kept']}.backup"):
+        with contextlib.closing(CoreStore(name)) as core:
+            assert 30 == len(core.settings(project)), name
+    record_property("figure", "30 of 30 back")
 
 
 def test_what_a_copy_may_not_know(tmp_path, record_property):

@@ -192,26 +192,23 @@ class CoreStore:
         return {row[0]: Setting(json.loads(row[1]), row[2], row[3]) for row in rows}
 
     def set_values(self, project_id: str, values: dict[str, Setting]) -> None:
+        rows = [
+            (project_id, field, json.dumps(found.value), found.session_id, found.set_at)
+            for field, found in values.items()
+        ]
         with transaction(self._db):
-            for field, setting in values.items():
-                self._db.execute(
-                    "INSERT OR REPLACE INTO settings (project_id, field, value, session_id, set_at)"
-                    " VALUES (?, ?, ?, ?, ?)",
-                    (
-                        project_id,
-                        field,
-                        json.dumps(setting.value),
-                        setting.session_id,
-                        setting.set_at,
-                    ),
-                )
+            self._db.executemany(
+                "INSERT OR REPLACE INTO settings (project_id, field, value, session_id, set_at)"
+                " VALUES (?, ?, ?, ?, ?)",
+                rows,
+            )
 
     def drop_values(self, project_id: str, fields: list[str]) -> None:
         with transaction(self._db):
-            for field in fields:
-                self._db.execute(
-                    "DELETE FROM settings WHERE project_id = ? AND field = ?", (project_id, field)
-                )
+            self._db.executemany(
+                "DELETE FROM settings WHERE project_id = ? AND field = ?",
+                [(project_id, field) for field in fields],
+            )
 
     def checkpoint(self, project_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what was written last and what was intended last."""
@@ -309,6 +306,7 @@ class CoreStore:
 
     def scrub(self) -> None:
         """Leave no erased byte in the file, its log and its copy."""
+        self._require_sound()
         try:
             scrub(self._db, "core.db")
             backup.make(self._db, self.path)
@@ -322,6 +320,7 @@ class CoreStore:
     def back_up(self) -> None:
         """Make the copy anew; where there is none, it may be because a scrub was held up."""
         if backup.exists(self.path):
+            self._require_sound()
             backup.make(self._db, self.path)
         else:
             self.scrub()
@@ -330,7 +329,14 @@ class CoreStore:
         """Make the copy anew at once, if there is one: should this file be damaged, it knows."""
         if backup.exists(self.path):
             with contextlib.suppress(StoreError):
-                backup.make(self._db, self.path)
+                self.back_up()
+
+    def _require_sound(self) -> None:
+        """Look closely before the copy goes: it may have what is missing without a trace."""
+        self.require_whole()
+        found = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise self._give_up(found)
 
     def pauses(self) -> list[Pause]:
         rows = self._db.execute(
