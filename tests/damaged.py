@@ -50,6 +50,19 @@ def stale(path: Path, table: str) -> None:
         stream.write(bytes([13, 0, 0, 0, 0, PAGE >> 8, 0, 0]) + bytes(PAGE - 8))
 
 
+# What no cell may hold: bytes that are no text, and a text that is no JSON.
+NO_TEXT, NO_JSON = "CAST(X'2fff' AS TEXT)", "'{'"
+
+
+def cell(path: Path, table: str, column: str, value: str) -> None:
+    """A value of a row is not what it should be; SQLite sees nothing wrong with it."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        first = f"(SELECT min(rowid) FROM {table})"
+        done = db.execute(f"UPDATE {table} SET {column} = {value} WHERE rowid = {first}")
+        assert 1 == done.rowcount
+        assert ("ok",) == db.execute("PRAGMA integrity_check").fetchone()
+
+
 def half(path: Path) -> None:
     """The second half of it is gone."""
     os.truncate(path, path.stat().st_size // 2 // PAGE * PAGE)

@@ -20,6 +20,7 @@ from handoffd.paths import make_state_dir
 from handoffd.store import backup, damage
 from handoffd.store.core import CoreStore
 from handoffd.store.salvage import Salvaged, salvage, write
+from handoffd.store.schema import JSON
 from handoffd.store.state import find_damage, move_aside, project_roots
 
 _INTERRUPTED = "a repair of it was interrupted"
@@ -52,7 +53,7 @@ def look() -> Data:
             found = salvage(core, project_roots(state))
             found.db.close()
             data["core"] |= _described(found)
-    if problem := find_damage(state):
+    if problem := find_damage(state, closely=True):
         data["state"] = {"problem": problem, "moved_to": None}
     return data
 
@@ -66,7 +67,7 @@ def mend() -> Data:
         data: Data = {"core": None, "state": None, "done": True}
         if problem := _core_problem(core):
             data["core"] = {"problem": problem, **_mend_core(core, state, problem)}
-        if problem := find_damage(state):
+        if problem := find_damage(state, closely=True):
             aside = f"{state}.damaged-{clock.iso().replace(':', '')}"
             move_aside(state, aside)
             data["state"] = {"problem": problem, "moved_to": aside}
@@ -88,7 +89,7 @@ def _core_problem(path: str) -> str:
         raise StoreError(f"{path} is no file.", "Move it away, then run this again.")
     if damage.has_garbled_log(path):
         return "its log is none"
-    found = damage.examine(path, "integrity_check(1)").splitlines()[-1]
+    found = damage.examine(path, "integrity_check(1)", JSON).splitlines()[-1]
     if found != "ok":
         return found
     return _AGAIN if known else ""

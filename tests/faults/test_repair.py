@@ -304,6 +304,48 @@ def test_a_page_that_is_lost_without_a_trace(house, monkeypatch, record_property
     record_property("figure", "30 of 30 back")
 
 
+CELLS = [
+    ("settings", "value", damaged.NO_JSON, "value in settings is no JSON"),
+    ("settings", "set_at", damaged.NO_TEXT, "a text in it is none"),
+    ("projects", "root", damaged.NO_TEXT, "a text in it is none"),
+    ("handoff_entries", "content", damaged.NO_TEXT, "a text in it is none"),
+]
+
+
+@pytest.mark.parametrize("case", CELLS, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_damage_inside_a_cell(house, monkeypatch, case, record_property):
+    """A value that is none is noticed, though SQLite sees nothing wrong, and the copy has it."""
+    *place, why = case
+    house.state.mkdir(parents=True, mode=0o700)
+    path = core_of(house)
+    core = CoreStore(str(path))
+    project = core.project_id("/p", "t")
+    core.set_values(project, {f"field {n}": Setting("x", "", "t") for n in range(3)})
+    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    core.threads.add("hof_x", Said("chat", "done", "second", "t"), 1 << 20)
+    everything = (core.projects(), core.settings(project), entries_of(core))
+    core.back_up()
+    core.close()
+    damaged.cell(path, *place)
+    with contextlib.closing(CoreStore(str(path), check=True)) as found:
+        assert why == found.damage
+        assert everything == (found.projects(), found.settings(project), entries_of(found))
+    os.unlink(f"{path}.damaged")
+
+    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: str(house.state))
+    assert why == offline_repair.look()["core"]["problem"]
+    told = offline_repair.mend()["core"]["tables"][place[0]]
+    assert (1, 0) == (told["copied"], told["lost"])
+    with contextlib.closing(CoreStore(str(path), check=True)) as found:
+        assert everything == (found.projects(), found.settings(project), entries_of(found))
+        assert "" == found.damage
+    record_property("figure", f"{place[0]}: all back")
+
+
+def entries_of(core: CoreStore) -> list:
+    return core.threads.read("hof_x")[1]
+
+
 def test_what_a_copy_may_not_know(tmp_path, record_property):
     """Of work under way in the copy nobody knows the end: it is not done twice, and it is said."""
     path = str(tmp_path / "core.db")

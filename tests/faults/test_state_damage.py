@@ -65,6 +65,28 @@ def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
     record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal")
 
 
+CELLS = [
+    ("cursors", "path", damaged.NO_TEXT, True),
+    ("sessions", "fold", damaged.NO_JSON, False),
+    ("sessions", "fold", """'{"records": []}'""", False),
+]
+
+
+def test_damage_inside_cells(live, record_property):
+    """Values that are none: the daemon starts, and what they were is read from the transcripts."""
+    before = work(live)
+    for *place, rebuilt in CELLS:
+        live.stop()
+        damaged.cell(live.state / "state.db", *place)
+        live.start()
+        wait_for(lambda: known(live) == before and live.settled())
+        assert rebuilt is ("state_rebuilt" in warnings(live)), place
+    live.stop()
+    damaged.cell(live.state / "state.db", "sessions", "fold", damaged.NO_JSON)
+    assert "state.db: fold in sessions is no JSON" in live.handoff("repair", "--dry-run").stdout
+    record_property("figure", f"{len(CELLS)} of {len(CELLS)} starts, {SESSIONS} sessions equal")
+
+
 def test_damage_while_it_runs(live, record_property):
     """Pages that go bad under the daemon: the same process moves the file aside and reads anew."""
     before = work(live)

@@ -22,7 +22,7 @@ from handoffd.store.database import (
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Ledger
 from handoffd.store.outbox import Outbox
-from handoffd.store.schema import MIGRATIONS
+from handoffd.store.schema import JSON, MIGRATIONS
 from handoffd.store.threads import SqliteThreads, ThreadStore
 
 EVERYTHING = "*"
@@ -106,14 +106,14 @@ class CoreStore:
         db = connect(self.path, busy_seconds)
         try:
             prepare(db, self.path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds)
-            found = db.execute("PRAGMA quick_check(1)").fetchone()[0] if check else "ok"
+            found = damage.look_over(db, "quick_check(1)", JSON) if check else "ok"
         except sqlite3.DatabaseError as problem:
             if not damage.is_damage(problem):
                 raise StoreError(
                     f"{self.path} cannot be used: {problem}. It is left as it is.",
                     "Try again." if is_busy(problem) else "Free some space.",
                 ) from None
-            found = str(problem)
+            found = damage.describe(problem)
         if found != "ok":
             return self._stand_in(found, db)
         db.damaged = self._give_up

@@ -10,7 +10,7 @@ import fcntl
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +18,9 @@ from handoffd import clock
 from handoffd.errors import DamagedError, StoreError
 from handoffd.store import backup
 from handoffd.store.backup import sync_directory
+
+# Of each table.
+Columns = Mapping[str, Sequence[str]]
 
 ASIDE = ".damaged"
 # A new core.db that is whole and about to take the place of the damaged one.
@@ -39,7 +42,17 @@ def refusal(why: str) -> DamagedError:
 def is_damage(problem: sqlite3.Error) -> bool:
     """Tell damage from a lock, a full disk or a mistake; the low byte of the code is its class."""
     code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_undecodable(problem)
+
+
+def _is_undecodable(problem: sqlite3.Error) -> bool:
+    """Tell a text that is none: Python notices that, not SQLite, which gives it no code."""
+    return str(problem).startswith("Could not decode to UTF-8")
+
+
+def describe(problem: sqlite3.Error) -> str:
+    """Return what is wrong without a word of what is kept."""
+    return "a text in it is none" if _is_undecodable(problem) else str(problem)
 
 
 def is_known(path: str) -> bool:
@@ -80,15 +93,36 @@ def size(path: str) -> int:
         return 0
 
 
-def examine(path: str, check: str) -> str:
-    """Return what SQLite finds in a file: "ok", or what is wrong; leaves it and its log alone."""
+def examine(path: str, check: str, json: Columns | None = None) -> str:
+    """Return what is found in a file: "ok", or what is wrong; leaves it and its log alone."""
     try:
         with contextlib.closing(read_only(path)) as found:
-            return str(found.execute(f"PRAGMA {check}").fetchone()[0])
+            return look_over(found, check, json)
     except sqlite3.DatabaseError as problem:
         if is_damage(problem):
-            return str(problem)
+            return describe(problem)
         raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
+
+
+def look_over(db: sqlite3.Connection, check: str, json: Columns | None) -> str:
+    """Let SQLite check; with the columns given that hold JSON, look into every cell as well."""
+    found = str(db.execute(f"PRAGMA {check}").fetchone()[0])
+    if found != "ok" or json is None:
+        return found
+    tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in tables:
+        for _ in db.execute(f"SELECT * FROM {table}"):  # noqa: S608  decodes every text
+            pass
+        for column in json.get(table, ()):
+            bad = f"SELECT 1 FROM {table} WHERE {no_json(column)} LIMIT 1"  # noqa: S608
+            if db.execute(bad).fetchone():
+                return f"{column} in {table} is no JSON"
+    return "ok"
+
+
+def no_json(column: str) -> str:
+    """Return the condition that tells a cell that is none; one without a value is as it should."""
+    return f"{column} IS NOT NULL AND NOT json_valid({column})"
 
 
 def read_only(path: str) -> sqlite3.Connection:
@@ -123,7 +157,7 @@ class Watched(sqlite3.Connection):
 
     def tell(self, problem: sqlite3.DatabaseError) -> None:
         if self.damaged is not None and is_damage(problem):
-            raise self.damaged(str(problem)) from problem
+            raise self.damaged(describe(problem)) from problem
 
 
 class _Cursor(sqlite3.Cursor):

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from handoffd import clock
 from handoffd.errors import StoreError
 from handoffd.store import backup
-from handoffd.store.damage import ASIDE, Watched, has_copy, is_kept, read_only, size
+from handoffd.store.damage import ASIDE, Watched, has_copy, is_kept, no_json, read_only, size
 from handoffd.store.database import migrate, refuse_newer, transaction
-from handoffd.store.schema import MIGRATIONS
+from handoffd.store.schema import JSON, MIGRATIONS
 
 # How often a table is asked for what lies behind a damaged page.
 _PROBES_MAX = 50_000
@@ -162,9 +162,18 @@ def _copy_table(source: sqlite3.Connection, db: sqlite3.Connection, table: str) 
     marks = ", ".join("?" for _ in range(columns.count(",") + 2))
     insert = f"INSERT OR IGNORE INTO {table} (rowid, {columns}) VALUES ({marks})"  # noqa: S608
     taken = [db.execute(insert, row).rowcount for row in reading.rows()]
+    read = sum(taken) - _drop_garbled(db, table)
     counts = [len(taken), *_counts(source, table)]
-    lost = max(counts) - sum(taken) if len(counts) > 1 or not reading.damaged else None
-    return Table(sum(taken), lost=lost, whole=lost == 0)
+    lost = max(counts) - read if len(counts) > 1 or not reading.damaged else None
+    return Table(read, lost=lost, whole=lost == 0)
+
+
+def _drop_garbled(db: sqlite3.Connection, table: str) -> int:
+    """Remove rows with what should be JSON and is none; returns how many."""
+    return sum(
+        db.execute(f"DELETE FROM {table} WHERE {no_json(column)}").rowcount  # noqa: S608
+        for column in JSON.get(table, ())
+    )
 
 
 def _counts(source: sqlite3.Connection, table: str) -> Iterator[int]:

@@ -56,6 +56,8 @@ _HOOKS = run_script(
     "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
 )
 MIGRATIONS = (_CURSORS, _HOOKS)
+# The columns that hold JSON.
+_JSON = {"sessions": ("fold",)}
 # How many damaged ones stay beside it.
 MOVED_KEPT = 3
 
@@ -100,11 +102,11 @@ class StateStore:
     def _open(self) -> None:
         self._db = open_database(self.path, durable=False, migrations=MIGRATIONS)
         self._db.damaged = self._give_up
-        self._given_up = False
+        self.given_up = False
 
     def _give_up(self, why: str) -> StoreError:
-        if not self._given_up:
-            self._given_up = True
+        if not self.given_up:
+            self.given_up = True
             self.on_damage()
         return StoreError(f"state.db is damaged ({why}): it is being rebuilt.", "Try again.")
 
@@ -278,9 +280,10 @@ class StateStore:
         scrub(self._db, "state.db")
 
     def outdated_sessions(self, fold_version: int, projects: Iterable[str]) -> list[str]:
-        """Return the sessions that another version folded, or whose project is none of these."""
+        """Return those that another version folded, that are garbled, or of no project of these."""
         rows = self._db.execute(
-            "SELECT session_id FROM sessions WHERE fold_version <> ? OR (project_id IS NOT NULL"
+            "SELECT session_id FROM sessions WHERE fold_version <> ? OR NOT json_valid(fold)"
+            " OR (project_id IS NOT NULL"
             " AND project_id NOT IN (SELECT value FROM json_each(?)))",
             (fold_version, json.dumps(list(projects))),
         )
@@ -323,7 +326,7 @@ def _opened(path: str) -> StateStore:
         raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
 
 
-def find_damage(path: str) -> str:
+def find_damage(path: str, *, closely: bool = False) -> str:
     """Return what is wrong with state.db, if it is there; to look leaves it as it is."""
     if not os.path.lexists(path):
         return ""
@@ -333,7 +336,7 @@ def find_damage(path: str) -> str:
         return "it is empty"
     if damage.has_garbled_log(path):
         return "its log is none"
-    found = damage.examine(path, "quick_check(1)")
+    found = damage.examine(path, "quick_check(1)", _JSON if closely else None)
     return "" if found == "ok" else found
 
 
