@@ -141,10 +141,14 @@ class Watched(sqlite3.Connection):
     damaged: Callable[[str], StoreError] | None = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        return self.cursor(_Cursor).execute(sql, parameters)
+        self.require_whole(sql)
+        found: sqlite3.Cursor = self.cursor(_Cursor).execute(sql, parameters)
+        return found
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
-        return self.cursor(_Cursor).executemany(sql, parameters)
+        self.require_whole(sql)
+        found: sqlite3.Cursor = self.cursor(_Cursor).executemany(sql, parameters)
+        return found
 
     def require_whole(self, sql: str) -> None:
         """Refuse to write to what is known to be damaged, whoever noticed it."""
@@ -160,45 +164,25 @@ class Watched(sqlite3.Connection):
             raise self.damaged(describe(problem)) from problem
 
 
+def _watched(ask: Callable[..., Any]) -> Callable[..., Any]:
+    def asked(self: "_Cursor", *values: Any) -> Any:
+        try:
+            return ask(self, *values)
+        except sqlite3.DatabaseError as problem:
+            self.connection.tell(problem)
+            raise
+
+    return asked
+
+
 class _Cursor(sqlite3.Cursor):
     connection: Watched
 
-    def execute(self, sql: str, parameters: Any = (), /) -> "_Cursor":
-        self.connection.require_whole(sql)
-        try:
-            return super().execute(sql, parameters)
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> "_Cursor":
-        self.connection.require_whole(sql)
-        try:
-            return super().executemany(sql, parameters)
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def fetchone(self) -> Any:
-        try:
-            return super().fetchone()
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def fetchall(self) -> list[Any]:
-        try:
-            return super().fetchall()
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
+    execute = _watched(sqlite3.Cursor.execute)
+    executemany = _watched(sqlite3.Cursor.executemany)
+    fetchone = _watched(sqlite3.Cursor.fetchone)
+    fetchall = _watched(sqlite3.Cursor.fetchall)
+    __next__ = _watched(sqlite3.Cursor.__next__)
 
 
 # The copy
