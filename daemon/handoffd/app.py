@@ -48,6 +48,7 @@ COPY_LOOK_SECONDS = 300.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
 STORE_RETRY_SECONDS = 1.0
+REBUILD_RETRY_SECONDS = 10.0
 # They stay once they were needed; by default there would be four more than processors.
 THREADS_MAX = 6
 _REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
@@ -183,13 +184,20 @@ def _rebuild_soon(parts: Parts) -> None:
     asyncio.get_running_loop().call_soon(_rebuild_state, parts)
 
 
-def _rebuild_state(parts: Parts) -> None:
+def _rebuild_state(parts: Parts, aside: str = "") -> None:
     """Begin anew with a state.db that was damaged while we used it; nobody is in it now."""
     if not parts.state.given_up:
         return
-    aside = _aside(os.path.dirname(parts.state.path))
+    aside = aside or _aside(os.path.dirname(parts.state.path))
     log.get().error("state_damaged", moved_to=aside)
-    parts.state.renew(aside)
+    try:
+        parts.state.renew(aside)
+    except StoreError as problem:
+        parts.intake.problem = problem.title
+        later = asyncio.get_running_loop().call_later
+        later(REBUILD_RETRY_SECONDS, _rebuild_state, parts, aside)
+        return
+    parts.intake.problem = ""
     parts.intake.start_anew({entry.cursor.session_id for entry in parts.intake.entries.values()})
     parts.state_rebuilt = _REBUILT.format(aside)
 

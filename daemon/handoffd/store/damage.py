@@ -133,11 +133,12 @@ class Watched(sqlite3.Connection):
     """A connection that tells whoever opened it when the database turns out to be damaged.
 
     `damaged` is called then and returns what is raised; `stands_in` is the reason why nothing
-    may be written.
+    may be written, and `gone` why nothing can be asked, either.
     """
 
     path = ""
     stands_in = ""
+    gone = ""
     damaged: Callable[[str], StoreError] | None = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
@@ -152,6 +153,8 @@ class Watched(sqlite3.Connection):
 
     def require_whole(self, sql: str) -> None:
         """Refuse to write to what is known to be damaged, whoever noticed it."""
+        if self.gone:
+            raise StoreError(self.gone, "Free some space.")
         if sql.startswith(_READING):
             return
         if self.stands_in:

@@ -111,11 +111,23 @@ class StateStore:
         return StoreError(f"state.db is damaged ({why}): it is being rebuilt.", "Try again.")
 
     def renew(self, moved_aside: str) -> None:
-        """Begin with nothing; what was damaged is moved aside."""
+        """Begin with nothing; what was damaged is moved aside.
+
+        Where that fails it can be tried again, and all that is asked until then is a StoreError.
+        """
         # First, since SQLite deletes the log by its name at the end.
         self._db.close()
-        move_aside(self.path, moved_aside)
-        self._open()
+        self._db = sqlite3.connect(":memory:", factory=damage.Watched)
+        self._db.gone = "state.db was damaged, and no new one can be made."
+        try:
+            if os.path.lexists(moved_aside):  # by an earlier try, which came no further
+                _drop_unfinished(self.path)
+            else:
+                move_aside(self.path, moved_aside)
+            self._open()
+        except (OSError, sqlite3.Error) as problem:
+            text = f"state.db was damaged, and no new one can be made: {problem}."
+            raise StoreError(text, "Free some space.") from None
 
     def close(self) -> None:
         self._db.close()
@@ -354,6 +366,12 @@ def project_roots(path: str) -> dict[str, str]:
         except (sqlite3.DatabaseError, ValueError):
             pass
     return found
+
+
+def _drop_unfinished(path: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.lexists(path + suffix):
+            os.unlink(path + suffix)
 
 
 def move_aside(path: str, moved_aside: str) -> None:
