@@ -1,7 +1,9 @@
 """Ways to damage a database, and a house with something in its stores that can be lost."""
 
+import contextlib
 import os
 import random
+import sqlite3
 from pathlib import Path
 
 from conftest import House, wait_for
@@ -35,6 +37,30 @@ def _overwrite(path: Path, number: int) -> None:
     with path.open("r+b") as stream:
         stream.seek(number * PAGE)
         stream.write(random.Random(7).randbytes(PAGE))
+
+
+def stale(path: Path, table: str) -> None:
+    """The page of a table is as it was when nothing was in it: it can be read without a fault."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        number = db.execute(query, (table,)).fetchone()[0]
+    with path.open("r+b") as stream:
+        stream.seek((number - 1) * PAGE)
+        stream.write(bytes([13, 0, 0, 0, 0, PAGE >> 8, 0, 0]) + bytes(PAGE - 8))
+
+
+# What no cell may hold: bytes that are no text, and a text that is no JSON.
+NO_TEXT, NO_JSON = "CAST(X'2fff' AS TEXT)", "'{'"
+
+
+def cell(path: Path, table: str, column: str, value: str) -> None:
+    """A value of a row is not what it should be; SQLite sees nothing wrong with it."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        first = f"(SELECT min(rowid) FROM {table})"
+        done = db.execute(f"UPDATE {table} SET {column} = {value} WHERE rowid = {first}")
+        assert 1 == done.rowcount
+        assert ("ok",) == db.execute("PRAGMA integrity_check").fetchone()
 
 
 def half(path: Path) -> None:

@@ -48,6 +48,7 @@ COPY_LOOK_SECONDS = 300.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
 STORE_RETRY_SECONDS = 1.0
+REBUILD_RETRY_SECONDS = 10.0
 # They stay once they were needed; by default there would be four more than processors.
 THREADS_MAX = 6
 _REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
@@ -116,7 +117,6 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         log.get().error("core_damaged", why=core.damage)
     aside = _aside(directory)
     state, rebuilt = open_state(f"{directory}/state.db", aside)
-    state.sweep()
     gate = Gate(core, settings)
     projects = Projects(core)
     parts: Parts
@@ -136,7 +136,6 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
 
     intake = Intake(state, gate, projects, changed)
     board = Board(core, state, gate, projects)
-    board.ended = state.ended(clock.wall() - clock.DAY_SECONDS)
     lookout = Lookout(transcript_roots(settings, core), intake, board)
     herald = Herald(board)
     archivist = Archivist(board, herald, lambda: [os.path.dirname(root) for root in lookout.roots])
@@ -151,12 +150,30 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     if rebuilt:
         parts.state_rebuilt = _REBUILT.format(aside)
     state.on_damage = partial(_rebuild_soon, parts)
-    intake.open()
-    for stored in reversed(state.sessions(None, RECENT_SESSIONS)):
-        if stored.project_id is not None:
-            session = load(stored.fold)
-            changed(session, stored.project_id, clock.parse(session.heard_time))
+    try:
+        _take_up(parts)
+    except StoreError:
+        if not state.given_up:
+            raise
+        _rebuild_state(parts)
     return parts
+
+
+def _take_up(parts: Parts) -> None:
+    """Go on with what the last run kept."""
+    parts.state.sweep()
+    parts.board.ended = parts.state.ended(clock.wall() - clock.DAY_SECONDS)
+    parts.intake.open()
+    for stored in reversed(parts.state.sessions(None, RECENT_SESSIONS)):
+        if stored.project_id is None:
+            continue
+        try:
+            session = load(stored.fold)
+        except ValueError:
+            parts.intake.start_anew({stored.session_id})
+        else:
+            heard = clock.parse(session.heard_time)
+            parts.intake.changed(session, stored.project_id, heard)
 
 
 def _aside(directory: str) -> str:
@@ -167,11 +184,20 @@ def _rebuild_soon(parts: Parts) -> None:
     asyncio.get_running_loop().call_soon(_rebuild_state, parts)
 
 
-def _rebuild_state(parts: Parts) -> None:
+def _rebuild_state(parts: Parts, aside: str = "") -> None:
     """Begin anew with a state.db that was damaged while we used it; nobody is in it now."""
-    aside = _aside(os.path.dirname(parts.state.path))
+    if not parts.state.given_up:
+        return
+    aside = aside or _aside(os.path.dirname(parts.state.path))
     log.get().error("state_damaged", moved_to=aside)
-    parts.state.renew(aside)
+    try:
+        parts.state.renew(aside)
+    except StoreError as problem:
+        parts.intake.problem = problem.title
+        later = asyncio.get_running_loop().call_later
+        later(REBUILD_RETRY_SECONDS, _rebuild_state, parts, aside)
+        return
+    parts.intake.problem = ""
     parts.intake.start_anew({entry.cursor.session_id for entry in parts.intake.entries.values()})
     parts.state_rebuilt = _REBUILT.format(aside)
 

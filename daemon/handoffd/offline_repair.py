@@ -17,13 +17,12 @@ from handoffd.api.text import Style, shorten_path, table
 from handoffd.errors import StoreError
 from handoffd.lock import lock_instance
 from handoffd.paths import make_state_dir
-from handoffd.store import damage
+from handoffd.store import backup, damage
 from handoffd.store.core import CoreStore
 from handoffd.store.salvage import Salvaged, salvage, write
+from handoffd.store.schema import JSON
 from handoffd.store.state import find_damage, move_aside, project_roots
 
-# Of a new core.db that is being made.
-_NEW = ".mending-"
 _INTERRUPTED = "a repair of it was interrupted"
 _AGAIN = "it was found damaged before, and is whole now"
 _NAMES = {
@@ -54,7 +53,7 @@ def look() -> Data:
             found = salvage(core, project_roots(state))
             found.db.close()
             data["core"] |= _described(found)
-    if problem := find_damage(state):
+    if problem := find_damage(state, closely=True):
         data["state"] = {"problem": problem, "moved_to": None}
     return data
 
@@ -68,7 +67,7 @@ def mend() -> Data:
         data: Data = {"core": None, "state": None, "done": True}
         if problem := _core_problem(core):
             data["core"] = {"problem": problem, **_mend_core(core, state, problem)}
-        if problem := find_damage(state):
+        if problem := find_damage(state, closely=True):
             aside = f"{state}.damaged-{clock.iso().replace(':', '')}"
             move_aside(state, aside)
             data["state"] = {"problem": problem, "moved_to": aside}
@@ -90,34 +89,34 @@ def _core_problem(path: str) -> str:
         raise StoreError(f"{path} is no file.", "Move it away, then run this again.")
     if damage.has_garbled_log(path):
         return "its log is none"
-    found = damage.examine(path, "integrity_check(1)").splitlines()[-1]
+    found = damage.examine(path, "integrity_check(1)", JSON).splitlines()[-1]
     if found != "ok":
         return found
     return _AGAIN if known else ""
 
 
 def _mend_core(path: str, state: str, problem: str) -> Data:
+    backup.drop_unfinished(path)
     if problem == _INTERRUPTED:
         return {"kept": damage.finish(path)}
     if problem == _AGAIN:
         return {"kept": damage.retire(path)}
-    for name in os.listdir(os.path.dirname(path)):
-        if name.startswith(os.path.basename(path) + _NEW):  # of a repair that was killed
-            os.unlink(f"{os.path.dirname(path)}/{name}")
     damage.keep_aside(path)
     found = salvage(path, project_roots(state))
     try:
         kept = damage.place(path, _written(found, path))
     finally:
         found.db.close()
-    with contextlib.closing(CoreStore(path)) as core:
+    # The copy is made anew only if the one that we took from can be kept, too.
+    with contextlib.suppress(OSError), contextlib.closing(CoreStore(path)) as core:
+        os.link(path + backup.SUFFIX, kept + backup.SUFFIX)
         core.renew_copy()
     return {"kept": kept, **_described(found)}
 
 
 def _written(found: Salvaged, path: str) -> str:
     """Write what was saved to a new file, whole and on disk; returns where."""
-    new = f"{path}{_NEW}{secrets.token_hex(6)}"
+    new = f"{path}{backup.MENDING}{secrets.token_hex(6)}"
     write(found, new)
     wrong = damage.examine(new, "integrity_check")
     if wrong != "ok":

@@ -74,6 +74,7 @@ class Parts:
 
     async def wipe_core(self) -> None:
         """Leave no erased byte in core.db; in a thread, for it is written anew as a whole."""
+        self.core.require_whole()
         async with self.wiping:
             await asyncio.to_thread(_scrub, self.core.path)
 

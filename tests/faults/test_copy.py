@@ -9,8 +9,11 @@ import sqlite3
 import time
 from types import SimpleNamespace
 
+import pytest
+
 import damaged
 from handoffd import app, clock
+from handoffd.errors import DamagedError
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
 
@@ -69,9 +72,12 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
     before = os.stat(f"{path}.backup")
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damaged.entries(tmp_path / "core.db")
+    held = core.threads  # as somebody does who is in the middle of something
     parts = SimpleNamespace(core=core, copy_problem="", wiping=asyncio.Lock())
     asyncio.run(app.copy_core(parts))
 
+    with pytest.raises(DamagedError):
+        held.create("hof_y", "t", None, Said("chat", "context", "late", "t"))
     assert "malformed" in core.damage or "another process" in core.damage
     assert before.st_ino == os.stat(f"{path}.backup").st_ino
     assert ENTRIES + 1 == len(core.threads.read("hof_x")[1])

@@ -1,11 +1,15 @@
 """handoff repair: what can be read of core.db is saved, nothing erased comes back, kill it anywhen."""
 
+import asyncio
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +18,11 @@ from bridged import files_with
 from conftest import BIN, wait_for
 from damaged import core_of, heard, say, talk, warnings
 from handoffd import offline_repair
+from handoffd.api import threads
+from handoffd.config import Config
+from handoffd.errors import DamagedError
+from handoffd.parts import Parts
+from handoffd.store import damage
 from handoffd.store.core import CoreStore, Setting
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Firing
@@ -37,11 +46,11 @@ KINDS = [
 @pytest.mark.parametrize("case", KINDS, ids=lambda case: case[0].__name__)
 def test_damaged_core_is_mended(live, case, record_property):
     """Shown first, then done; the daemon steps aside and is back, with all that any file held."""
-    damage, later = case
+    spoil, later = case
     thread, entries = talk(live, 60, after="said after the copy")
     live.stop()
     path = core_of(live)
-    damage(path)
+    spoil(path)
     live.start()
     live.environment["HANDOFFD_SOCKET"] = live.socket_path
     shown = live.handoff("repair", "--json")
@@ -67,7 +76,7 @@ def test_damaged_core_is_mended(live, case, record_property):
     assert "result" in say(live, thread, "more")
     assert "There is nothing to mend" in live.handoff("repair").stdout
     live.handoff("down")
-    figure = f"{damage.__name__}: {len(found)} of {entries}"
+    figure = f"{spoil.__name__}: {len(found)} of {entries}"
     record_property("figure", figure)
 
 
@@ -150,7 +159,7 @@ def mend_and_die(step: int) -> int:
         return call
 
     try:
-        for name in ("replace", "unlink", "open", "fsync"):
+        for name in ("replace", "link", "unlink", "open", "fsync"):
             setattr(os, name, counted(getattr(os, name)))
         offline_repair.mend()
     finally:
@@ -173,13 +182,71 @@ def test_killed_at_every_step_of_a_repair(wounded, tmp_path, monkeypatch, record
         core.close()
         assert 202 == len(words) == len(set(words))
         assert "in the log" == words[-1]
-        strays = {name for name in os.listdir(state) if "mend" in name or name.endswith(".new")}
+        strays = {name for name in os.listdir(state) if "mend" in name or "damaged.new" in name}
         assert set() == strays
         shutil.rmtree(state)
         shutil.copytree(tmp_path / "before", state)
 
     assert 10 <= kills
     record_property("figure", f"{kills} kills, 202 of 202 entries after each")
+
+
+KEEPER = "import sys; from handoffd.store.damage import keep_aside; keep_aside(sys.argv[1])"
+
+
+def test_several_keep_one_copy(tmp_path, record_property):
+    """However many notice the damage at once: one copy of the file and its log, byte by byte."""
+    rounds = 4
+    for number in range(rounds):
+        path = tmp_path / f"{number}/core.db"
+        path.parent.mkdir()
+        found = {name: os.urandom(1 << 20) * 24 for name in ("core.db", "core.db-wal")}
+        for name, data in found.items():
+            path.with_name(name).write_bytes(data)
+        command = [sys.executable, "-c", KEEPER, str(path)]
+        processes = [subprocess.Popen(command) for _ in range(3)]
+        assert [0] * 3 == [process.wait(60) for process in processes]
+
+        kept = {name: path.with_name(name.replace("db", "db.damaged")) for name in found}
+        assert all(found[name] == kept[name].read_bytes() for name in found)
+        assert 4 == len(os.listdir(path.parent))
+    record_property("figure", f"{rounds} rounds of 3, 0 torn")
+
+
+def test_damage_that_cannot_be_copied(wounded, monkeypatch, record_property):
+    """On a full disk everybody knows of it all the same: nothing is closed, wiped or written."""
+    path, state = wounded
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = bytes_of(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(damage.os, "fsync", full)
+        core = CoreStore(path, check=True)
+    assert "no space left" in core.damage
+    size = os.stat(f"{path}.damaged").st_size
+    other = CoreStore(path)
+    os.unlink(f"{path}.damaged")  # as if not even that could be left
+    parts = SimpleNamespace(core=core, config=Config(), wiping=asyncio.Lock())
+    for refused in (
+        threads.act(parts, lambda found: found, closing=True),
+        Parts.wipe_core(parts),
+    ):
+        with pytest.raises(DamagedError):
+            asyncio.run(refused)
+
+    assert (0, True) == (size, bool(other.damage))
+    assert before == bytes_of(path)
+    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: state)
+    damage.mark(path)
+    kept = offline_repair.mend()["core"]["kept"]
+    assert before["core.db"] == Path(kept).read_bytes()
+    record_property("figure", "0 bytes changed")
+
+
+def bytes_of(path: str) -> dict[str, bytes]:
+    return {Path(name).name: Path(name).read_bytes() for name in (path, f"{path}-wal")}
 
 
 def test_a_running_daemon_is_not_repaired_under(live, record_property):
@@ -204,7 +271,8 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     project = core.project_id("/p", "t")
     core.set_values(project, {"goal": Setting(MARKER, "", "t")})
     core.back_up()
-    (tmp_path / "core.db.replaced-2026").write_text(f"hof_a {MARKER}")  # of an earlier repair
+    for left in ("replaced-2026", "mending-0123", "damaged.new-0123"):  # of earlier repairs
+        (tmp_path / f"core.db.{left}").write_text(f"hof_a {MARKER}")
     core.threads.close("hof_a", "t", lambda whole: ("t", None))
     assert not os.path.exists(f"{path}.backup")
     core.back_up()
@@ -226,6 +294,78 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     assert 301 == len(found.threads.read("hof_b")[1])
     assert [] == files_with(tmp_path, b"hof_a " + MARKER.encode())
     record_property("figure", "0 of 2 back")
+
+
+def test_a_page_that_is_lost_without_a_trace(house, monkeypatch, record_property):
+    """It can be read, and lacks its rows: those of the copy come back, and no copy goes for it."""
+    house.state.mkdir(parents=True, mode=0o700)
+    path = core_of(house)
+    core = CoreStore(str(path))
+    project = core.project_id("/p", "t")
+    core.set_values(project, {f"field {n}": Setting("x", "", "t") for n in range(30)})
+    core.back_up()
+    core.close()
+    damaged.stale(path, "settings")
+    copy = path.with_name("core.db.backup")
+    before = copy.read_bytes()
+    core = CoreStore(str(path), check=True)
+    assert "" == core.damage  # nobody has looked closely
+    for act in (core.back_up, core.scrub):
+        with pytest.raises(DamagedError):
+            act()
+    found = len(core.settings(project))
+    core.close()
+    assert (30, before) == (found, copy.read_bytes())
+
+    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: str(house.state))
+    told = offline_repair.mend()["core"]
+    assert {"read": 0, "copied": 30, "lost": 0, "whole": False} == told["tables"]["settings"]
+    for name in (str(path), str(copy), f"{told['kept']}.backup"):
+        with contextlib.closing(CoreStore(name)) as core:
+            assert 30 == len(core.settings(project)), name
+    record_property("figure", "30 of 30 back")
+
+
+CELLS = [
+    ("settings", "value", damaged.NO_JSON, "value in settings is no JSON"),
+    ("settings", "set_at", damaged.NO_TEXT, "a text in it is none"),
+    ("projects", "root", damaged.NO_TEXT, "a text in it is none"),
+    ("handoff_entries", "content", damaged.NO_TEXT, "a text in it is none"),
+]
+
+
+@pytest.mark.parametrize("case", CELLS, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_damage_inside_a_cell(house, monkeypatch, case, record_property):
+    """A value that is none is noticed, though SQLite sees nothing wrong, and the copy has it."""
+    *place, why = case
+    house.state.mkdir(parents=True, mode=0o700)
+    path = core_of(house)
+    core = CoreStore(str(path))
+    project = core.project_id("/p", "t")
+    core.set_values(project, {f"field {n}": Setting("x", "", "t") for n in range(3)})
+    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    core.threads.add("hof_x", Said("chat", "done", "second", "t"), 1 << 20)
+    everything = (core.projects(), core.settings(project), entries_of(core))
+    core.back_up()
+    core.close()
+    damaged.cell(path, *place)
+    with contextlib.closing(CoreStore(str(path), check=True)) as found:
+        assert why == found.damage
+        assert everything == (found.projects(), found.settings(project), entries_of(found))
+    os.unlink(f"{path}.damaged")
+
+    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: str(house.state))
+    assert why == offline_repair.look()["core"]["problem"]
+    told = offline_repair.mend()["core"]["tables"][place[0]]
+    assert (1, 0) == (told["copied"], told["lost"])
+    with contextlib.closing(CoreStore(str(path), check=True)) as found:
+        assert everything == (found.projects(), found.settings(project), entries_of(found))
+        assert "" == found.damage
+    record_property("figure", f"{place[0]}: all back")
+
+
+def entries_of(core: CoreStore) -> list:
+    return core.threads.read("hof_x")[1]
 
 
 def test_what_a_copy_may_not_know(tmp_path, record_property):

@@ -1,13 +1,17 @@
 """state.db is damaged: it is moved aside, the daemon is up, and the transcripts give it back."""
 
+import asyncio
 import os
+from types import SimpleNamespace
 
 import pytest
 
 import damaged
 from conftest import wait_for
 from damaged import warnings
-from handoffd.store.state import MOVED_KEPT, move_aside
+from handoffd import app
+from handoffd.errors import StoreError
+from handoffd.store.state import MOVED_KEPT, StateStore, move_aside
 
 LONG = pytest.mark.long
 KINDS = [
@@ -65,6 +69,28 @@ def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
     record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal")
 
 
+CELLS = [
+    ("cursors", "path", damaged.NO_TEXT, True),
+    ("sessions", "fold", damaged.NO_JSON, False),
+    ("sessions", "fold", """'{"records": []}'""", False),
+]
+
+
+def test_damage_inside_cells(live, record_property):
+    """Values that are none: the daemon starts, and what they were is read from the transcripts."""
+    before = work(live)
+    for *place, rebuilt in CELLS:
+        live.stop()
+        damaged.cell(live.state / "state.db", *place)
+        live.start()
+        wait_for(lambda: known(live) == before and live.settled())
+        assert rebuilt is ("state_rebuilt" in warnings(live)), place
+    live.stop()
+    damaged.cell(live.state / "state.db", "sessions", "fold", damaged.NO_JSON)
+    assert "state.db: fold in sessions is no JSON" in live.handoff("repair", "--dry-run").stdout
+    record_property("figure", f"{len(CELLS)} of {len(CELLS)} starts, {SESSIONS} sessions equal")
+
+
 def test_damage_while_it_runs(live, record_property):
     """Pages that go bad under the daemon: the same process moves the file aside and reads anew."""
     before = work(live)
@@ -82,6 +108,43 @@ def test_damage_while_it_runs(live, record_property):
     assert before.items() <= known(live).items()
     assert pid == live.call("status")["pid"]
     record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal, same process")
+
+
+def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
+    """On a full disk whoever asks is told so, and it is made when there is room again."""
+    path = str(tmp_path / "state.db")
+    store = StateStore(path)
+    made = asyncio.Event()
+    intake = SimpleNamespace(problem="", entries={}, start_anew=lambda _: made.set())
+    parts = SimpleNamespace(state=store, intake=intake, state_rebuilt="")
+    real, tries = os.open, []
+
+    def full(name, *rest, **more):
+        if name == path and len(tries) < 3:
+            tries.append(name)
+            raise OSError(28, "No space left on device")
+        return real(name, *rest, **more)
+
+    async def rebuild() -> None:
+        store._give_up("malformed")
+        app._rebuild_state(parts)
+        assert "No space left" in intake.problem
+        for ask in (lambda: list(store.cursors()), lambda: store.set_ended("s", 1.0)):
+            with pytest.raises(StoreError, match="no new one can be made"):
+                ask()
+        async with asyncio.timeout(30):
+            await made.wait()
+
+    monkeypatch.setattr(app, "REBUILD_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(os, "open", full)
+    asyncio.run(rebuild())
+    store.set_ended("s", 1.0)
+
+    assert {"s": 1.0} == store.ended(0.0)
+    assert ("", 3) == (intake.problem, len(tries))
+    assert 1 == len([name for name in os.listdir(tmp_path) if name.endswith("Z")])
+    store.close()
+    record_property("figure", "made at the 4th try")
 
 
 def test_few_damaged_files_are_kept(tmp_path, record_property):

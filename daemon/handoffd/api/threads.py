@@ -26,6 +26,7 @@ async def act(parts: Parts, do: Callable[[Threads], T], *, closing: bool) -> T:
     """
     if not closing:
         return do(threads(parts))
+    parts.core.require_whole()
     loop = asyncio.get_running_loop()
 
     def changed(thread: Thread, entry: Entry | None) -> None:

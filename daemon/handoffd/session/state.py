@@ -215,7 +215,10 @@ def encode(state: SessionState) -> str:
 
 
 def decode(text: str) -> SessionState:
-    return _decoder.decode(text)
+    try:
+        return _decoder.decode(text)
+    except msgspec.DecodeError as problem:
+        raise ValueError(str(problem)) from None
 
 
 def own_words(state: SessionState) -> str:

@@ -11,8 +11,10 @@ from handoffd.errors import StoreError
 SUFFIX = ".backup"
 # Of a copy that is being made, or that a killed process left.
 _NEW = ".backup.new-"
-# Of a damaged file that a repair has replaced.
-_KEPT = ".replaced-"
+# Of a damaged file that a repair has replaced, and of a new one that it makes.
+REPLACED, MENDING = ".replaced-", ".mending-"
+# Of a damaged file that is being copied.
+COPYING = ".damaged.new-"
 _TRIES = 5
 
 
@@ -37,7 +39,7 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     """
     try:
         for _ in range(_TRIES):
-            _drop_beside(path, _NEW)
+            drop_beside(path, _NEW)
             if _make(connection, path):
                 return
     except (OSError, sqlite3.Error) as problem:
@@ -83,7 +85,7 @@ def sync_directory(path: str) -> None:
 def drop(path: str) -> None:
     """Remove the copy, which still has what was erased."""
     try:
-        _drop_beside(path, _NEW)
+        drop_beside(path, _NEW)
         _drop(path + SUFFIX)
     except OSError as problem:
         text = f"{path}{SUFFIX} still has what was erased: {problem.strerror}."
@@ -91,12 +93,20 @@ def drop(path: str) -> None:
 
 
 def drop_all(path: str) -> None:
-    """Remove the copy, and what a repair kept of a damaged file: both have what goes now."""
+    """Remove the copy, and what repairs kept or left: all of it has what goes now."""
     drop(path)
-    _drop_beside(path, _KEPT)
+    drop_beside(path, REPLACED)
+    drop_unfinished(path)
 
 
-def _drop_beside(path: str, suffix: str) -> None:
+def drop_unfinished(path: str) -> None:
+    """Remove what killed processes left of a repair."""
+    for suffix in (MENDING, COPYING):
+        drop_beside(path, suffix)
+
+
+def drop_beside(path: str, suffix: str) -> None:
+    """Remove every file beside one whose name goes on like this."""
     directory, name = os.path.split(path)
     for found in os.listdir(directory):
         if found.startswith(name + suffix):

@@ -22,7 +22,7 @@ from handoffd.store.database import (
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Ledger
 from handoffd.store.outbox import Outbox
-from handoffd.store.schema import MIGRATIONS
+from handoffd.store.schema import JSON, MIGRATIONS
 from handoffd.store.threads import SqliteThreads, ThreadStore
 
 EVERYTHING = "*"
@@ -101,19 +101,19 @@ class CoreStore:
             return self._stand_in("it was found so before")
         if damage.is_lost(self.path):
             return self._stand_in("it is gone or empty")
-        if check and damage.has_garbled_log(self.path):
+        if damage.has_garbled_log(self.path):
             return self._stand_in("its log is none")
         db = connect(self.path, busy_seconds)
         try:
             prepare(db, self.path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds)
-            found = db.execute("PRAGMA quick_check(1)").fetchone()[0] if check else "ok"
+            found = damage.look_over(db, "quick_check(1)", JSON) if check else "ok"
         except sqlite3.DatabaseError as problem:
             if not damage.is_damage(problem):
                 raise StoreError(
                     f"{self.path} cannot be used: {problem}. It is left as it is.",
                     "Try again." if is_busy(problem) else "Free some space.",
                 ) from None
-            found = str(problem)
+            found = damage.describe(problem)
         if found != "ok":
             return self._stand_in(found, db)
         db.damaged = self._give_up
@@ -124,9 +124,12 @@ class CoreStore:
         from handoffd.store.salvage import salvage  # noqa: PLC0415  seldom needed
 
         self.damage, self._left = why.splitlines()[-1], left
+        if left is not None:  # somebody may hold it still, or be in the middle of writing
+            left.stands_in, left.damaged = self.damage, None
         try:
             damage.keep_aside(self.path, left)
         except StoreError as problem:
+            damage.mark(self.path)
             self.damage += f"; {problem.title.lower().rstrip('.')}"
         found = salvage(self.path)
         if found.blind:
@@ -136,8 +139,7 @@ class CoreStore:
 
     def _give_up(self, why: str) -> DamagedError:
         """Go on with what can be read; returns what whoever noticed it is told."""
-        left, left.damaged = self._db, None
-        self._db = self._stand_in(why, left)
+        self._db = self._stand_in(why, self._db)
         self._tie()
         return damage.refusal(self.damage)
 
@@ -190,26 +192,23 @@ class CoreStore:
         return {row[0]: Setting(json.loads(row[1]), row[2], row[3]) for row in rows}
 
     def set_values(self, project_id: str, values: dict[str, Setting]) -> None:
+        rows = [
+            (project_id, field, json.dumps(found.value), found.session_id, found.set_at)
+            for field, found in values.items()
+        ]
         with transaction(self._db):
-            for field, setting in values.items():
-                self._db.execute(
-                    "INSERT OR REPLACE INTO settings (project_id, field, value, session_id, set_at)"
-                    " VALUES (?, ?, ?, ?, ?)",
-                    (
-                        project_id,
-                        field,
-                        json.dumps(setting.value),
-                        setting.session_id,
-                        setting.set_at,
-                    ),
-                )
+            self._db.executemany(
+                "INSERT OR REPLACE INTO settings (project_id, field, value, session_id, set_at)"
+                " VALUES (?, ?, ?, ?, ?)",
+                rows,
+            )
 
     def drop_values(self, project_id: str, fields: list[str]) -> None:
         with transaction(self._db):
-            for field in fields:
-                self._db.execute(
-                    "DELETE FROM settings WHERE project_id = ? AND field = ?", (project_id, field)
-                )
+            self._db.executemany(
+                "DELETE FROM settings WHERE project_id = ? AND field = ?",
+                [(project_id, field) for field in fields],
+            )
 
     def checkpoint(self, project_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what was written last and what was intended last."""
@@ -307,6 +306,7 @@ class CoreStore:
 
     def scrub(self) -> None:
         """Leave no erased byte in the file, its log and its copy."""
+        self._require_sound()
         try:
             scrub(self._db, "core.db")
             backup.make(self._db, self.path)
@@ -320,6 +320,7 @@ class CoreStore:
     def back_up(self) -> None:
         """Make the copy anew; where there is none, it may be because a scrub was held up."""
         if backup.exists(self.path):
+            self._require_sound()
             backup.make(self._db, self.path)
         else:
             self.scrub()
@@ -328,7 +329,14 @@ class CoreStore:
         """Make the copy anew at once, if there is one: should this file be damaged, it knows."""
         if backup.exists(self.path):
             with contextlib.suppress(StoreError):
-                backup.make(self._db, self.path)
+                self.back_up()
+
+    def _require_sound(self) -> None:
+        """Look closely before the copy goes: it may have what is missing without a trace."""
+        self.require_whole()
+        found = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise self._give_up(found)
 
     def pauses(self) -> list[Pause]:
         rows = self._db.execute(

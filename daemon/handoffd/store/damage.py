@@ -6,9 +6,11 @@ from, and what came later would be lost with it.
 """
 
 import contextlib
+import fcntl
 import os
+import secrets
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -17,15 +19,16 @@ from handoffd.errors import DamagedError, StoreError
 from handoffd.store import backup
 from handoffd.store.backup import sync_directory
 
+# Of each table.
+Columns = Mapping[str, Sequence[str]]
+
 ASIDE = ".damaged"
 # A new core.db that is whole and about to take the place of the damaged one.
 MENDED = ".mended"
-# What a repair has replaced.
-REPLACED = ".replaced-"
 LOG = "-wal"
-_UNFINISHED = ".damaged.new"
 _READING = ("SELECT", "PRAGMA", "BEGIN", "COMMIT", "ROLLBA", "SAVEPO", "RELEAS")
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_LOG_HEADER_BYTES = 32
 _PAGE_BYTES = 4096
 _PIECE_BYTES = 1 << 20
 
@@ -39,7 +42,17 @@ def refusal(why: str) -> DamagedError:
 def is_damage(problem: sqlite3.Error) -> bool:
     """Tell damage from a lock, a full disk or a mistake; the low byte of the code is its class."""
     code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_undecodable(problem)
+
+
+def _is_undecodable(problem: sqlite3.Error) -> bool:
+    """Tell a text that is none: Python notices that, not SQLite, which gives it no code."""
+    return str(problem).startswith("Could not decode to UTF-8")
+
+
+def describe(problem: sqlite3.Error) -> str:
+    """Return what is wrong without a word of what is kept."""
+    return "a text in it is none" if _is_undecodable(problem) else str(problem)
 
 
 def is_known(path: str) -> bool:
@@ -61,11 +74,16 @@ def has_copy(path: str) -> bool:
 
 
 def has_garbled_log(path: str) -> bool:
-    """Tell a log that is none: SQLite would pass over it, and over all that was kept last."""
-    if not size(path + LOG):
+    """Tell a log that is none: SQLite would pass over it, and over all that was kept last.
+
+    Without power before its first write was on disk it is empty, or begins with nothing.
+    """
+    try:
+        with open(path + LOG, "rb") as stream:
+            header = stream.read(_LOG_HEADER_BYTES)
+    except FileNotFoundError:
         return False
-    with open(path + LOG, "rb") as stream:
-        return stream.read(4) not in _LOG_MAGIC
+    return any(header) and not header.startswith(_LOG_MAGIC)
 
 
 def size(path: str) -> int:
@@ -75,15 +93,36 @@ def size(path: str) -> int:
         return 0
 
 
-def examine(path: str, check: str) -> str:
-    """Return what SQLite finds in a file: "ok", or what is wrong; leaves it and its log alone."""
+def examine(path: str, check: str, json: Columns | None = None) -> str:
+    """Return what is found in a file: "ok", or what is wrong; leaves it and its log alone."""
     try:
         with contextlib.closing(read_only(path)) as found:
-            return str(found.execute(f"PRAGMA {check}").fetchone()[0])
+            return look_over(found, check, json)
     except sqlite3.DatabaseError as problem:
         if is_damage(problem):
-            return str(problem)
+            return describe(problem)
         raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
+
+
+def look_over(db: sqlite3.Connection, check: str, json: Columns | None) -> str:
+    """Let SQLite check; with the columns given that hold JSON, look into every cell as well."""
+    found = str(db.execute(f"PRAGMA {check}").fetchone()[0])
+    if found != "ok" or json is None:
+        return found
+    tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    for (table,) in tables:
+        for _ in db.execute(f"SELECT * FROM {table}"):  # noqa: S608  decodes every text
+            pass
+        for column in json.get(table, ()):
+            bad = f"SELECT 1 FROM {table} WHERE {no_json(column)} LIMIT 1"  # noqa: S608
+            if db.execute(bad).fetchone():
+                return f"{column} in {table} is no JSON"
+    return "ok"
+
+
+def no_json(column: str) -> str:
+    """Return the condition that tells a cell that is none; one without a value is as it should."""
+    return f"{column} IS NOT NULL AND NOT json_valid({column})"
 
 
 def read_only(path: str) -> sqlite3.Connection:
@@ -94,21 +133,28 @@ class Watched(sqlite3.Connection):
     """A connection that tells whoever opened it when the database turns out to be damaged.
 
     `damaged` is called then and returns what is raised; `stands_in` is the reason why nothing
-    may be written.
+    may be written, and `gone` why nothing can be asked, either.
     """
 
     path = ""
     stands_in = ""
+    gone = ""
     damaged: Callable[[str], StoreError] | None = None
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        return self.cursor(_Cursor).execute(sql, parameters)
+        self.require_whole(sql)
+        found: sqlite3.Cursor = self.cursor(_Cursor).execute(sql, parameters)
+        return found
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
-        return self.cursor(_Cursor).executemany(sql, parameters)
+        self.require_whole(sql)
+        found: sqlite3.Cursor = self.cursor(_Cursor).executemany(sql, parameters)
+        return found
 
     def require_whole(self, sql: str) -> None:
         """Refuse to write to what is known to be damaged, whoever noticed it."""
+        if self.gone:
+            raise StoreError(self.gone, "Free some space.")
         if sql.startswith(_READING):
             return
         if self.stands_in:
@@ -118,51 +164,45 @@ class Watched(sqlite3.Connection):
 
     def tell(self, problem: sqlite3.DatabaseError) -> None:
         if self.damaged is not None and is_damage(problem):
-            raise self.damaged(str(problem)) from problem
+            raise self.damaged(describe(problem)) from problem
+
+
+def _watched(ask: Callable[..., Any]) -> Callable[..., Any]:
+    def asked(self: "_Cursor", *values: Any) -> Any:
+        try:
+            return ask(self, *values)
+        except sqlite3.DatabaseError as problem:
+            self.connection.tell(problem)
+            raise
+
+    return asked
 
 
 class _Cursor(sqlite3.Cursor):
     connection: Watched
 
-    def execute(self, sql: str, parameters: Any = (), /) -> "_Cursor":
-        self.connection.require_whole(sql)
-        try:
-            return super().execute(sql, parameters)
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> "_Cursor":
-        self.connection.require_whole(sql)
-        try:
-            return super().executemany(sql, parameters)
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def fetchone(self) -> Any:
-        try:
-            return super().fetchone()
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def fetchall(self) -> list[Any]:
-        try:
-            return super().fetchall()
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
-
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except sqlite3.DatabaseError as problem:
-            self.connection.tell(problem)
-            raise
+    execute = _watched(sqlite3.Cursor.execute)
+    executemany = _watched(sqlite3.Cursor.executemany)
+    fetchone = _watched(sqlite3.Cursor.fetchone)
+    fetchall = _watched(sqlite3.Cursor.fetchall)
+    __next__ = _watched(sqlite3.Cursor.__next__)
 
 
 # The copy
+
+
+def mark(path: str) -> None:
+    """Let everybody know of damage that could not be copied; nothing is in the place of a copy."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        os.close(os.open(path + ASIDE, flags, 0o600))
+
+
+def is_kept(path: str) -> bool:
+    """Tell a copy from a mere mark that could be made of what is damaged."""
+    if size(path) or size(path + LOG):
+        return bool(size(path + ASIDE))
+    return os.path.lexists(path + ASIDE)
 
 
 def keep_aside(path: str, connection: sqlite3.Connection | None = None) -> None:
@@ -170,46 +210,80 @@ def keep_aside(path: str, connection: sqlite3.Connection | None = None) -> None:
 
     With its connection given nobody else writes meanwhile, as far as it can still be locked.
     """
-    if os.path.lexists(path + ASIDE):
+    if is_kept(path):
         return
     try:
-        if connection is not None and not connection.in_transaction:
-            connection.execute("BEGIN IMMEDIATE")
-    except (sqlite3.Error, StoreError):
-        pass
-    try:
-        log_bytes = _copy(path + LOG, path + ASIDE + LOG)
-        # SQLite deletes the log of an empty file; a page of nothing keeps it from that.
-        _copy(path, path + ASIDE, filler=_PAGE_BYTES if log_bytes else 0)
-        sync_directory(path)
+        with _alone(path), _still(connection):
+            if not is_kept(path):  # another may have been quicker
+                _copy_both(path)
     except OSError as problem:
         text = f"No copy of the damaged {os.path.basename(path)} could be made: {problem}."
         raise StoreError(text, "Free some space.") from None
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """Keep others who copy it away, threads of ours as well: by a lock on the directory itself."""
+    handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Where directories cannot be locked no copy takes the place of another, all the same.
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
-        if connection is not None and connection.in_transaction:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _still(connection: sqlite3.Connection | None) -> Iterator[None]:
+    """Keep writers away, as far as a damaged database can be locked."""
+    if connection is None:
+        yield
+        return
+    with contextlib.suppress(sqlite3.Error, StoreError):
+        if not connection.in_transaction:
+            connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
             connection.rollback()
 
 
-def _copy(source: str, target: str, filler: int = 0) -> int:
-    """Copy a file for nobody but us, whole or not at all; returns how long it is."""
-    if not size(source) and not filler:
-        _drop(target)
-        if source.endswith(LOG):
-            return 0
-    new = f"{target.removesuffix(LOG).removesuffix(ASIDE)}{_UNFINISHED}"
-    _drop(new)
+def _copy_both(path: str) -> None:
+    backup.drop_unfinished(path)
+    _drop(path + ASIDE + LOG)  # of a killed process, which came no further
+    has_log = bool(size(path + LOG))
+    if has_log:
+        _copy(path + LOG, path + ASIDE + LOG, _unfinished(path))
+    # SQLite deletes the log of an empty file; a page of nothing keeps it from that.
+    _copy(path, path + ASIDE, _unfinished(path), filler=_PAGE_BYTES if has_log else 0)
+    sync_directory(path)
+
+
+def _unfinished(path: str) -> str:
+    return f"{path}{backup.COPYING}{secrets.token_hex(6)}"
+
+
+def _copy(source: str, target: str, new: str, filler: int = 0) -> None:
+    """Copy a file for nobody but us, whole or not at all, and never in the place of another."""
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as written:
-        if size(source):
-            with open(source, "rb") as stream:
-                while piece := stream.read(_PIECE_BYTES):
-                    written.write(piece)
+    try:
+        with os.fdopen(handle, "wb") as written:
+            if size(source):
+                with open(source, "rb") as stream:
+                    while piece := stream.read(_PIECE_BYTES):
+                        written.write(piece)
+            else:
+                written.write(bytes(filler))
+            written.flush()
+            os.fsync(handle)
+        if os.path.lexists(target) and not size(target):
+            os.replace(new, target)  # a mere mark
         else:
-            written.write(bytes(filler))
-        written.flush()
-        os.fsync(handle)
-    os.replace(new, target)
-    return size(target)
+            os.link(new, target)
+    finally:
+        _drop(new)
 
 
 def _drop(path: str) -> None:
@@ -246,7 +320,7 @@ def finish(path: str) -> str:
 
 def retire(path: str) -> str:
     """Keep the copy of what was damaged under a name that says since when; returns that."""
-    kept = f"{path}{REPLACED}{clock.iso().replace(':', '')}"
+    kept = f"{path}{backup.REPLACED}{clock.iso().replace(':', '')}"
     _drop(path + ASIDE + "-shm")
     for suffix in (LOG, ""):
         if os.path.lexists(path + ASIDE + suffix):

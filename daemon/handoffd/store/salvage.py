@@ -1,12 +1,14 @@
 """Reading a damaged core.db: every row that can still be read, of the file, its log and its copy.
 
-What can be read goes into a new database in memory. A table that can be read as a whole is
-taken as it is: what is missing there was deleted. Where rows are lost those of the copy fill
-the gap, and ours win by their key. What was erased does not come back, since a copy that has it
-is dropped before anything is erased (backup.py).
+What can be read goes into a new database in memory. A table of which SQLite finds nothing wrong
+is taken as it is: what is missing there was deleted. Any other may lack rows though it can be
+read, so those of the copy fill the gap, and ours win by their key. What was erased does not come
+back, since a copy that has it is dropped before anything is erased (backup.py).
 """
 
+import contextlib
 import os
+import re
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +17,14 @@ from dataclasses import dataclass, field
 from handoffd import clock
 from handoffd.errors import StoreError
 from handoffd.store import backup
-from handoffd.store.damage import ASIDE, Watched, has_copy, read_only, size
+from handoffd.store.damage import ASIDE, Watched, has_copy, is_kept, no_json, read_only, size
 from handoffd.store.database import migrate, refuse_newer, transaction
-from handoffd.store.schema import MIGRATIONS
+from handoffd.store.schema import JSON, MIGRATIONS
 
 # How often a table is asked for what lies behind a damaged page.
 _PROBES_MAX = 50_000
 _GUESSED_ROWS = 1000
+_COMPLAINTS_MAX = 1000
 # Numbers that somebody was given and that nobody can read any more are not given again.
 _NUMBERS_SKIPPED = 100_000
 # What is known of pauses, and of what was forgotten, stands in these.
@@ -60,8 +63,7 @@ class Salvaged:
 
 def salvage(path: str, roots: Mapping[str, str] | None = None) -> Salvaged:
     """Read all that is left of a damaged database; `roots` are projects known from elsewhere."""
-    aside = path + ASIDE
-    found = _read(aside if os.path.lexists(aside) else path)
+    found = _read(path + ASIDE if is_kept(path) else path)
     found.blind = not all(found.tables[name].whole for name in _SILENCES)
     if has_copy(path):
         copy = _read(path + backup.SUFFIX)
@@ -102,10 +104,13 @@ def _read(path: str) -> Salvaged:
     version = _version(source, path, len(MIGRATIONS))
     migrate(db, path, MIGRATIONS[:version])
     found = Salvaged(db)
+    doubtful = _doubtful(source)
     with transaction(db):
         for name in _tables(db):
             db.execute(f"DELETE FROM {name}")  # noqa: S608  a name of ours
             found.tables[name] = _copy_table(source, db, name)
+            if name in doubtful:
+                found.tables[name].whole = False
         found.numberless = not _copy_numbers(source, db)
     source.close()
     migrate(db, path, MIGRATIONS)
@@ -156,18 +161,44 @@ def _copy_table(source: sqlite3.Connection, db: sqlite3.Connection, table: str) 
     reading = _Reading(source, table, columns)
     marks = ", ".join("?" for _ in range(columns.count(",") + 2))
     insert = f"INSERT OR IGNORE INTO {table} (rowid, {columns}) VALUES ({marks})"  # noqa: S608
-    read = sum(db.execute(insert, row).rowcount for row in reading.rows())
-    lost = _missing(source, table, read) if reading.damaged else 0
+    taken = [db.execute(insert, row).rowcount for row in reading.rows()]
+    read = sum(taken) - _drop_garbled(db, table)
+    counts = [len(taken), *_counts(source, table)]
+    lost = max(counts) - read if len(counts) > 1 or not reading.damaged else None
     return Table(read, lost=lost, whole=lost == 0)
 
 
-def _missing(source: sqlite3.Connection, table: str, read: int) -> int | None:
-    """Return how many rows were not read; an index may tell how many there are."""
+def _drop_garbled(db: sqlite3.Connection, table: str) -> int:
+    """Remove rows with what should be JSON and is none; returns how many."""
+    return sum(
+        db.execute(f"DELETE FROM {table} WHERE {no_json(column)}").rowcount  # noqa: S608
+        for column in JSON.get(table, ())
+    )
+
+
+def _counts(source: sqlite3.Connection, table: str) -> Iterator[int]:
+    """Yield how many rows there are by each index: a page of the table may lack without a trace."""
+    clauses = ["NOT INDEXED"]
+    with contextlib.suppress(sqlite3.DatabaseError):
+        listed = source.execute(f"PRAGMA index_list({table})").fetchall()
+        clauses += [f"INDEXED BY {row[1]}" for row in listed]
+    for clause in clauses:
+        with contextlib.suppress(sqlite3.DatabaseError):
+            # Not count(*), which takes whatever index it likes.
+            count = f"SELECT coalesce(sum(1), 0) FROM {table} {clause}"  # noqa: S608  names of ours
+            yield int(source.execute(count).fetchone()[0])
+
+
+def _doubtful(source: sqlite3.Connection) -> set[str]:
+    """Return the tables in which SQLite finds something wrong, or in an index of which."""
     try:
-        count = int(source.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
+        said = [row[0] for row in source.execute(f"PRAGMA integrity_check({_COMPLAINTS_MAX})")]
+        known = source.execute("SELECT name, tbl_name, rootpage FROM sqlite_master").fetchall()
     except sqlite3.DatabaseError:
-        return None
-    return max(count - read, 0)
+        return set()  # no table can be read as a whole
+    words = set(re.findall(r"\w+", " ".join(said)))
+    trees = set(re.findall(r"[Tt]ree (?:page )?(\d+)", " ".join(said)))
+    return {table for name, table, root in known if name in words or str(root) in trees}
 
 
 class _Reading:

@@ -62,6 +62,12 @@ _CONTRACTS = run_script(
     # The version of each handoff that was read.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
 )
+# The columns that hold JSON.
+JSON = {
+    "settings": ("value",),
+    "checkpoints": ("written", "intended"),
+    "triggers": ("request", "outcome"),
+}
 
 
 def _straighten(connection: sqlite3.Connection) -> None:

@@ -56,6 +56,8 @@ _HOOKS = run_script(
     "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
 )
 MIGRATIONS = (_CURSORS, _HOOKS)
+# The columns that hold JSON.
+_JSON = {"sessions": ("fold",)}
 # How many damaged ones stay beside it.
 MOVED_KEPT = 3
 
@@ -100,20 +102,32 @@ class StateStore:
     def _open(self) -> None:
         self._db = open_database(self.path, durable=False, migrations=MIGRATIONS)
         self._db.damaged = self._give_up
-        self._given_up = False
+        self.given_up = False
 
     def _give_up(self, why: str) -> StoreError:
-        if not self._given_up:
-            self._given_up = True
+        if not self.given_up:
+            self.given_up = True
             self.on_damage()
         return StoreError(f"state.db is damaged ({why}): it is being rebuilt.", "Try again.")
 
     def renew(self, moved_aside: str) -> None:
-        """Begin with nothing; what was damaged is moved aside."""
+        """Begin with nothing; what was damaged is moved aside.
+
+        Where that fails it can be tried again, and all that is asked until then is a StoreError.
+        """
         # First, since SQLite deletes the log by its name at the end.
         self._db.close()
-        move_aside(self.path, moved_aside)
-        self._open()
+        self._db = sqlite3.connect(":memory:", factory=damage.Watched)
+        self._db.gone = "state.db was damaged, and no new one can be made."
+        try:
+            if os.path.lexists(moved_aside):  # by an earlier try, which came no further
+                _drop_unfinished(self.path)
+            else:
+                move_aside(self.path, moved_aside)
+            self._open()
+        except (OSError, sqlite3.Error) as problem:
+            text = f"state.db was damaged, and no new one can be made: {problem}."
+            raise StoreError(text, "Free some space.") from None
 
     def close(self) -> None:
         self._db.close()
@@ -278,9 +292,10 @@ class StateStore:
         scrub(self._db, "state.db")
 
     def outdated_sessions(self, fold_version: int, projects: Iterable[str]) -> list[str]:
-        """Return the sessions that another version folded, or whose project is none of these."""
+        """Return those that another version folded, that are garbled, or of no project of these."""
         rows = self._db.execute(
-            "SELECT session_id FROM sessions WHERE fold_version <> ? OR (project_id IS NOT NULL"
+            "SELECT session_id FROM sessions WHERE fold_version <> ? OR NOT json_valid(fold)"
+            " OR (project_id IS NOT NULL"
             " AND project_id NOT IN (SELECT value FROM json_each(?)))",
             (fold_version, json.dumps(list(projects))),
         )
@@ -323,7 +338,7 @@ def _opened(path: str) -> StateStore:
         raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
 
 
-def find_damage(path: str) -> str:
+def find_damage(path: str, *, closely: bool = False) -> str:
     """Return what is wrong with state.db, if it is there; to look leaves it as it is."""
     if not os.path.lexists(path):
         return ""
@@ -333,7 +348,7 @@ def find_damage(path: str) -> str:
         return "it is empty"
     if damage.has_garbled_log(path):
         return "its log is none"
-    found = damage.examine(path, "quick_check(1)")
+    found = damage.examine(path, "quick_check(1)", _JSON if closely else None)
     return "" if found == "ok" else found
 
 
@@ -351,6 +366,12 @@ def project_roots(path: str) -> dict[str, str]:
         except (sqlite3.DatabaseError, ValueError):
             pass
     return found
+
+
+def _drop_unfinished(path: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.lexists(path + suffix):
+            os.unlink(path + suffix)
 
 
 def move_aside(path: str, moved_aside: str) -> None:
