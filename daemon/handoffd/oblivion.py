@@ -27,12 +27,7 @@ from handoffd.store.core import Left
 from handoffd.store.erasure import Forgotten
 
 # Copies of our databases, below the state directory: nobody can pick a project out of one.
-BACKUPS = (
-    "state.db.damaged-*",
-    "core.db.replaced-*",
-    "core.db.mending-*",
-    "core.db.damaged.new-*",
-)
+BACKUPS = ("state.db.damaged-*", "core.db.replaced-*", "core.db.mending-*", "core.db.damaged.new-*")
 # Where a transcript ends that is gone: should it come back, it stays silent for good.
 _NO_END = 1 << 62
 _EVERY = 1 << 31

@@ -11,6 +11,7 @@ from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
 from handoffd.door import Door
+from handoffd.errors import StoreError
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
@@ -77,6 +78,12 @@ class Parts:
         self.core.require_whole()
         async with self.wiping:
             await asyncio.to_thread(_scrub, self.core.path)
+
+    async def renew_copy(self) -> None:
+        """Let the copy of core.db know of a pause at once, should core.db be damaged later."""
+        async with self.wiping:
+            await asyncio.to_thread(_renew_copy, self.core.path)
+        self.core.look_again()
 
     def warnings(self) -> list[Warning_]:
         """Return every way in which we are less than we should be."""
@@ -154,6 +161,11 @@ class Parts:
             text = f"{root}: git tracks handoff.yaml, so it is written only when you save."
             return [Warning_("tracked", text, "tracked", root)]
         return []
+
+
+def _renew_copy(path: str) -> None:
+    with contextlib.suppress(StoreError), contextlib.closing(CoreStore(path)) as core:
+        core.renew_copy()
 
 
 def _scrub(path: str) -> None:

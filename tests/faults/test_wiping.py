@@ -5,11 +5,26 @@ import threading
 import time
 
 from bridged import files_with
-from conftest import wait_for
+from conftest import House, wait_for
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
 
 THREADS, ENTRIES, ENTRY_BYTES = 13, 20, 200_000
+
+
+def answers_during(house: House, method: str, **params: str) -> tuple[dict, list[float]]:
+    """Return what a call that takes its time answers, and how long others waited meanwhile."""
+    answered: list[float] = []
+    found: list[dict] = []
+    calling = threading.Thread(target=lambda: found.append(house.request(method, 60, **params)))
+    calling.start()
+    while calling.is_alive():
+        asked = time.monotonic()
+        house.call("show", cwd=str(house.home))
+        answered.append(time.monotonic() - asked)
+        time.sleep(0.005)
+    calling.join()
+    return found[0], answered
 
 
 def test_answers_while_a_large_store_is_wiped(house, record_property):
@@ -28,23 +43,16 @@ def test_answers_while_a_large_store_is_wiped(house, record_property):
     house.start()
     wait_for((house.state / "core.db.backup").exists, 30)
     assert {"core.db", "core.db.backup"} <= set(files_with(house.state, b"words of 7, "))
-    answered: list[float] = []
-    closed: list[dict] = []
-    closing = threading.Thread(
-        target=lambda: closed.append(house.request("thread", 60, action="close", id="hof_7"))
-    )
+    for method in ("pause", "unpause"):  # of which the copy knows at once
+        before = (house.state / "core.db.backup").stat().st_ino
+        assert 5 <= len(answers_during(house, method)[1]), method
+        assert before != (house.state / "core.db.backup").stat().st_ino
     began = time.monotonic()
-    closing.start()
-    while closing.is_alive():
-        asked = time.monotonic()
-        house.call("show", cwd=str(house.home))
-        answered.append(time.monotonic() - asked)
-        time.sleep(0.005)
-    closing.join()
+    closed, answered = answers_during(house, "thread", action="close", id="hof_7")
     seconds = time.monotonic() - began
 
     assert [] == files_with(house.state, b"words of 7, ")
-    assert "warnings" not in closed[0]["result"]["data"]["result"], closed
+    assert "warnings" not in closed["result"]["data"]["result"], closed
     assert 5 <= len(answered)
     longest = max(answered)
     figure = f"{size >> 20} MB wiped in {seconds:.2f} s, longest answer {longest * 1000:.0f} ms"

@@ -350,7 +350,6 @@ class CoreStore:
             self._db.execute("INSERT INTO pauses (scope, started_at) VALUES (?, ?)", (scope, at))
             for transcript, start in starts.items():
                 self.begin_skip(transcript, start, scope)
-        self.renew_copy()
 
     def begin_skip(self, transcript: str, start: int, scope: str) -> None:
         with savepoint(self._db):
@@ -372,7 +371,6 @@ class CoreStore:
                 [(end, transcript) for transcript, end in ends.items()],
             )
             self._db.execute("DELETE FROM skips WHERE last_byte <= first_byte")
-        self.renew_copy()
 
     def skips(self) -> dict[str, list[Skip]]:
         """Return the silent ranges of every transcript, in order."""

@@ -18,6 +18,7 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
         sizes = parts.intake.sizes(project.id if project else None)
         parts.gate.pause(scope, sizes)
         parts.scribe.drop_briefs(project)
+        await parts.renew_copy()
     return Reply({"paused": project.root.path if project else "*", "already": already})
 
 

@@ -21,6 +21,7 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
     parts.intake.requeue("paused", "excluded", "disabled")
     for project_id in list(parts.board.cards):
         parts.board.touch(project_id)
+    await parts.renew_copy()
     return Reply({"ended": len(ended)})
 
 
