@@ -52,7 +52,7 @@ def test_sixty_four_descriptors(house, record_property):
     replies = [answered(client) for client in crowd]
     refused = [reply["error"] for reply in replies if "error" in reply]
     assert len(refused) > CLIENTS / 2
-    assert {"handoffd has 24 clients already, which is the most."} == {
+    assert {"24 connections are open, and handoffd takes no more"} == {
         r["message"] for r in refused
     }
 

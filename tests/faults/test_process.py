@@ -48,7 +48,7 @@ def test_started_after_a_kill(house, record_property):
     house.transcripts.mkdir(parents=True)
     house.session(house.project()).prompt("Something to be known")
     clean, killed = [], []
-    for _ in range(5):
+    for _ in range(3):
         clean.append(ready_after(house))
         house.kill()
         killed.append(ready_after(house))
@@ -56,7 +56,7 @@ def test_started_after_a_kill(house, record_property):
 
     ratio = statistics.median(killed) / statistics.median(clean)
     assert ratio < 5
-    record_property("figure", f"{ratio:.2f} x an orderly start (5 of each)")
+    record_property("figure", f"{ratio:.2f} x an orderly start (3 of each)")
 
 
 def test_ended_with_a_thousand_dirty_files(house, record_property):

@@ -307,7 +307,14 @@ class Scene:
         assert [] == stored(house, "SELECT kind FROM outbox WHERE state != 'sent'")
 
 
-@pytest.mark.parametrize("steps", GROUPS, ids="-".join)
+# The first steps always; the others, which take as long, with all that takes long.
+KILLED = [
+    pytest.param(steps, id="-".join(steps), marks=[pytest.mark.long] if number else [])
+    for number, steps in enumerate(GROUPS)
+]
+
+
+@pytest.mark.parametrize("steps", KILLED)
 def test_killed_while_it_makes_a_record(scene, steps):
     """Daemons killed before each step and after it never do a thing twice; the last one ends it."""
     command(scene.session, "conductor-finish")
@@ -318,7 +325,7 @@ def test_killed_while_it_makes_a_record(scene, steps):
     scene.live_on("pre-finish", 1)
 
 
-@pytest.mark.parametrize("steps", GROUPS, ids="-".join)
+@pytest.mark.parametrize("steps", KILLED)
 def test_killed_while_a_record_is_asked_for(scene, steps):
     """`handoff create` killed before or after a step: the next daemon finishes every one."""
     for step in steps:
