@@ -235,8 +235,9 @@ class Known:
 
     def _handoffs(self) -> None:
         """Look whether every session of a person left its one handoff."""
-        paths = (self.day.world.home / ".claude/handoffs").glob("*/*.md")
-        texts = [path.read_text() for path in paths]
+        # A directory's name in the first encoding, where it differs, is a link to the other.
+        found = (self.day.world.home / ".claude/handoffs").glob("*/*.md")
+        texts = [path.read_text() for path in {path.resolve() for path in found}]
         left = collections.Counter(
             line.removeprefix("session_id: ")
             for text in texts
