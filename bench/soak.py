@@ -295,9 +295,13 @@ def report(table: Table, day: Day, watch: Watch, known: Known, after: Rest) -> N
     for sample in watch.samples[-5:]:
         stayed &= sample.children
     table.none("children at rest", after.children + len(stayed), busy)
-    table.at_most("wake-ups at rest", after.wake_ups, WAKE_UPS_MOST, "/s")
-    table.at_most("processor at rest", after.cpu * 100, CPU_MOST * 100, "%")
-    table.none("writes at rest", after.writes)
+    if is_long(day):
+        table.at_most("wake-ups at rest", after.wake_ups, WAKE_UPS_MOST, "/s")
+        table.at_most("processor at rest", after.cpu * 100, CPU_MOST * 100, "%")
+        table.none("writes at rest", after.writes)
+    else:  # on a busy machine the last work is just being done
+        told = f"{after.wake_ups:.1f} wake-ups/s, {after.cpu:.2%} of a core, {after.writes} writes"
+        table.add(Row("at rest", told))
 
 
 def _report_memory(table: Table, day: Day, watch: Watch, after: Rest) -> None:
