@@ -11,7 +11,7 @@ help:
 	@echo "make demo   watch a scripted session become a handoff (10 s, in a temporary HOME)"
 	@echo "make test   lint, types and every test, against the built wheel"
 	@echo "make man    docs/man, from what --help is made from"
-	@echo "make faults every promise of docs/promises.md, measured (10 min; ROWS=WORD: some of them)"
+	@echo "make faults every promise of docs/promises.md, measured (ROWS=WORD: some of them)"
 	@echo "make fuzz   inputs that nobody would write (SECONDS=60, SEED=N, TARGET=WORD)"
 	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: shorter)"
 	@echo "make bench  measure, and print ratios"
