@@ -23,7 +23,7 @@ RESCAN_SECONDS = (5.0, 60.0)
 # A rescan comes with a tick of the schedule, or, should that stand still, so much later.
 TICK_SECONDS = RESCAN_SECONDS[0]
 # The share of a core that rescans may take.
-RESCAN_SHARE = 0.0005
+RESCAN_SHARE = 0.002
 _PAUSE_EVERY = 100
 
 
