@@ -18,7 +18,8 @@ def examine(scene: Scene) -> list[Finding]:
         status = scene.status
         found = [ok(f"process {status['pid']} answers at {status['socket']}")]
     else:
-        found = [_silence(scene), *_last_failure()]
+        found = [_silence(scene)]
+    found += _last_failure(answered=scene.problem is None)
     for path in paths.socket_candidates():
         if path == scene.status.get("socket"):
             break
@@ -36,11 +37,12 @@ def _silence(scene: Scene) -> Finding:
     return bad(problem.title, problem.hint, problem.exit_code)
 
 
-def _last_failure() -> list[Finding]:
-    """Say why the daemon that is missing ended, if it ended by itself."""
+def _last_failure(*, answered: bool) -> list[Finding]:
+    """Say why the last daemon ended that was not told to."""
     for line in service.failures()[-1:]:
         when, _, why = line.partition(" ")
-        return [note(f"it ended by itself at {when}: {why}", "See: handoff logs")]
+        which = "the one before it" if answered else "it"
+        return [note(f"{which} ended by itself at {when}: {why}", "See: handoff logs")]
     return []
 
 

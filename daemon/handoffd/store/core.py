@@ -102,7 +102,7 @@ class CoreStore:
         if damage.is_lost(self.path):
             return self._stand_in("it is gone or empty")
         if damage.has_garbled_log(self.path):
-            return self._stand_in("its log is none")
+            return self._stand_in("its log is no log of SQLite")
         db = connect(self.path, busy_seconds)
         try:
             prepare(db, self.path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds)
