@@ -300,13 +300,14 @@ def _back_up(path: str) -> None:
         core.close()
 
 
-async def _keep_house(server: Server, schedule: Schedule) -> None:
-    """Say that we live, see that our socket is still ours, and that the clock was not set."""
+async def _keep_house(directory: str, server: Server, schedule: Schedule) -> None:
+    """Say that we live; see that lock and socket are still ours, and that the clock was not set."""
     ping = service.watchdog_seconds()
     interval = min(ping or HOUSEKEEPING_SECONDS, HOUSEKEEPING_SECONDS)
     while True:
         if ping:
             service.notify("WATCHDOG=1")
+        lock.hold(f"{directory}/handoffd.lock")
         await server.keep_bound()
         schedule.check_clock()
         memory.give_back()
