@@ -12,7 +12,7 @@ from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
-from handoffd import clock, config, failures, files, log, memory, service
+from handoffd import clock, config, failures, files, lock, log, memory, service
 from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
@@ -92,7 +92,7 @@ async def _main(
             parts.lookout.run,
             parts.scribe.run,
             parts.door.run,
-            partial(_keep_house, server, parts.schedule),
+            partial(_keep_house, directory, server, parts.schedule),
         )
         tasks = [_guarded(_go_on(loop), parts) for loop in loops]
         if had_core:  # and perhaps no time left to wipe what was deleted
