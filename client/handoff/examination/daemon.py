@@ -32,9 +32,9 @@ def _silence(scene: Scene) -> Finding:
     problem = scene.problem or NotRunningError()
     holder = service.lock_holder() if isinstance(problem, NotRunningError) else None
     if holder is not None:
-        text = f"handoffd (process {holder}) runs, but listens elsewhere, or its socket was deleted"
-        remedy = "Run: handoff restart        (a deleted socket is there again within 30 s)"
-        return bad(text, remedy, EXIT_NOT_RUNNING)
+        text = f"handoffd (process {holder}) runs, but listens elsewhere"
+        text += ", or its socket was deleted and is there again within 30 s"
+        return bad(text, "Run: handoff restart", EXIT_NOT_RUNNING)
     return bad(problem.title, problem.hint, problem.exit_code)
 
 
