@@ -200,10 +200,10 @@ def stop() -> int | None:
     if is_active(UNIT):
         manage("systemctl", "--user", "stop", UNIT)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        # By its lock we know that it is ours; one that hangs is ended all the same.
-        if lock_holder() == pid:
+        # By its lock, or its answer, we know that it is ours; one that hangs is ended all the same.
+        if pid in (lock_holder(), running()):
             os.kill(pid, number)
-        if _wait(lambda: None if lock_holder() == pid else pid, STOP_SECONDS) is not None:
+        if _wait(lambda: None if pid in (lock_holder(), running()) else pid, STOP_SECONDS):
             return pid
     raise HandoffError(f"handoffd (process {pid}) does not end.", "See: handoff logs")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
-from handoffd import clock, config, failures, files, log, memory, service
+from handoffd import clock, config, failures, files, lock, log, memory, service
 from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
@@ -92,7 +92,7 @@ async def _main(
             parts.lookout.run,
             parts.scribe.run,
             parts.door.run,
-            partial(_keep_house, server, parts.schedule),
+            partial(_keep_house, directory, server, parts.schedule),
         )
         tasks = [_guarded(_go_on(loop), parts) for loop in loops]
         if had_core:  # and perhaps no time left to wipe what was deleted
@@ -300,13 +300,14 @@ def _back_up(path: str) -> None:
         core.close()
 
 
-async def _keep_house(server: Server, schedule: Schedule) -> None:
-    """Say that we live, see that our socket is still ours, and that the clock was not set."""
+async def _keep_house(directory: str, server: Server, schedule: Schedule) -> None:
+    """Say that we live; see that lock and socket are still ours, and that the clock was not set."""
     ping = service.watchdog_seconds()
     interval = min(ping or HOUSEKEEPING_SECONDS, HOUSEKEEPING_SECONDS)
     while True:
         if ping:
             service.notify("WATCHDOG=1")
+        lock.hold(f"{directory}/handoffd.lock")
         await server.keep_bound()
         schedule.check_clock()
         memory.give_back()

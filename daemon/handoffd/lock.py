@@ -5,6 +5,8 @@ import os
 
 from handoff.errors import AlreadyRunningError
 
+_held = -1
+
 
 def lock_instance(path: str) -> int:
     """Take the lock for as long as it is open; the file names the process for others."""
@@ -21,3 +23,21 @@ def lock_instance(path: str) -> int:
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()}\n".encode())
     return handle
+
+
+def hold(path: str) -> None:
+    """Keep the lock for as long as we live.
+
+    Asked again, take it anew where the file was deleted, or its directory replaced: the one that
+    we hold keeps nobody out any more. Another daemon may have been quicker: then that one stays.
+    """
+    global _held  # noqa: PLW0603  a process has one
+    if not _is_held(path):
+        _held = lock_instance(path)
+
+
+def _is_held(path: str) -> bool:
+    try:
+        return _held >= 0 and os.path.samestat(os.fstat(_held), os.lstat(path))
+    except FileNotFoundError:
+        return False

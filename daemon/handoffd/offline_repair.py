@@ -88,7 +88,7 @@ def _core_problem(path: str) -> str:
     if not os.path.isfile(path) or os.path.islink(path):
         raise StoreError(f"{path} is no file.", "Move it away, then run this again.")
     if damage.has_garbled_log(path):
-        return "its log is none"
+        return "its log is no log of SQLite"
     found = damage.examine(path, "integrity_check(1)", JSON).splitlines()[-1]
     if found != "ok":
         return found

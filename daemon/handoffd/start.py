@@ -9,7 +9,7 @@ from types import ModuleType
 from handoff.errors import EXIT_FAILED, HandoffError
 from handoff.remedies import remedy
 from handoffd import memory
-from handoffd.lock import lock_instance
+from handoffd.lock import hold
 from handoffd.paths import make_state_dir
 
 
@@ -19,7 +19,7 @@ def start(config_path: str, log_file: str | None) -> int:
     os.umask(0o077)
     try:
         directory = make_state_dir()
-        lock_instance(f"{directory}/handoffd.lock")  # one that is not needed loads nothing more
+        hold(f"{directory}/handoffd.lock")  # one that is not needed loads nothing more
         if not _wants_http(config_path):
             _leave_out_needless()
         from handoffd.app import run  # noqa: PLC0415  not before what is needless is out of the way

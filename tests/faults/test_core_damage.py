@@ -54,6 +54,8 @@ def test_damaged_core_is_served_read_only(live, damage, record_property):
     ):
         assert "Mend it with: handoff repair" == refused(live, method=method, **params), method
     assert 1 == live.handoff("thread", "add", thread, "progress", "more").returncode
+    assert 1 == live.handoff("thread", "close", thread, "--yes").returncode
+    assert (live.state / "core.db.backup").exists(), "what may be all that is left"
     live.session(project).prompt("Make the second thing work")
     wait_for(lambda: live.document(project)["goal"] == "Make the second thing work")
     assert "Make the second thing work" in live.handoff("inject", cwd=project).stdout
@@ -74,6 +76,8 @@ def test_damaged_core_is_served_read_only(live, damage, record_property):
     assert (0, entries) == (got.returncode, got.stdout.count("chat \u00b7"))
     assert "handoff repair" in got.stdout
     assert 1 == live.handoff("thread", "add", thread, "progress", "more").returncode
+    assert 1 == live.handoff("thread", "close", thread, "--yes").returncode
+    assert (live.state / "core.db.backup").exists()
     assert "Run: handoff repair" in live.handoff("doctor").stdout
     record_property("figure", f"{entries} of {entries} entries answered, 0 bytes changed")
 
@@ -99,6 +103,19 @@ def test_damage_while_it_runs(live, record_property):
     assert "error" in say(live, lost, "more")
     assert pid == live.call("status")["pid"]
     record_property("figure", f"{entries} of {entries} entries answered {seconds:.1f} s later")
+
+
+def test_doctor_looks_closely(live):
+    """A page that nobody has asked for yet is found damaged by `handoff doctor`, and served so."""
+    talk(live, 40)
+    live.restart()
+    with core_of(live).open("r+b") as stream:
+        stream.seek(2 * 4096)
+        stream.write(b"\xff" * 4096)
+    assert "core_damaged" not in warnings(live), "or this proves nothing"
+
+    assert "core-damaged" in live.handoff("doctor").stdout
+    assert "core_damaged" in warnings(live)
 
 
 def test_pause_is_kept_when_it_cannot_be_read(live, record_property):

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
-from hatchling.build import build_sdist
+from hatchling.build import build_sdist, build_wheel
 
 from conftest import wait_for
 from handoff.examination.packaging import TARGET, judge
@@ -18,6 +19,7 @@ from handoff.examination.packaging import TARGET, judge
 HATCH = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n[project]\nname = "shop"\nversion = "1"\n'
 TOOLS = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n[project]\nname = "shop"\nversion = "1"\n[tool.setuptools]\npackages = []\n'
 SDIST = "[tool.hatch.build.targets.sdist]\n"
+WHEEL = "[tool.hatch.build.targets.wheel]\n"
 
 
 def hatch(more="", **files):
@@ -36,7 +38,7 @@ def npm(*, ignore=None, own=None, **package):
 
 
 LAYOUTS = {
-    "hatchling": [
+    "sdist of hatchling": [
         hatch(),
         hatch(**{".gitignore": "dist/\n"}),
         hatch(**{".gitignore": ".flow-guardian/\n"}),
@@ -57,6 +59,22 @@ LAYOUTS = {
         hatch("[tool.hatch.build]\nignore-vcs = true\n", **{".gitignore": ".flow-guardian\n"}),
         hatch(SDIST + 'artifacts = ["*.yaml"]\n', **{".gitignore": ".flow-guardian\n"}),
         hatch(SDIST + '[tool.hatch.build.targets.sdist.force-include]\n".flow-guardian" = "state"\n', **{".gitignore": ".flow-guardian\n"}),
+    ],
+    "wheel of hatchling": [
+        hatch(),
+        hatch(WHEEL + 'include = ["*"]\n'),
+        hatch(WHEEL + 'include = ["*"]\n', **{".gitignore": ".flow-guardian/\n"}),
+        hatch(SDIST + 'exclude = [".flow-guardian"]\n' + WHEEL + 'include = ["*"]\n'),
+        hatch(WHEEL + 'include = ["*"]\nexclude = [".flow-guardian"]\n'),
+        hatch(WHEEL + 'include = ["*.py"]\n'),
+        hatch(WHEEL + 'exclude = ["docs"]\n'),
+        hatch(WHEEL + 'packages = ["shop"]\n'),
+        hatch(WHEEL + 'only-include = ["."]\n'),
+        hatch(WHEEL + 'only-include = [".flow-guardian"]\n'),
+        hatch(WHEEL + '[tool.hatch.build.targets.wheel.force-include]\n".flow-guardian" = "state"\n'),
+        hatch('[tool.hatch.build]\ninclude = ["*"]\n'),
+        hatch(WHEEL + 'artifacts = ["*.yaml"]\n'),
+        hatch(WHEEL + 'only-include = ["shop"]\nartifacts = ["*.yaml"]\n'),
     ],
     "setuptools": [
         {"pyproject.toml": TOOLS},
@@ -130,6 +148,13 @@ def packed_by_hatchling(roots):
     return [names_in(root / "out") for root in roots]
 
 
+def wheel_by_hatchling(roots):
+    for root in roots:
+        with contextlib.chdir(root):
+            build_wheel(str(root / "out"))
+    return [zipfile.ZipFile(next((root / "out").glob("*.whl"))).namelist() for root in roots]
+
+
 SETUPTOOLS = """
 import os, sys
 from setuptools.build_meta import build_sdist
@@ -163,7 +188,8 @@ def packed_by_npm(roots):
 
 
 PACKERS = {
-    "hatchling": packed_by_hatchling,
+    "sdist of hatchling": packed_by_hatchling,
+    "wheel of hatchling": wheel_by_hatchling,
     "setuptools": packed_by_setuptools,
     "npm": packed_by_npm,
 }
@@ -172,13 +198,14 @@ PACKERS = {
 @pytest.mark.parametrize(
     "tool",
     [
-        "hatchling",
+        "sdist of hatchling",
+        "wheel of hatchling",
         pytest.param("setuptools", marks=pytest.mark.long),
         pytest.param("npm", marks=pytest.mark.long),
     ],
 )
 def test_doctor_agrees_with_the_tool(tmp_path, tool, record_property):
-    """In each of twenty layouts doctor finds a leak exactly where the real tool has one."""
+    """In each of many layouts doctor finds a leak exactly where the real tool has one."""
     layouts = LAYOUTS[tool]
     roots = [lay(tmp_path / str(number), files) for number, files in enumerate(layouts)]
     said = [any(tool in finding.text for finding in judge(str(root))) for root in roots]

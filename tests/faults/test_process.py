@@ -119,6 +119,21 @@ def test_runtime_directory_deleted(house, record_property):
     record_property("figure", "directory 0700 and socket 0600, there again")
 
 
+def test_lock_deleted(house):
+    """The lock's file deleted: it is held again; a second daemon leaves; `down` ends the first."""
+    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    house.start()
+    lock = house.state / "handoffd.lock"
+    lock.unlink()
+    assert 0 == house.handoff("status").returncode
+    wait_for(lambda: lock.exists() and lock.read_text() == f"{house.process.pid}\n", HANG_SECONDS)
+
+    assert EXIT_ALREADY_RUNNING == house.spawn().wait(HANG_SECONDS)
+    lock.unlink()
+    assert 0 == house.handoff("down").returncode
+    assert 0 == house.process.wait(1)
+
+
 def test_fifty_hooks_without_a_daemon(house, record_property):
     """Fifty hooks at once with no daemon: all end with 0, start nothing, and none hangs."""
     began = time.monotonic()

@@ -18,7 +18,8 @@ def examine(scene: Scene) -> list[Finding]:
         status = scene.status
         found = [ok(f"process {status['pid']} answers at {status['socket']}")]
     else:
-        found = [_silence(scene), *_last_failure()]
+        found = [_silence(scene)]
+    found += _last_failure(answered=scene.problem is None)
     for path in paths.socket_candidates():
         if path == scene.status.get("socket"):
             break
@@ -32,15 +33,17 @@ def _silence(scene: Scene) -> Finding:
     holder = service.lock_holder() if isinstance(problem, NotRunningError) else None
     if holder is not None:
         text = f"handoffd (process {holder}) runs, but listens elsewhere"
+        text += ", or its socket was deleted and is there again within 30 s"
         return bad(text, "Run: handoff restart", EXIT_NOT_RUNNING)
     return bad(problem.title, problem.hint, problem.exit_code)
 
 
-def _last_failure() -> list[Finding]:
-    """Say why the daemon that is missing ended, if it ended by itself."""
+def _last_failure(*, answered: bool) -> list[Finding]:
+    """Say why the last daemon ended that was not told to."""
     for line in service.failures()[-1:]:
         when, _, why = line.partition(" ")
-        return [note(f"it ended by itself at {when}: {why}", "See: handoff logs")]
+        which = "the one before it" if answered else "it"
+        return [note(f"{which} ended by itself at {when}: {why}", "See: handoff logs")]
     return []
 
 

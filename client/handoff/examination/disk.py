@@ -26,14 +26,17 @@ def examine(scene: Scene) -> list[Finding]:
     if scene.problem is not None and os.path.lexists(f"{path}/core.db.damaged"):
         found.append(bad("core.db is damaged, and only read", "Run: handoff repair"))
     disk = os.statvfs(path)
-    found += judge_space(path, disk.f_bavail * disk.f_frsize)
-    return found
+    if disk.f_flag & os.ST_RDONLY:
+        text = f"the disk of {path} is read-only: nothing can be kept"
+        return [*found, bad(text, "Mount it for writing.")]
+    return found + judge_space(path, disk.f_bavail * disk.f_frsize)
 
 
 def judge_space(path: str, free_bytes: int) -> list[Finding]:
     megabytes = f"{free_bytes >> 20} MB"
     if free_bytes < _FULL_BYTES:
-        return [bad(f"the disk of {path} is full ({megabytes} free)", "Free some space.")]
+        text = f"the disk of {path} has {megabytes} free; {_FULL_BYTES >> 20} are needed"
+        return [bad(text, "Free some space.")]
     if free_bytes < _LOW_BYTES:
         return [note(f"the disk of {path} is nearly full ({megabytes} free)", "Free some space.")]
     return [ok(f"{path}, yours alone; {megabytes} free")]

@@ -72,22 +72,27 @@ def _hatchling(root: str) -> Found:
     if not _backend(root).startswith("hatchling"):
         return
     build = _table(_project(root), "tool", "hatch", "build")
-    sdist = _table(build, "targets", "sdist")
+    for target in ("sdist", "wheel"):
+        if _is_built(root, build, target):
+            line = f'exclude = ["{OURS}"] under [tool.hatch.build.targets.{target}]'
+            yield f"the {target} of hatchling", f"Put into {root}/pyproject.toml: {line}"
+
+
+def _is_built(root: str, build: dict[str, Any], target: str) -> bool:
+    """Tell whether hatchling takes us in; a wheel has the packages alone unless it is told more."""
+    own = _table(build, "targets", target)
 
     def said(name: str) -> list[str]:
-        given = sdist.get(name, build.get(name))
+        given = own.get(name, build.get(name))
         return [str(item) for item in given] if isinstance(given, list) else []
 
-    forced = any(_covers(str(path)) for path in _table(sdist, "force-include"))
+    forced = any(_covers(str(path)) for path in _table(own, "force-include"))
     selected = said("only-include") or said("packages")
-    wanted = any(map(_covers, selected)) if selected else True
-    if said("include"):
-        wanted = wanted and any(names(pattern, TARGET) for pattern in said("include"))
-    by_vcs = not sdist.get("ignore-vcs", build.get("ignore-vcs", False))
+    seen = any(map(_covers, selected)) if selected else target == "sdist" or bool(said("include"))
+    wanted = not said("include") or any(names(pattern, TARGET) for pattern in said("include"))
+    by_vcs = not own.get("ignore-vcs", build.get("ignore-vcs", False))
     excluded = is_ignored([*(_nearest_ignores(root) if by_vcs else ()), *said("exclude")], TARGET)
-    if forced or is_ignored(said("artifacts"), TARGET) or (wanted and not excluded):
-        line = f'exclude = ["{OURS}"] under [tool.hatch.build.targets.sdist]'
-        yield "the sdist of hatchling", f"Put into {root}/pyproject.toml: {line}"
+    return forced or (seen and (is_ignored(said("artifacts"), TARGET) or (wanted and not excluded)))
 
 
 def _nearest_ignores(root: str) -> list[str]:

@@ -102,7 +102,7 @@ class CoreStore:
         if damage.is_lost(self.path):
             return self._stand_in("it is gone or empty")
         if damage.has_garbled_log(self.path):
-            return self._stand_in("its log is none")
+            return self._stand_in("its log is no log of SQLite")
         db = connect(self.path, busy_seconds)
         try:
             prepare(db, self.path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds)
@@ -143,10 +143,10 @@ class CoreStore:
         self._tie()
         return damage.refusal(self.damage)
 
-    def look_again(self) -> None:
-        """Take note of damage that another connection has noticed."""
-        if not self.damage and damage.is_known(self.path):
-            self._give_up("another process noticed it")
+    def look_again(self, found: str = "") -> None:
+        """Take note of damage that was found otherwise: by a close look, or by another process."""
+        if not self.damage and (found or damage.is_known(self.path)):
+            self._give_up(found or "another process noticed it")
 
     def require_whole(self) -> None:
         if self.damage:
@@ -156,7 +156,11 @@ class CoreStore:
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
         # Killed between the deletion and the scrub, the missing copy tells that one is due.
-        self.threads: ThreadStore = SqliteThreads(self._db, lambda: backup.drop_all(self.path))
+        self.threads: ThreadStore = SqliteThreads(self._db, self._drop_copies)
+
+    def _drop_copies(self) -> None:
+        self.require_whole()  # a copy may be all that is left
+        backup.drop_all(self.path)
 
     def close(self) -> None:
         self._db.close()
@@ -301,7 +305,7 @@ class CoreStore:
         """
         with transaction(self._db):
             # Killed before the scrub, nothing has it any more but room that is free.
-            backup.drop_all(self.path)
+            self._drop_copies()
             return erasure.erase(self._db, what, at)
 
     def scrub(self) -> None:
@@ -339,10 +343,8 @@ class CoreStore:
             raise self._give_up(found)
 
     def pauses(self) -> list[Pause]:
-        rows = self._db.execute(
-            "SELECT scope, started_at, ended_at FROM pauses ORDER BY started_at"
-        )
-        return [Pause(*row) for row in rows]
+        asked = "SELECT scope, started_at, ended_at FROM pauses ORDER BY started_at"
+        return [Pause(*row) for row in self._db.execute(asked)]
 
     def start_pause(self, scope: str, at: float, starts: dict[str, int]) -> None:
         """Begin a pause together with the byte at which each transcript goes silent."""

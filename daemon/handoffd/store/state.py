@@ -347,7 +347,7 @@ def find_damage(path: str, *, closely: bool = False) -> str:
     if not damage.size(path):
         return "it is empty"
     if damage.has_garbled_log(path):
-        return "its log is none"
+        return "its log is no log of SQLite"
     found = damage.examine(path, "quick_check(1)", _JSON if closely else None)
     return "" if found == "ok" else found
 

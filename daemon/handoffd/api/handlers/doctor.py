@@ -1,5 +1,6 @@
 """doctor: what nobody but the daemon can know of how well it serves."""
 
+import asyncio
 import os
 from typing import Any
 
@@ -8,11 +9,13 @@ from handoffd.api.method import Method, Params, Reply, Send
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 from handoffd.session.storage import load
+from handoffd.store.damage import examine
 
 _NEWEST = 20
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
+    await _look_closely(parts)
     return Reply(
         {
             "roots": await _roots(parts),
@@ -20,6 +23,13 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
             "unsaved": await retention.unsaved(parts),
         }
     )
+
+
+async def _look_closely(parts: Parts) -> None:
+    """Look at every page of core.db: what nobody has asked for yet may be damaged, too."""
+    if not parts.core.damage:
+        found = await asyncio.to_thread(examine, parts.core.path, "quick_check(1)")
+        parts.core.look_again("" if found == "ok" else found)
 
 
 async def _roots(parts: Parts) -> list[dict[str, Any]]:
