@@ -100,7 +100,7 @@ def test_without_a_daemon_nothing_is_made(house):
 
 
 def test_stale_socket(live):
-    """A socket that a killed daemon left is named; `handoff up` replaces it."""
+    """A socket that a killed daemon left is named; `handoff up` replaces it, and its end is told."""
     live.kill()
     left = about(live, "socket")
     up = live.handoff("up")
@@ -110,7 +110,8 @@ def test_stale_socket(live):
     assert ["bad", "note"] == levels(left)
     assert f"nobody listens at {live.socket_path}" in left[1]["text"]
     assert 0 == up.returncode
-    assert ["ok"] == levels(found)
+    assert ["ok", "note"] == levels(found)
+    assert "the one before it ended by itself" in found[1]["text"]
 
 
 @needs_root
