@@ -70,6 +70,8 @@ class Parts:
     # Fewer than there could be, where few descriptors are allowed; 0 until somebody listens.
     connections_max: int = 0
     failed: bool = False
+    # Reads what is left of a core.db that turned out to be damaged.
+    rescue: asyncio.Task[None] | None = None
     # Held by whoever writes core.db, or its copy, anew.
     wiping: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -239,7 +239,7 @@ def test_damage_that_cannot_be_copied(wounded, monkeypatch, record_property):
     assert (0, True) == (size, bool(other.damage))
     assert before == bytes_of(path)
     monkeypatch.setattr(offline_repair, "make_state_dir", lambda: state)
-    damage.mark(path)
+    damage.mark(path, "no room")
     kept = offline_repair.mend()["core"]["kept"]
     assert before["core.db"] == Path(kept).read_bytes()
     record_property("figure", "0 bytes changed")
