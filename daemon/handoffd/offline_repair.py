@@ -7,7 +7,6 @@ moved away, since the transcripts hold all of it.
 import contextlib
 import json
 import os
-import secrets
 from dataclasses import asdict
 from typing import Any
 
@@ -23,6 +22,7 @@ from handoffd.store.frames import Patched
 from handoffd.store.salvage import Salvaged, salvage, write
 from handoffd.store.schema import JSON
 from handoffd.store.state import find_damage, move_aside, project_roots
+from handoffd.store.wreck import new_name
 
 _INTERRUPTED = "a repair of it was interrupted"
 _AGAIN = "it was found damaged before, and is whole now"
@@ -117,7 +117,7 @@ def _mend_core(path: str, state: str, problem: str) -> Data:
 
 def _written(found: Salvaged, path: str) -> str:
     """Write what was saved to a new file, whole and on disk; returns where."""
-    new = f"{path}{backup.MENDING}{secrets.token_hex(6)}"
+    new = new_name(path)
     write(found, new)
     wrong = damage.examine(new, "integrity_check")
     if wrong != "ok":

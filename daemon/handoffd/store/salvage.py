@@ -77,10 +77,10 @@ def salvage(path: str, roots: Mapping[str, str] | None = None) -> Salvaged:
 
 
 def _salvage(path: str, roots: Mapping[str, str], *, on_disk: bool) -> Salvaged:
-    found = _read(path + ASIDE if is_kept(path) else path, on_disk=on_disk)
+    found = _read(path, ASIDE if is_kept(path) else "", on_disk=on_disk)
     found.blind = not all(found.tables[name].whole for name in _SILENCES)
     if has_copy(path):
-        copy = _read(path + backup.SUFFIX, on_disk=on_disk)
+        copy = _read(path, backup.SUFFIX, on_disk=on_disk)
         found.copy_at = os.lstat(path + backup.SUFFIX).st_mtime
         if all(copy.tables[name].whole for name in _SILENCES):
             found.blind = False
@@ -110,11 +110,11 @@ def write(found: Salvaged, path: str) -> None:
 # One file
 
 
-def _read(path: str, *, on_disk: bool) -> Salvaged:
+def _read(path: str, suffix: str, *, on_disk: bool) -> Salvaged:
     """Read what can be read of one file into a new database, and bring that up to date."""
     db = scratch(path) if on_disk else connect_anywhere(":memory:")
     db.execute("PRAGMA foreign_keys = OFF")
-    wreck = open_wreck(path, on_disk=on_disk)
+    wreck = open_wreck(path, suffix, on_disk=on_disk)
     source = wreck.db
     version = _version(source, path, len(MIGRATIONS))
     migrate(db, path, MIGRATIONS[:version])

@@ -26,14 +26,15 @@ class Wreck:
     stale: set[str] = field(default_factory=set)
 
 
-def open_wreck(path: str, *, on_disk: bool) -> Wreck:
+def open_wreck(store: str, suffix: str, *, on_disk: bool) -> Wreck:
     """Open a file so that it stays as it is, and so does its log; an absent one is an empty one."""
+    path = store + suffix
     if not size(path):
         return Wreck(sqlite3.connect(":memory:", isolation_level=None))
     if not log_fault(path):
         found = Wreck(read_only(path))
     else:
-        found = _patched(path) if on_disk else _patched_in_memory(path)
+        found = _patched(path, new_name(store)) if on_disk else _patched_in_memory(path)
     found.db.execute("PRAGMA cell_size_check = ON")
     found.doubtful = _doubtful(found.db)
     if found.log is not None and found.log.stale:
@@ -42,12 +43,11 @@ def open_wreck(path: str, *, on_disk: bool) -> Wreck:
     return found
 
 
-def _patched(path: str) -> Wreck:
+def _patched(path: str, name: str) -> Wreck:
     """Open a copy with all of the log that can be read: SQLite would stop at the damage.
 
     The copy has no name any more once it is open, so that nobody has to remove it.
     """
-    name = _new_name(path)
     try:
         with open(name, "x+b", opener=_private) as stream:
             log = patch(path, stream)
@@ -70,7 +70,7 @@ def _patched_in_memory(path: str) -> Wreck:
 
 def scratch(path: str) -> Watched:
     """Make an empty database on disk, beside a damaged one, that goes with its connection."""
-    name = _new_name(path)
+    name = new_name(path)
     os.close(_private(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
     try:
         db = connect_anywhere(name)
@@ -88,7 +88,8 @@ def connect_anywhere(name: str) -> Watched:
     return sqlite3.connect(name, isolation_level=None, factory=Watched, check_same_thread=False)
 
 
-def _new_name(path: str) -> str:
+def new_name(path: str) -> str:
+    """Return a name that whoever mends or erases next removes, should it be left."""
     return f"{path}{backup.MENDING}{secrets.token_hex(6)}"
 
 
