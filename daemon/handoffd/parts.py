@@ -11,7 +11,7 @@ from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
 from handoffd.door import Door
-from handoffd.errors import StoreError
+from handoffd.errors import DamagedError, StoreError
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
@@ -87,6 +87,11 @@ class Parts:
             await asyncio.to_thread(_renew_copy, self.core.path)
         self.core.look_again()
 
+    async def rescued(self) -> None:
+        """Wait until what is left of a damaged core.db is read, for who has to answer anyway."""
+        if self.rescue is not None:
+            await asyncio.wait([self.rescue])
+
     def warnings(self) -> list[Warning_]:
         """Return every way in which we are less than we should be."""
         found = []
@@ -126,10 +131,8 @@ class Parts:
             Warning_("record_failed", f"{root}: {text}", "record-failed", root)
             for root, text in self.recorder.problems.items()
         ]
-        if dead := len(self.core.outbox.dead()):
-            what = "1 note or mail" if dead == 1 else f"{dead} notes or mails"
-            text = f"{what} could not be sent; see: handoff triggers --all"
-            found.append(Warning_("letters_dead", text, "letters-dead"))
+        with contextlib.suppress(DamagedError):  # that is said already
+            found += self._dead_letters()
         found += [
             Warning_("workflow_invalid", text, "workflow-invalid", root)
             for root, text in self.herald.problems().items()
@@ -141,6 +144,14 @@ class Parts:
         for card in self.board.cards.values():
             found += self._project_warnings(card)
         return found
+
+    def _dead_letters(self) -> list[Warning_]:
+        dead = len(self.core.outbox.dead())
+        if not dead:
+            return []
+        what = "1 note or mail" if dead == 1 else f"{dead} notes or mails"
+        text = f"{what} could not be sent; see: handoff triggers --all"
+        return [Warning_("letters_dead", text, "letters-dead")]
 
     def _unwritten(self) -> list[Warning_]:
         found = []
