@@ -51,6 +51,7 @@ RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
 STORE_RETRY_SECONDS = 1.0
 REBUILD_RETRY_SECONDS = 10.0
+SETTLE_SECONDS = 2.0
 # They stay once they were needed; by default there would be four more than processors.
 THREADS_MAX = 6
 _REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
@@ -150,7 +151,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         log_file, asyncio.Event(),
     )  # fmt: skip
     if rebuilt:
-        parts.state_rebuilt = _REBUILT.format(aside)
+        _begin_anew(parts, aside)
     state.on_damage = partial(_rebuild_soon, parts)
     try:
         _take_up(parts)
@@ -192,7 +193,6 @@ def _rebuild_state(parts: Parts, aside: str = "") -> None:
     if not parts.state.given_up:
         return
     aside = aside or _aside(os.path.dirname(parts.state.path))
-    log.get().error("state_damaged", moved_to=aside)
     try:
         parts.state.renew(aside)
     except StoreError as problem:
@@ -202,7 +202,23 @@ def _rebuild_state(parts: Parts, aside: str = "") -> None:
         return
     parts.intake.problem = ""
     parts.intake.start_anew({entry.cursor.session_id for entry in parts.intake.entries.values()})
+    _begin_anew(parts, aside)
+
+
+def _begin_anew(parts: Parts, aside: str) -> None:
+    """Say that state.db is being rebuilt, until everything is read again."""
+    log.get().error("state_damaged", moved_to=aside)
     parts.state_rebuilt = _REBUILT.format(aside)
+    parts.rebuild = _guarded(_read_anew(parts), parts)
+
+
+async def _read_anew(parts: Parts) -> None:
+    while True:
+        await asyncio.sleep(SETTLE_SECONDS)
+        if parts.settled:
+            break
+    parts.state_rebuilt = ""
+    log.get().info("state_rebuilt")
 
 
 def transcript_roots(settings: config.Config, core: CoreStore) -> list[str]:

@@ -70,10 +70,17 @@ class Parts:
     # Fewer than there could be, where few descriptors are allowed; 0 until somebody listens.
     connections_max: int = 0
     failed: bool = False
+    # Waits until state.db is as it was.
+    rebuild: asyncio.Task[None] | None = None
     # Reads what is left of a core.db that turned out to be damaged.
     rescue: asyncio.Task[None] | None = None
     # Held by whoever writes core.db, or its copy, anew.
     wiping: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether every transcript is read, as far as it goes."""
+        return self.lookout.first_scan_done and not self.intake.backlog[0]
 
     async def wipe_core(self) -> None:
         """Leave no erased byte in core.db; in a thread, for it is written anew as a whole."""

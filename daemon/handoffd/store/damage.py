@@ -6,6 +6,7 @@ from, and what came later would be lost with it.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -32,6 +33,12 @@ _READING = ("SELECT", "PRAGMA", "BEGIN", "COMMIT", "ROLLBA", "SAVEPO", "RELEAS")
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _LOG_HEADER_BYTES = 32
 _PAGE_BYTES = 4096
+# What the disk does not give back is as good as garbled.
+_UNREADABLE = (
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_CORRUPTFS,
+)
 _PIECE_BYTES = 1 << 20
 _REASON_MAX = 1000
 _BEFORE = "it was found so before"
@@ -45,8 +52,10 @@ def refusal(why: str) -> DamagedError:
 
 def is_damage(problem: sqlite3.Error) -> bool:
     """Tell damage from a lock, a full disk or a mistake; the low byte of the code is its class."""
-    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_undecodable(problem)
+    code = getattr(problem, "sqlite_errorcode", 0)
+    if code in _UNREADABLE or _is_undecodable(problem):
+        return True
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _is_undecodable(problem: sqlite3.Error) -> bool:
@@ -108,6 +117,10 @@ def has_garbled_log(path: str) -> bool:
             header = stream.read(_LOG_HEADER_BYTES)
     except FileNotFoundError:
         return False
+    except OSError as problem:
+        if problem.errno != errno.EIO:
+            raise
+        return True
     return any(header) and not header.startswith(_LOG_MAGIC)
 
 

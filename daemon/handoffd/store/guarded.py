@@ -14,8 +14,8 @@ from handoffd.store.database import (
     BUSY_SECONDS,
     LOOP_BUSY_SECONDS,
     connect,
-    is_busy,
     prepare,
+    remedy,
     scrub,
 )
 from handoffd.store.schema import JSON, MIGRATIONS
@@ -58,7 +58,7 @@ class GuardedStore:
             if not damage.is_damage(problem):
                 raise StoreError(
                     f"{self.path} cannot be used: {problem}. It is left as it is.",
-                    "Try again." if is_busy(problem) else "Free some space.",
+                    remedy(problem),
                 ) from None
             found = damage.describe(problem)
         if found != "ok":

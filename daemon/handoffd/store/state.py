@@ -15,6 +15,7 @@ from handoffd.store import damage
 from handoffd.store.database import (
     migrate,
     open_database,
+    remedy,
     run_script,
     savepoint,
     scrub,
@@ -335,7 +336,7 @@ def _opened(path: str) -> StateStore:
         return StateStore(path)
     except sqlite3.OperationalError as problem:
         # Locked, or no space: that is not damage.
-        raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
+        raise StoreError(f"{path} cannot be opened: {problem}.", remedy(problem)) from None
 
 
 def find_damage(path: str, *, closely: bool = False) -> str:

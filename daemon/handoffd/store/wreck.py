@@ -31,16 +31,24 @@ def open_wreck(store: str, suffix: str, *, on_disk: bool) -> Wreck:
     path = store + suffix
     if not size(path):
         return Wreck(sqlite3.connect(":memory:", isolation_level=None))
-    if not log_fault(path):
-        found = Wreck(read_only(path))
-    else:
-        found = _patched(path, new_name(store)) if on_disk else _patched_in_memory(path)
+    found = _opened(path, new_name(store) if on_disk else "")
     found.db.execute("PRAGMA cell_size_check = ON")
     found.doubtful = _doubtful(found.db)
     if found.log is not None and found.log.stale:
         found.stale = _owners(found.db, found.log.stale)
         found.doubtful |= found.stale
     return found
+
+
+def _opened(path: str, name: str) -> Wreck:
+    if not log_fault(path):
+        return Wreck(read_only(path))
+    if name:
+        return _patched(path, name)
+    try:
+        return _patched_in_memory(path)
+    except OSError:  # of which no byte can be read: so is each page alone
+        return Wreck(read_only(path))
 
 
 def _patched(path: str, name: str) -> Wreck:
