@@ -8,7 +8,8 @@ import pytest
 import damaged
 import proc
 from conftest import House, wait_for
-from damaged import core_of, warnings
+from damaged import core_of, heard, say, talk, warnings
+from faulty import Disk
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
 
@@ -55,7 +56,7 @@ def test_answers_while_a_damaged_store_is_read(house, record_property):
     seconds = time.monotonic() - began
 
     for number in range(ENTRIES // 10):
-        assert 10 == len(damaged.heard(house, f"hof_{number}")), number
+        assert 10 == len(heard(house, f"hof_{number}")), number
     assert "handoff repair" in warnings(house)["core_damaged"]
     assert pid == house.call("status")["pid"]
     assert longest < 5.0
@@ -64,3 +65,28 @@ def test_answers_while_a_damaged_store_is_read(house, record_property):
         f"{size >> 20} MB read in {seconds:.1f} s, longest answer {longest * 1000:.0f} ms,"
         f" {(most - before) / 1e6:+.0f} MB of memory",
     )
+
+
+@pytest.mark.parametrize("name", ["core.db", "core.db-wal"])
+def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, record_property):
+    """The disk gives no byte of it, or of its log, back: the daemon starts, and has the copy."""
+    disk = Disk(tmp_path)
+    house.environment |= disk.environment
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    thread, entries = talk(house, 5)
+    assert "result" in say(house, thread, "in the log")
+    house.kill()
+    disk.fail_reading(house.state / name)
+    house.start()
+
+    assert "handoff repair" in warnings(house)["core_damaged"]
+    assert entries <= len(heard(house, thread))
+    assert "error" in say(house, thread, "more")
+    house.stop()
+    assert 0 < disk.mend()
+    assert 0 == house.handoff("repair", "--yes").returncode
+    house.start()
+    assert "core_damaged" not in warnings(house)
+    assert entries + 1 == len(heard(house, thread)), "the disk has it back"
+    record_property("figure", f"{entries} of {entries} entries while it fails, then all")

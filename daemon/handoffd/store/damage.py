@@ -139,7 +139,8 @@ def examine(path: str, check: str, json: Columns | None = None) -> str:
     except sqlite3.DatabaseError as problem:
         if is_damage(problem):
             return describe(problem)
-        raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
+        hint = "See whether its disk is full, read-only or failing: handoff doctor"
+        raise StoreError(f"{path} cannot be opened: {problem}.", hint) from None
 
 
 def look_over(db: sqlite3.Connection, check: str, json: Columns | None) -> str:

@@ -50,8 +50,9 @@ class GuardedStore:
     def _open(self, busy_seconds: float, *, check: bool) -> Watched:
         if found := damage.find_before(self.path):
             return self._found_damaged(found)
-        db = connect(self.path, busy_seconds)
+        db = None
         try:
+            db = connect(self.path, busy_seconds)
             prepare(db, self.path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds)
             found = damage.look_over(db, "quick_check(1)", JSON) if check else "ok"
         except sqlite3.DatabaseError as problem:
@@ -61,7 +62,7 @@ class GuardedStore:
                     remedy(problem),
                 ) from None
             found = damage.describe(problem)
-        if found != "ok":
+        if db is None or found != "ok":
             return self._found_damaged(found, db)
         db.damaged = self._give_up
         return db
@@ -82,7 +83,11 @@ class GuardedStore:
     def rescue(self) -> "Salvaged":
         """Keep the damaged file aside, and read what can be read of it; in a thread."""
         # While we have it open ourselves nothing is written when this one is closed.
-        with contextlib.closing(connect(self.path, LOOP_BUSY_SECONDS)) as lock:
+        with contextlib.ExitStack() as stack:
+            lock = None
+            with contextlib.suppress(sqlite3.DatabaseError):
+                lock = connect(self.path, LOOP_BUSY_SECONDS)
+                stack.callback(lock.close)
             return self._rescue(lock)
 
     def _rescue(self, lock: sqlite3.Connection | None) -> "Salvaged":

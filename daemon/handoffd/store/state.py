@@ -358,14 +358,14 @@ def project_roots(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if not damage.size(path) or os.path.isdir(path):
         return found
-    with contextlib.closing(damage.read_only(path)) as db:
-        try:
-            for project_id, fold in db.execute("SELECT project_id, fold FROM sessions"):
-                root = json.loads(fold).get("root")
-                if project_id and isinstance(root, str) and root:
-                    found[project_id] = root
-        except (sqlite3.DatabaseError, ValueError):
-            pass
+    with (
+        contextlib.suppress(sqlite3.DatabaseError, ValueError),
+        contextlib.closing(damage.read_only(path)) as db,
+    ):
+        for project_id, fold in db.execute("SELECT project_id, fold FROM sessions"):
+            root = json.loads(fold).get("root")
+            if project_id and isinstance(root, str) and root:
+                found[project_id] = root
     return found
 
 

@@ -30,7 +30,7 @@ def open_wreck(store: str, suffix: str, *, on_disk: bool) -> Wreck:
     """Open a file so that it stays as it is, and so does its log; an absent one is an empty one."""
     path = store + suffix
     if not size(path):
-        return Wreck(sqlite3.connect(":memory:", isolation_level=None))
+        return _nothing()
     found = _opened(path, new_name(store) if on_disk else "")
     found.db.execute("PRAGMA cell_size_check = ON")
     found.doubtful = _doubtful(found.db)
@@ -41,14 +41,18 @@ def open_wreck(store: str, suffix: str, *, on_disk: bool) -> Wreck:
 
 
 def _opened(path: str, name: str) -> Wreck:
-    if not log_fault(path):
+    if log_fault(path):
+        if name:
+            return _patched(path, name)
+        with contextlib.suppress(OSError):
+            return _patched_in_memory(path)
+    with contextlib.suppress(sqlite3.DatabaseError):
         return Wreck(read_only(path))
-    if name:
-        return _patched(path, name)
-    try:
-        return _patched_in_memory(path)
-    except OSError:  # of which no byte can be read: so is each page alone
-        return Wreck(read_only(path))
+    return _nothing()  # since no byte of it can be read
+
+
+def _nothing() -> Wreck:
+    return Wreck(sqlite3.connect(":memory:", isolation_level=None))
 
 
 def _patched(path: str, name: str) -> Wreck:
