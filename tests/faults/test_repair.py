@@ -1,4 +1,4 @@
-"""handoff repair: what can be read of core.db is saved, nothing erased comes back, kill it anywhen."""
+"""handoff repair: what can be read of core.db is saved, and it may be killed anywhen."""
 
 import asyncio
 import json
@@ -25,7 +25,6 @@ from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
 
 LONG = pytest.mark.long
-MARKER = "a-marker-that-nothing-else-holds"
 # How much is left of what was said after the copy was made: what is in no file is lost.
 KINDS = [
     (damaged.entries, 1),

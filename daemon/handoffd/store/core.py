@@ -92,6 +92,7 @@ class CoreStore(GuardedStore):
         row = (secrets.token_hex(8), root, created_at)
         insert = "INSERT OR IGNORE INTO projects (id, root, created_at) VALUES (?, ?, ?)"
         if self.damage:
+            self._require_rescued()
             # A new project has its id for as long as we live; its sessions are folded anew then.
             sqlite3.Connection.execute(self._db, insert, row)
             return row[0]

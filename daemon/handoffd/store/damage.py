@@ -194,10 +194,11 @@ class Watched(sqlite3.Connection):
         """Refuse to write to what is known to be damaged, whoever noticed it."""
         if self.gone:
             raise StoreError(self.gone, "Free some space.")
+        # To begin would wait for whoever copies the damaged file.
+        if self.stands_in and not (sql.startswith(_READING) and sql != "BEGIN IMMEDIATE"):
+            raise refusal(self.stands_in)
         if sql.startswith(_READING):
             return
-        if self.stands_in:
-            raise refusal(self.stands_in)
         if self.damaged is not None and is_known(self.path):
             raise self.damaged(reason(self.path))
 
@@ -287,7 +288,7 @@ def _still(connection: sqlite3.Connection | None) -> Iterator[None]:
         return
     with contextlib.suppress(sqlite3.Error, StoreError):
         if not connection.in_transaction:
-            connection.execute("BEGIN IMMEDIATE")
+            sqlite3.Connection.execute(connection, "BEGIN IMMEDIATE")
     try:
         yield
     finally:

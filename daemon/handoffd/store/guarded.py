@@ -129,6 +129,11 @@ class GuardedStore:
         if self.damage:
             raise damage.refusal(self.damage)
 
+    def _require_rescued(self) -> None:
+        """Refuse while the damaged file itself is still asked."""
+        if self._db.path:
+            raise damage.refusal(self.damage)
+
     def close(self) -> None:
         self._db.close()
         if self._left is not None:
