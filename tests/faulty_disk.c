@@ -2,7 +2,8 @@
  *
  * $FAULTY_DISK names a page that the test shares with the program. While `error` is set, every
  * call that changes a file whose path has `part` in it fails with that error, and is counted:
- * those that open or name a file (EACCES, EROFS), or those that fill it (ENOSPC, EIO). */
+ * those that open or name a file (EACCES, EROFS), or those that fill it (ENOSPC, EIO). Of the
+ * file with the number `bad` no byte can be read, whatever its name is by then. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,6 +21,7 @@
 struct page {
     int error, count;
     char part[1024];
+    unsigned long bad;
 };
 static struct page *page;
 
@@ -65,6 +67,14 @@ static int fails_in(int file) {
     return fails(path);
 }
 
+static int fails_to_read(int file) {
+    struct stat found;
+    if (!page || !page->bad || fstat(file, &found) || found.st_ino != page->bad) return 0;
+    __atomic_add_fetch(&page->count, 1, __ATOMIC_SEQ_CST);
+    errno = EIO;
+    return 1;
+}
+
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 #define CHANGES (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 #define OPEN(name, declared, directory, ...)                                   \
@@ -88,6 +98,12 @@ FILL(ssize_t, pwrite, (int file, const void *data, size_t size, off_t at), file,
 FILL(ssize_t, pwrite64, (int file, const void *data, size_t size, off64_t at), file, data, size, at)
 FILL(int, fsync, (int file), file)
 FILL(int, fdatasync, (int file), file)
+
+#define READ(name, declared, ...)                                              \
+    ssize_t name declared { return fails_to_read(file) ? -1 : NEXT(name)(__VA_ARGS__); }
+READ(read, (int file, void *data, size_t size), file, data, size)
+READ(pread, (int file, void *data, size_t size, off_t at), file, data, size, at)
+READ(pread64, (int file, void *data, size_t size, off64_t at), file, data, size, at)
 
 #define NAME(name, declared, directory, path, ...)                             \
     int name declared { return fails_at(directory, path) ? -1 : NEXT(name)(__VA_ARGS__); }

@@ -36,19 +36,22 @@ from handoffd.session.storage import load
 from handoffd.store import damage
 from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
+from handoffd.store.frames import LOG
 from handoffd.store.state import open_state
 from handoffd.triggers.schedule import Schedule
 from handoffd.usher import Usher
 
 HOUSEKEEPING_SECONDS = 30.0
 RETENTION_SECONDS = clock.DAY_SECONDS / 4
-# A copy of core.db is made once a day; one that could not be made is missed sooner.
+# A copy of core.db is made once a day; one that could not be made is missed sooner, and so is
+# what stands in its log alone.
 COPY_SECONDS = clock.DAY_SECONDS
-COPY_LOOK_SECONDS = 300.0
+CORE_LOOK_SECONDS = 60.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
 STORE_RETRY_SECONDS = 1.0
 REBUILD_RETRY_SECONDS = 10.0
+SETTLE_SECONDS = 2.0
 # They stay once they were needed; by default there would be four more than processors.
 THREADS_MAX = 6
 _REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
@@ -85,7 +88,7 @@ async def _main(
         parts.schedule.every("rescan", TICK_SECONDS, parts.lookout.tick)
         parts.schedule.every("records", RECORD_SECONDS, parts.recorder.look)
         parts.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, parts))
-        parts.schedule.every("copy", COPY_LOOK_SECONDS, partial(copy_core, parts))
+        parts.schedule.every("core", CORE_LOOK_SECONDS, partial(keep_core, parts))
         parts.schedule.start()
         loops = (
             parts.intake.run,
@@ -96,7 +99,7 @@ async def _main(
         )
         tasks = [_guarded(_go_on(loop), parts) for loop in loops]
         if had_core:  # and perhaps no time left to wipe what was deleted
-            tasks.append(_guarded(copy_core(parts), parts))
+            tasks.append(_guarded(keep_core(parts), parts))
         log.get().info("started", version=__version__, socket=parts.socket_path)
         service.notify("READY=1")
         await parts.stop.wait()
@@ -148,7 +151,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         log_file, asyncio.Event(),
     )  # fmt: skip
     if rebuilt:
-        parts.state_rebuilt = _REBUILT.format(aside)
+        _begin_anew(parts, aside)
     state.on_damage = partial(_rebuild_soon, parts)
     try:
         _take_up(parts)
@@ -156,6 +159,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         if not state.given_up:
             raise
         _rebuild_state(parts)
+    core.on_damage = partial(_rescue_soon, parts)
     return parts
 
 
@@ -189,7 +193,6 @@ def _rebuild_state(parts: Parts, aside: str = "") -> None:
     if not parts.state.given_up:
         return
     aside = aside or _aside(os.path.dirname(parts.state.path))
-    log.get().error("state_damaged", moved_to=aside)
     try:
         parts.state.renew(aside)
     except StoreError as problem:
@@ -199,7 +202,23 @@ def _rebuild_state(parts: Parts, aside: str = "") -> None:
         return
     parts.intake.problem = ""
     parts.intake.start_anew({entry.cursor.session_id for entry in parts.intake.entries.values()})
+    _begin_anew(parts, aside)
+
+
+def _begin_anew(parts: Parts, aside: str) -> None:
+    """Say that state.db is being rebuilt, until everything is read again."""
+    log.get().error("state_damaged", moved_to=aside)
     parts.state_rebuilt = _REBUILT.format(aside)
+    parts.rebuild = _guarded(_read_anew(parts), parts)
+
+
+async def _read_anew(parts: Parts) -> None:
+    while True:
+        await asyncio.sleep(SETTLE_SECONDS)
+        if parts.settled:
+            break
+    parts.state_rebuilt = ""
+    log.get().info("state_rebuilt")
 
 
 def transcript_roots(settings: config.Config, core: CoreStore) -> list[str]:
@@ -275,14 +294,32 @@ async def forget_old(parts: Parts) -> None:
         await oblivion.forget_old(parts)
 
 
-async def copy_core(parts: Parts) -> None:
-    """Make the copy of core.db anew when it is old or missing; in a thread, for it may be large."""
+def _rescue_soon(parts: Parts) -> None:
+    """Read beside the loop what is left of a core.db that turned out to be damaged."""
+    log.get().error("core_damaged", why=parts.core.damage)
+    loop = asyncio.get_running_loop()
+
+    def begin() -> None:  # once whoever noticed it is out of it
+        parts.rescue = _guarded(_rescue(parts), parts)
+
+    loop.call_soon(begin)
+
+
+async def _rescue(parts: Parts) -> None:
+    parts.core.stand_in(await asyncio.to_thread(parts.core.rescue))
+
+
+async def keep_core(parts: Parts) -> None:
+    """Bring the log of core.db into it, and copy it when due; in a thread: it may be large."""
     parts.core.look_again()
-    if parts.core.damage or not parts.core.needs_copy(COPY_SECONDS):
+    if parts.core.damage:
+        return
+    due = parts.core.needs_copy(COPY_SECONDS)
+    if not due and not damage.size(parts.core.path + LOG):
         return
     try:
         async with parts.wiping:
-            await asyncio.to_thread(_back_up, parts.core.path)
+            await asyncio.to_thread(_keep, parts.core.path, due=due)
     except DamagedError:
         parts.core.look_again()
     except (OSError, HandoffError) as problem:
@@ -292,12 +329,11 @@ async def copy_core(parts: Parts) -> None:
         parts.copy_problem = ""
 
 
-def _back_up(path: str) -> None:
-    core = CoreStore(path, LOOP_BUSY_SECONDS)
-    try:
-        core.back_up()
-    finally:
-        core.close()
+def _keep(path: str, *, due: bool) -> None:
+    with contextlib.closing(CoreStore(path, LOOP_BUSY_SECONDS)) as core:
+        core.shorten_log()
+        if due:
+            core.back_up()
 
 
 async def _keep_house(directory: str, server: Server, schedule: Schedule) -> None:

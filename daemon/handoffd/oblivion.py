@@ -365,7 +365,7 @@ async def forget_old(parts: Parts) -> None:
 async def _settled(parts: Parts) -> bool:
     """Wait until everything is read: what is not may be young."""
     for _ in range(SETTLE_TRIES):
-        if parts.lookout.first_scan_done and not parts.intake.backlog[0]:
+        if parts.settled:
             return True
         await asyncio.sleep(SETTLE_SECONDS)
     return False

@@ -7,7 +7,6 @@ moved away, since the transcripts hold all of it.
 import contextlib
 import json
 import os
-import secrets
 from dataclasses import asdict
 from typing import Any
 
@@ -19,9 +18,11 @@ from handoffd.lock import lock_instance
 from handoffd.paths import make_state_dir
 from handoffd.store import backup, damage
 from handoffd.store.core import CoreStore
+from handoffd.store.frames import Patched
 from handoffd.store.salvage import Salvaged, salvage, write
 from handoffd.store.schema import JSON
 from handoffd.store.state import find_damage, move_aside, project_roots
+from handoffd.store.wreck import new_name
 
 _INTERRUPTED = "a repair of it was interrupted"
 _AGAIN = "it was found damaged before, and is whole now"
@@ -87,8 +88,8 @@ def _core_problem(path: str) -> str:
         return "it is gone" if known else ""
     if not os.path.isfile(path) or os.path.islink(path):
         raise StoreError(f"{path} is no file.", "Move it away, then run this again.")
-    if damage.has_garbled_log(path):
-        return "its log is no log of SQLite"
+    if found := damage.log_fault(path):
+        return found
     found = damage.examine(path, "integrity_check(1)", JSON).splitlines()[-1]
     if found != "ok":
         return found
@@ -116,7 +117,7 @@ def _mend_core(path: str, state: str, problem: str) -> Data:
 
 def _written(found: Salvaged, path: str) -> str:
     """Write what was saved to a new file, whole and on disk; returns where."""
-    new = f"{path}{backup.MENDING}{secrets.token_hex(6)}"
+    new = new_name(path)
     write(found, new)
     wrong = damage.examine(new, "integrity_check")
     if wrong != "ok":
@@ -129,7 +130,20 @@ def _written(found: Salvaged, path: str) -> str:
 def _described(found: Salvaged) -> Data:
     copy_at = clock.iso(found.copy_at) if found.copy_at else None
     tables = {name: asdict(kept) for name, kept in found.tables.items() if name != "birth"}
-    return {"tables": tables, "copy_at": copy_at, "all_paused": found.blind}
+    return {
+        "tables": tables, "copy_at": copy_at, "all_paused": found.blind, "log": _log(found.log)
+    }  # fmt: skip
+
+
+def _log(found: Patched | None) -> Data | None:
+    if found is None:
+        return None
+    return {
+        "taken": found.taken,
+        "damaged": found.damaged,
+        "older_pages": sorted(page for page in found.stale if page),
+        "unknown_page": None in found.stale,
+    }
 
 
 # Words
@@ -155,6 +169,8 @@ def _core_lines(data: Data, style: Style) -> list[str]:
         lines += table(_rows(core["tables"]), style.columns)
         copy = f"is from {core['copy_at']}" if core["copy_at"] else "is not there"
         lines.append(f"The copy {copy}.")
+        if core["log"]:
+            lines += _log_lines(core["log"])
         if core["all_paused"]:
             lines += [
                 "What was paused is not known any more, so everything is paused.",
@@ -163,6 +179,17 @@ def _core_lines(data: Data, style: Style) -> list[str]:
     if core["kept"]:
         kept = shorten_path(core["kept"], home())
         lines.append(f"It is mended. What it was is at {kept}; remove it when you like.")
+    return lines
+
+
+def _log_lines(log: Data) -> list[str]:
+    """Say what could be had of a log in which SQLite would have stopped."""
+    lines = [f"Of its log {log['taken']} frames could be read, {len(log['damaged'])} not."]
+    pages = [str(page) for page in log["older_pages"]] + ["unknown"] * log["unknown_page"]
+    if pages:
+        lines.append(f"Of what these held only an older state is left: page {', '.join(pages)}.")
+    elif log["damaged"]:
+        lines.append("What these held stands in later ones, too.")
     return lines
 
 

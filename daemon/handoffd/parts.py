@@ -11,7 +11,7 @@ from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
 from handoffd.door import Door
-from handoffd.errors import StoreError
+from handoffd.errors import DamagedError, StoreError
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
@@ -70,8 +70,17 @@ class Parts:
     # Fewer than there could be, where few descriptors are allowed; 0 until somebody listens.
     connections_max: int = 0
     failed: bool = False
+    # Waits until state.db is as it was.
+    rebuild: asyncio.Task[None] | None = None
+    # Reads what is left of a core.db that turned out to be damaged.
+    rescue: asyncio.Task[None] | None = None
     # Held by whoever writes core.db, or its copy, anew.
     wiping: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def settled(self) -> bool:
+        """Tell whether every transcript is read, as far as it goes."""
+        return self.lookout.first_scan_done and not self.intake.backlog[0]
 
     async def wipe_core(self) -> None:
         """Leave no erased byte in core.db; in a thread, for it is written anew as a whole."""
@@ -84,6 +93,11 @@ class Parts:
         async with self.wiping:
             await asyncio.to_thread(_renew_copy, self.core.path)
         self.core.look_again()
+
+    async def rescued(self) -> None:
+        """Wait until what is left of a damaged core.db is read, for who has to answer anyway."""
+        if self.rescue is not None:
+            await asyncio.wait([self.rescue])
 
     def warnings(self) -> list[Warning_]:
         """Return every way in which we are less than we should be."""
@@ -124,10 +138,8 @@ class Parts:
             Warning_("record_failed", f"{root}: {text}", "record-failed", root)
             for root, text in self.recorder.problems.items()
         ]
-        if dead := len(self.core.outbox.dead()):
-            what = "1 note or mail" if dead == 1 else f"{dead} notes or mails"
-            text = f"{what} could not be sent; see: handoff triggers --all"
-            found.append(Warning_("letters_dead", text, "letters-dead"))
+        with contextlib.suppress(DamagedError):  # that is said already
+            found += self._dead_letters()
         found += [
             Warning_("workflow_invalid", text, "workflow-invalid", root)
             for root, text in self.herald.problems().items()
@@ -139,6 +151,14 @@ class Parts:
         for card in self.board.cards.values():
             found += self._project_warnings(card)
         return found
+
+    def _dead_letters(self) -> list[Warning_]:
+        dead = len(self.core.outbox.dead())
+        if not dead:
+            return []
+        what = "1 note or mail" if dead == 1 else f"{dead} notes or mails"
+        text = f"{what} could not be sent; see: handoff triggers --all"
+        return [Warning_("letters_dead", text, "letters-dead")]
 
     def _unwritten(self) -> list[Warning_]:
         found = []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from handoffd.errors import StoreError
-from handoffd.store import core as core_store
+from handoffd.store import schema as core_schema
 from handoffd.store import state as state_store
 from handoffd.store.core import CoreStore
 from handoffd.store.database import migrate
@@ -18,7 +18,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 PROJECT = "0123456789abcdef"
 # What another version, or another program, may have put there.
 STRANGE = "ALTER TABLE cursors ADD COLUMN strange TEXT; CREATE TABLE strange (x);"
-MIGRATIONS = {"core": core_store.MIGRATIONS, "state": state_store.MIGRATIONS}
+MIGRATIONS = {"core": core_schema.MIGRATIONS, "state": state_store.MIGRATIONS}
 
 
 def fixtures(store: str) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 import damaged
 from conftest import wait_for
 from damaged import warnings
+from faulty import Disk
 from handoffd import app
 from handoffd.errors import StoreError
 from handoffd.store.state import MOVED_KEPT, StateStore, move_aside
@@ -57,7 +58,9 @@ def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
     live.start()
     wait_for(lambda: known(live) == before and live.settled())
 
-    assert "state.db was damaged" in warnings(live)["state_rebuilt"]
+    assert "state_damaged" in live.log.read_text()
+    wait_for(lambda: "state_rebuilt" not in warnings(live), what="all is read, and that is said")
+    assert "state_rebuilt" not in live.handoff("doctor").stdout
     aside = [name for name in live.state.glob("state.db.damaged-*") if name.name.endswith("Z")]
     assert 1 == len(aside)
     assert found == (aside[0].read_bytes() if found is not None else None)
@@ -82,9 +85,10 @@ def test_damage_inside_cells(live, record_property):
     for *place, rebuilt in CELLS:
         live.stop()
         damaged.cell(live.state / "state.db", *place)
+        live.log.write_text("")
         live.start()
         wait_for(lambda: known(live) == before and live.settled())
-        assert rebuilt is ("state_rebuilt" in warnings(live)), place
+        assert rebuilt is ("state_damaged" in live.log.read_text()), place
     live.stop()
     damaged.cell(live.state / "state.db", "sessions", "fold", damaged.NO_JSON)
     assert "state.db: fold in sessions is no JSON" in live.handoff("repair", "--dry-run").stdout
@@ -102,12 +106,40 @@ def test_damage_while_it_runs(live, record_property):
             stream.seek(number * damaged.PAGE)
             stream.write(os.urandom(damaged.PAGE))
     live.session(live.home / "code/shop").prompt("Make one thing more work")
-    wait_for(lambda: "state_rebuilt" in warnings(live), 30)
+    said = wait_for(lambda: warnings(live).get("state_rebuilt"), 30)
+    assert "is being rebuilt" in said
     wait_for(lambda: len(known(live)) == SESSIONS + 1 and live.settled(), 30)
+    wait_for(lambda: "state_rebuilt" not in warnings(live), 30)
 
     assert before.items() <= known(live).items()
     assert pid == live.call("status")["pid"]
     record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal, same process")
+
+
+def test_unreadable_while_it_runs_and_at_the_start(house, tmp_path, record_property):
+    """The disk gives no byte of state.db back: moved aside and rebuilt, and nothing crashes."""
+    disk = Disk(tmp_path)
+    house.environment |= disk.environment
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    before = work(house)
+    house.restart()
+    pid, path = house.process.pid, house.state / "state.db"
+    disk.fail_reading(path)
+    house.session(house.home / "code/shop").prompt("Make one thing more work")
+    wait_for(lambda: len(list(house.state.glob("state.db.damaged-*Z"))) == 1, 30)
+    failed = disk.mend()
+    wait_for(lambda: len(known(house)) == SESSIONS + 1 and house.settled(), 30)
+    assert before.items() <= known(house).items()
+    assert (True, pid) == (failed > 0, house.call("status")["pid"])
+    before = known(house)
+    house.stop()
+    disk.fail_reading(path)
+    house.start()
+    wait_for(lambda: known(house) == before and house.settled(), 30)
+
+    assert "loop_failed" not in house.log.read_text()
+    record_property("figure", f"{len(before)} of {len(before)} sessions equal, twice")
 
 
 def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
@@ -116,7 +148,7 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
     store = StateStore(path)
     made = asyncio.Event()
     intake = SimpleNamespace(problem="", entries={}, start_anew=lambda _: made.set())
-    parts = SimpleNamespace(state=store, intake=intake, state_rebuilt="")
+    parts = SimpleNamespace(state=store, intake=intake, state_rebuilt="", settled=True)
     real, tries = os.open, []
 
     def full(name, *rest, **more):

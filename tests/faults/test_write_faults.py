@@ -24,7 +24,7 @@ QUICK = f"""{conducted.QUICK}
 import handoffd.archivist
 handoffd.archivist.RETRY_SECONDS = 1.0
 handoffd.app.COPY_SECONDS = 0.5
-handoffd.app.COPY_LOOK_SECONDS = 0.5
+handoffd.app.CORE_LOOK_SECONDS = 0.5
 """
 
 

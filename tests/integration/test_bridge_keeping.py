@@ -23,7 +23,7 @@ EAGER = """
 import handoffd.app as app
 from handoff import paths
 from handoffd.start import start
-app.COPY_LOOK_SECONDS = 0.2
+app.CORE_LOOK_SECONDS = 0.2
 start(paths.config_file(), None)
 """
 # A program that reads core.db until it is told to stop. It is a process of its own: to close a

@@ -188,7 +188,7 @@ def test_several_processes_scrub_at_once(core):
 
 def run(core: CoreStore, problem: str = "") -> str:
     parts = SimpleNamespace(core=core, copy_problem=problem, wiping=asyncio.Lock())
-    asyncio.run(app.copy_core(parts))
+    asyncio.run(app.keep_core(parts))
     return parts.copy_problem
 
 

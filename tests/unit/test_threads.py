@@ -23,8 +23,9 @@ from handoffd import clock
 from handoffd.api.tools import TOOLS, call
 from handoffd.errors import CompletedThreadError, NoThreadError, StoreError, ThreadError
 from handoffd.store import threads as module
-from handoffd.store.core import MIGRATIONS, CoreStore
+from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS, open_database
+from handoffd.store.schema import MIGRATIONS
 from handoffd.store.threads import Counts, Said
 from handoffd.workflow.threads import Threads, pasted
 

@@ -1,28 +1,18 @@
 """core.db: what nobody can rebuild. No SQL about it stands anywhere else."""
 
-import contextlib
 import json
 import secrets
 import sqlite3
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from handoffd.errors import DamagedError, StoreError
-from handoffd.store import backup, damage, erasure
-from handoffd.store.damage import Watched
-from handoffd.store.database import (
-    BUSY_SECONDS,
-    connect,
-    is_busy,
-    prepare,
-    savepoint,
-    scrub,
-    transaction,
-)
+from handoffd import clock
+from handoffd.store import erasure
+from handoffd.store.database import savepoint, transaction
 from handoffd.store.erasure import Forgotten
+from handoffd.store.guarded import GuardedStore
 from handoffd.store.ledger import Ledger
 from handoffd.store.outbox import Outbox
-from handoffd.store.schema import JSON, MIGRATIONS
 from handoffd.store.threads import SqliteThreads, ThreadStore
 
 EVERYTHING = "*"
@@ -78,79 +68,8 @@ class Skip:
     scope: str
 
 
-class CoreStore:
-    """Threads, triggers, pauses and the values a person set.
-
-    A file that turns out to be damaged, at once or later, is never written to and never
-    discarded: a copy of it is kept aside, `damage` says what is wrong, and what can be read of
-    it and of its copy stands in for it, in memory. Whatever would write is a DamagedError.
-    """
-
-    def __init__(
-        self, path: str, busy_seconds: float = BUSY_SECONDS, *, check: bool = False
-    ) -> None:
-        self.path = path
-        self.damage = ""
-        # Of the damaged file, in which somebody may be in the middle of a transaction.
-        self._left: Watched | None = None
-        self._db = self._open(busy_seconds, check=check)
-        self._tie()
-
-    def _open(self, busy_seconds: float, *, check: bool) -> Watched:
-        if damage.is_known(self.path):
-            return self._stand_in("it was found so before")
-        if damage.is_lost(self.path):
-            return self._stand_in("it is gone or empty")
-        if damage.has_garbled_log(self.path):
-            return self._stand_in("its log is no log of SQLite")
-        db = connect(self.path, busy_seconds)
-        try:
-            prepare(db, self.path, durable=True, migrations=MIGRATIONS, busy_seconds=busy_seconds)
-            found = damage.look_over(db, "quick_check(1)", JSON) if check else "ok"
-        except sqlite3.DatabaseError as problem:
-            if not damage.is_damage(problem):
-                raise StoreError(
-                    f"{self.path} cannot be used: {problem}. It is left as it is.",
-                    "Try again." if is_busy(problem) else "Free some space.",
-                ) from None
-            found = damage.describe(problem)
-        if found != "ok":
-            return self._stand_in(found, db)
-        db.damaged = self._give_up
-        return db
-
-    def _stand_in(self, why: str, left: Watched | None = None) -> Watched:
-        """Keep the damaged file aside, and read what can be read of it."""
-        from handoffd.store.salvage import salvage  # noqa: PLC0415  seldom needed
-
-        self.damage, self._left = why.splitlines()[-1], left
-        if left is not None:  # somebody may hold it still, or be in the middle of writing
-            left.stands_in, left.damaged = self.damage, None
-        try:
-            damage.keep_aside(self.path, left)
-        except StoreError as problem:
-            damage.mark(self.path)
-            self.damage += f"; {problem.title.lower().rstrip('.')}"
-        found = salvage(self.path)
-        if found.blind:
-            self.damage += "; what is paused is not known, so everything is"
-        found.db.stands_in = self.damage
-        return found.db
-
-    def _give_up(self, why: str) -> DamagedError:
-        """Go on with what can be read; returns what whoever noticed it is told."""
-        self._db = self._stand_in(why, self._db)
-        self._tie()
-        return damage.refusal(self.damage)
-
-    def look_again(self, found: str = "") -> None:
-        """Take note of damage that was found otherwise: by a close look, or by another process."""
-        if not self.damage and (found or damage.is_known(self.path)):
-            self._give_up(found or "another process noticed it")
-
-    def require_whole(self) -> None:
-        if self.damage:
-            raise damage.refusal(self.damage)
+class CoreStore(GuardedStore):
+    """Threads, triggers, pauses and the values a person set."""
 
     def _tie(self) -> None:
         self.ledger = Ledger(self._db)
@@ -158,14 +77,10 @@ class CoreStore:
         # Killed between the deletion and the scrub, the missing copy tells that one is due.
         self.threads: ThreadStore = SqliteThreads(self._db, self._drop_copies)
 
-    def _drop_copies(self) -> None:
-        self.require_whole()  # a copy may be all that is left
-        backup.drop_all(self.path)
-
-    def close(self) -> None:
-        self._db.close()
-        if self._left is not None:
-            self._left.close()
+    def _first_kept(self) -> float:
+        asked = "SELECT created_at FROM handoff_entries ORDER BY rowid LIMIT 1"
+        row = self._db.execute(asked).fetchone()
+        return clock.parse(row[0] or "") if row else 0.0
 
     def project_id(self, root: str, created_at: str | None) -> str | None:
         """Return the opaque id of a project; with a time given, a new root gets one."""
@@ -177,6 +92,7 @@ class CoreStore:
         row = (secrets.token_hex(8), root, created_at)
         insert = "INSERT OR IGNORE INTO projects (id, root, created_at) VALUES (?, ?, ?)"
         if self.damage:
+            self._require_rescued()
             # A new project has its id for as long as we live; its sessions are folded anew then.
             sqlite3.Connection.execute(self._db, insert, row)
             return row[0]
@@ -307,40 +223,6 @@ class CoreStore:
             # Killed before the scrub, nothing has it any more but room that is free.
             self._drop_copies()
             return erasure.erase(self._db, what, at)
-
-    def scrub(self) -> None:
-        """Leave no erased byte in the file, its log and its copy."""
-        self._require_sound()
-        try:
-            scrub(self._db, "core.db")
-            backup.make(self._db, self.path)
-        except StoreError:
-            backup.drop(self.path)
-            raise
-
-    def needs_copy(self, every_seconds: float) -> bool:
-        return backup.age_seconds(self.path) > every_seconds
-
-    def back_up(self) -> None:
-        """Make the copy anew; where there is none, it may be because a scrub was held up."""
-        if backup.exists(self.path):
-            self._require_sound()
-            backup.make(self._db, self.path)
-        else:
-            self.scrub()
-
-    def renew_copy(self) -> None:
-        """Make the copy anew at once, if there is one: should this file be damaged, it knows."""
-        if backup.exists(self.path):
-            with contextlib.suppress(StoreError):
-                self.back_up()
-
-    def _require_sound(self) -> None:
-        """Look closely before the copy goes: it may have what is missing without a trace."""
-        self.require_whole()
-        found = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        if found != "ok":
-            raise self._give_up(found)
 
     def pauses(self) -> list[Pause]:
         asked = "SELECT scope, started_at, ended_at FROM pauses ORDER BY started_at"

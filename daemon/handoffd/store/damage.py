@@ -6,6 +6,7 @@ from, and what came later would be lost with it.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -18,6 +19,7 @@ from handoffd import clock
 from handoffd.errors import DamagedError, StoreError
 from handoffd.store import backup
 from handoffd.store.backup import sync_directory
+from handoffd.store.frames import LOG, find_gap
 
 # Of each table.
 Columns = Mapping[str, Sequence[str]]
@@ -25,12 +27,21 @@ Columns = Mapping[str, Sequence[str]]
 ASIDE = ".damaged"
 # A new core.db that is whole and about to take the place of the damaged one.
 MENDED = ".mended"
-LOG = "-wal"
+# Beside the mark: what was found then.
+REASON = ".damaged.why"
 _READING = ("SELECT", "PRAGMA", "BEGIN", "COMMIT", "ROLLBA", "SAVEPO", "RELEAS")
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _LOG_HEADER_BYTES = 32
 _PAGE_BYTES = 4096
+# What the disk does not give back is as good as garbled.
+_UNREADABLE = (
+    sqlite3.SQLITE_IOERR_READ,
+    sqlite3.SQLITE_IOERR_SHORT_READ,
+    sqlite3.SQLITE_IOERR_CORRUPTFS,
+)
 _PIECE_BYTES = 1 << 20
+_REASON_MAX = 1000
+_BEFORE = "it was found so before"
 
 
 def refusal(why: str) -> DamagedError:
@@ -41,8 +52,10 @@ def refusal(why: str) -> DamagedError:
 
 def is_damage(problem: sqlite3.Error) -> bool:
     """Tell damage from a lock, a full disk or a mistake; the low byte of the code is its class."""
-    code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_undecodable(problem)
+    code = getattr(problem, "sqlite_errorcode", 0)
+    if code in _UNREADABLE or _is_undecodable(problem):
+        return True
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _is_undecodable(problem: sqlite3.Error) -> bool:
@@ -58,6 +71,27 @@ def describe(problem: sqlite3.Error) -> str:
 def is_known(path: str) -> bool:
     """Tell whether a database was found damaged and is not mended yet."""
     return os.path.lexists(path + ASIDE) or os.path.lexists(path + MENDED)
+
+
+def reason(path: str) -> str:
+    """Return what was found when the damage was noticed first."""
+    try:
+        with open(path + REASON, encoding="utf-8", errors="replace") as stream:
+            return stream.read(_REASON_MAX).strip() or _BEFORE
+    except OSError:
+        return _BEFORE
+
+
+def find_before(path: str) -> str:
+    """Return why a database must not even be opened, if so: SQLite would write to it."""
+    if is_known(path):
+        return reason(path)
+    return "it is gone or empty" if is_lost(path) else log_fault(path)
+
+
+def log_fault(path: str) -> str:
+    """Return what is wrong with the log of a database, or nothing."""
+    return "its log is no log of SQLite" if has_garbled_log(path) else find_gap(path)
 
 
 def is_lost(path: str) -> bool:
@@ -83,6 +117,10 @@ def has_garbled_log(path: str) -> bool:
             header = stream.read(_LOG_HEADER_BYTES)
     except FileNotFoundError:
         return False
+    except OSError as problem:
+        if problem.errno != errno.EIO:
+            raise
+        return True
     return any(header) and not header.startswith(_LOG_MAGIC)
 
 
@@ -101,7 +139,8 @@ def examine(path: str, check: str, json: Columns | None = None) -> str:
     except sqlite3.DatabaseError as problem:
         if is_damage(problem):
             return describe(problem)
-        raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
+        hint = "See whether its disk is full, read-only or failing: handoff doctor"
+        raise StoreError(f"{path} cannot be opened: {problem}.", hint) from None
 
 
 def look_over(db: sqlite3.Connection, check: str, json: Columns | None) -> str:
@@ -155,12 +194,13 @@ class Watched(sqlite3.Connection):
         """Refuse to write to what is known to be damaged, whoever noticed it."""
         if self.gone:
             raise StoreError(self.gone, "Free some space.")
+        # To begin would wait for whoever copies the damaged file.
+        if self.stands_in and not (sql.startswith(_READING) and sql != "BEGIN IMMEDIATE"):
+            raise refusal(self.stands_in)
         if sql.startswith(_READING):
             return
-        if self.stands_in:
-            raise refusal(self.stands_in)
         if self.damaged is not None and is_known(self.path):
-            raise self.damaged("another process noticed it")
+            raise self.damaged(reason(self.path))
 
     def tell(self, problem: sqlite3.DatabaseError) -> None:
         if self.damaged is not None and is_damage(problem):
@@ -191,10 +231,16 @@ class _Cursor(sqlite3.Cursor):
 # The copy
 
 
-def mark(path: str) -> None:
-    """Let everybody know of damage that could not be copied; nothing is in the place of a copy."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+def mark(path: str, why: str) -> None:
+    """Let everybody know of damage, and why, before it is copied; or if it cannot be."""
+    if is_known(path):
+        return
     with contextlib.suppress(OSError):
+        handle = os.open(path + REASON, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(handle, "w", encoding="utf-8") as stream:
+            stream.write(why)
+    with contextlib.suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         os.close(os.open(path + ASIDE, flags, 0o600))
 
 
@@ -242,7 +288,7 @@ def _still(connection: sqlite3.Connection | None) -> Iterator[None]:
         return
     with contextlib.suppress(sqlite3.Error, StoreError):
         if not connection.in_transaction:
-            connection.execute("BEGIN IMMEDIATE")
+            sqlite3.Connection.execute(connection, "BEGIN IMMEDIATE")
     try:
         yield
     finally:
@@ -321,7 +367,8 @@ def finish(path: str) -> str:
 def retire(path: str) -> str:
     """Keep the copy of what was damaged under a name that says since when; returns that."""
     kept = f"{path}{backup.REPLACED}{clock.iso().replace(':', '')}"
-    _drop(path + ASIDE + "-shm")
+    for suffix in (REASON, f"{ASIDE}-shm"):
+        _drop(path + suffix)
     for suffix in (LOG, ""):
         if os.path.lexists(path + ASIDE + suffix):
             os.replace(path + ASIDE + suffix, kept + suffix)

@@ -182,13 +182,14 @@ def _tell(problem: BaseException) -> None:
     """Tell a full disk or a lock from a mistake of ours: the one passes, the other does not."""
     if isinstance(problem, sqlite3.OperationalError):
         text = f"The store cannot be written: {problem}."
-        raise StoreError(text, _remedy(problem)) from problem
+        raise StoreError(text, remedy(problem)) from problem
 
 
-def _remedy(problem: sqlite3.OperationalError) -> str:
+def remedy(problem: sqlite3.Error) -> str:
+    """Say what helps against what hinders a store."""
     if is_busy(problem):
         return "Try again."
-    if problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+    if getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
         return "Free some space."
     return "See whether its disk is full, read-only or failing: handoff doctor"
 

@@ -1,6 +1,6 @@
 """Reading a damaged core.db: every row that can still be read, of the file, its log and its copy.
 
-What can be read goes into a new database in memory. A table of which SQLite finds nothing wrong
+What can be read goes into a new database. A table of which SQLite finds nothing wrong
 is taken as it is: what is missing there was deleted. Any other may lack rows though it can be
 read, so those of the copy fill the gap, and ours win by their key. What was erased does not come
 back, since a copy that has it is dropped before anything is erased (backup.py).
@@ -8,7 +8,6 @@ back, since a copy that has it is dropped before anything is erased (backup.py).
 
 import contextlib
 import os
-import re
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +16,15 @@ from dataclasses import dataclass, field
 from handoffd import clock
 from handoffd.errors import StoreError
 from handoffd.store import backup
-from handoffd.store.damage import ASIDE, Watched, has_copy, is_kept, no_json, read_only, size
+from handoffd.store.damage import ASIDE, Watched, has_copy, is_kept, no_json
 from handoffd.store.database import migrate, refuse_newer, transaction
+from handoffd.store.frames import Patched
 from handoffd.store.schema import JSON, MIGRATIONS
+from handoffd.store.wreck import Wreck, connect_anywhere, open_wreck, scratch
 
 # How often a table is asked for what lies behind a damaged page.
 _PROBES_MAX = 50_000
 _GUESSED_ROWS = 1000
-_COMPLAINTS_MAX = 1000
 # Numbers that somebody was given and that nobody can read any more are not given again.
 _NUMBERS_SKIPPED = 100_000
 # What is known of pauses, and of what was forgotten, stands in these.
@@ -55,6 +55,8 @@ class Salvaged:
     db: Watched
     tables: dict[str, Table] = field(default_factory=dict)
     copy_at: float = 0.0
+    # What could be had of its log, where SQLite would have stopped at the damage.
+    log: Patched | None = None
     # Nobody knows what is paused, or was forgotten.
     blind: bool = False
     # Nor which numbers were given.
@@ -62,11 +64,23 @@ class Salvaged:
 
 
 def salvage(path: str, roots: Mapping[str, str] | None = None) -> Salvaged:
-    """Read all that is left of a damaged database; `roots` are projects known from elsewhere."""
-    found = _read(path + ASIDE if is_kept(path) else path)
+    """Read all that is left of a damaged database; `roots` are projects known from elsewhere.
+
+    What is found goes to disk, since it may be large, or where that fails to memory.
+    """
+    try:
+        return _salvage(path, roots or {}, on_disk=True)
+    except (OSError, sqlite3.OperationalError, StoreError) as problem:
+        if isinstance(problem, StoreError) and problem.__cause__ is None:
+            raise
+    return _salvage(path, roots or {}, on_disk=False)
+
+
+def _salvage(path: str, roots: Mapping[str, str], *, on_disk: bool) -> Salvaged:
+    found = _read(path, ASIDE if is_kept(path) else "", on_disk=on_disk)
     found.blind = not all(found.tables[name].whole for name in _SILENCES)
     if has_copy(path):
-        copy = _read(path + backup.SUFFIX)
+        copy = _read(path, backup.SUFFIX, on_disk=on_disk)
         found.copy_at = os.lstat(path + backup.SUFFIX).st_mtime
         if all(copy.tables[name].whole for name in _SILENCES):
             found.blind = False
@@ -76,7 +90,7 @@ def salvage(path: str, roots: Mapping[str, str] | None = None) -> Salvaged:
         if found.numberless:
             skip = "UPDATE sqlite_sequence SET seq = seq + ?"
             found.db.execute(skip, (_NUMBERS_SKIPPED,))
-        _tie_up(found, roots or {})
+        _tie_up(found, roots)
     return found
 
 
@@ -96,22 +110,21 @@ def write(found: Salvaged, path: str) -> None:
 # One file
 
 
-def _read(path: str) -> Salvaged:
+def _read(path: str, suffix: str, *, on_disk: bool) -> Salvaged:
     """Read what can be read of one file into a new database, and bring that up to date."""
-    db = sqlite3.connect(":memory:", isolation_level=None, factory=Watched)
+    db = scratch(path) if on_disk else connect_anywhere(":memory:")
     db.execute("PRAGMA foreign_keys = OFF")
-    source = _open(path)
+    wreck = open_wreck(path, suffix, on_disk=on_disk)
+    source = wreck.db
     version = _version(source, path, len(MIGRATIONS))
     migrate(db, path, MIGRATIONS[:version])
-    found = Salvaged(db)
-    doubtful = _doubtful(source)
+    found = Salvaged(db, log=wreck.log)
     with transaction(db):
         for name in _tables(db):
             db.execute(f"DELETE FROM {name}")  # noqa: S608  a name of ours
             found.tables[name] = _copy_table(source, db, name)
-            if name in doubtful:
-                found.tables[name].whole = False
-        found.numberless = not _copy_numbers(source, db)
+            _doubt(found.tables[name], name, wreck)
+        found.numberless = not _copy_numbers(source, db) or "sqlite_sequence" in wreck.stale
     source.close()
     migrate(db, path, MIGRATIONS)
     for name in _tables(db):
@@ -119,13 +132,11 @@ def _read(path: str) -> Salvaged:
     return found
 
 
-def _open(path: str) -> sqlite3.Connection:
-    """Open a file so that it stays as it is, and so does its log; an absent one is an empty one."""
-    if not size(path):
-        return sqlite3.connect(":memory:", isolation_level=None)
-    source = read_only(path)
-    source.execute("PRAGMA cell_size_check = ON")
-    return source
+def _doubt(table: Table, name: str, wreck: Wreck) -> None:
+    if name in wreck.doubtful:
+        table.whole = False
+    if name in wreck.stale and table.lost == 0:
+        table.lost = None
 
 
 def _version(source: sqlite3.Connection, path: str, known: int) -> int:
@@ -187,18 +198,6 @@ def _counts(source: sqlite3.Connection, table: str) -> Iterator[int]:
             # Not count(*), which takes whatever index it likes.
             count = f"SELECT coalesce(sum(1), 0) FROM {table} {clause}"  # noqa: S608  names of ours
             yield int(source.execute(count).fetchone()[0])
-
-
-def _doubtful(source: sqlite3.Connection) -> set[str]:
-    """Return the tables in which SQLite finds something wrong, or in an index of which."""
-    try:
-        said = [row[0] for row in source.execute(f"PRAGMA integrity_check({_COMPLAINTS_MAX})")]
-        known = source.execute("SELECT name, tbl_name, rootpage FROM sqlite_master").fetchall()
-    except sqlite3.DatabaseError:
-        return set()  # no table can be read as a whole
-    words = set(re.findall(r"\w+", " ".join(said)))
-    trees = set(re.findall(r"[Tt]ree (?:page )?(\d+)", " ".join(said)))
-    return {table for name, table, root in known if name in words or str(root) in trees}
 
 
 class _Reading:
@@ -285,7 +284,7 @@ def _fill_table(db: sqlite3.Connection, copy: sqlite3.Connection, table: str) ->
     marks = ", ".join("?" for _ in columns)
     where, taken = _condition(table)
     insert = f"INSERT OR IGNORE INTO {table} SELECT {marks} {where}"
-    rows = copy.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()  # noqa: S608
+    rows = copy.execute(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608
     places = [columns.index(name) for name in taken]
     return sum(
         db.execute(insert, (*row, *(row[place] for place in places))).rowcount for row in rows

@@ -15,6 +15,7 @@ from handoffd.store import damage
 from handoffd.store.database import (
     migrate,
     open_database,
+    remedy,
     run_script,
     savepoint,
     scrub,
@@ -335,7 +336,7 @@ def _opened(path: str) -> StateStore:
         return StateStore(path)
     except sqlite3.OperationalError as problem:
         # Locked, or no space: that is not damage.
-        raise StoreError(f"{path} cannot be opened: {problem}.", "Free some space.") from None
+        raise StoreError(f"{path} cannot be opened: {problem}.", remedy(problem)) from None
 
 
 def find_damage(path: str, *, closely: bool = False) -> str:
@@ -357,14 +358,14 @@ def project_roots(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if not damage.size(path) or os.path.isdir(path):
         return found
-    with contextlib.closing(damage.read_only(path)) as db:
-        try:
-            for project_id, fold in db.execute("SELECT project_id, fold FROM sessions"):
-                root = json.loads(fold).get("root")
-                if project_id and isinstance(root, str) and root:
-                    found[project_id] = root
-        except (sqlite3.DatabaseError, ValueError):
-            pass
+    with (
+        contextlib.suppress(sqlite3.DatabaseError, ValueError),
+        contextlib.closing(damage.read_only(path)) as db,
+    ):
+        for project_id, fold in db.execute("SELECT project_id, fold FROM sessions"):
+            root = json.loads(fold).get("root")
+            if project_id and isinstance(root, str) and root:
+                found[project_id] = root
     return found
 
 

@@ -9,7 +9,7 @@ from handoffd.api.method import Method, Params, Reply, Send
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 from handoffd.session.storage import load
-from handoffd.store.damage import examine
+from handoffd.store.damage import examine, log_fault
 
 _NEWEST = 20
 
@@ -28,8 +28,12 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
 async def _look_closely(parts: Parts) -> None:
     """Look at every page of core.db: what nobody has asked for yet may be damaged, too."""
     if not parts.core.damage:
-        found = await asyncio.to_thread(examine, parts.core.path, "quick_check(1)")
+        found = await asyncio.to_thread(_look, parts.core.path)
         parts.core.look_again("" if found == "ok" else found)
+
+
+def _look(path: str) -> str:
+    return log_fault(path) or examine(path, "quick_check(1)")
 
 
 async def _roots(parts: Parts) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ _LISTED = 10
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
+    await parts.rescued()
     intake, lookout = parts.intake, parts.lookout
     waiting, waiting_bytes = intake.backlog
     now = clock.wall()

@@ -1,0 +1,92 @@
+"""A large core.db goes bad under the daemon: what is left of it is read beside the loop."""
+
+import secrets
+import time
+
+import pytest
+
+import damaged
+import proc
+from conftest import House, wait_for
+from damaged import core_of, heard, say, talk, warnings
+from faulty import Disk
+from handoffd.store.core import CoreStore
+from handoffd.store.threads import Said
+
+ENTRIES, ENTRY_BYTES = 1000, 50_000
+
+
+def fill(house: House) -> None:
+    """Make a core.db with entries, ten in a thread."""
+    house.state.mkdir(parents=True, mode=0o700)
+    core = CoreStore(str(core_of(house)))
+    for number in range(ENTRIES):
+        said = Said("chat", "done", f"entry {number} {secrets.token_hex(ENTRY_BYTES // 2)}", "t")
+        thread = f"hof_{number // 10}"
+        if number % 10:
+            core.threads.add(thread, said, 8 << 20)
+        else:
+            core.threads.create(thread, "t", None, said)
+    core.close()
+
+
+@pytest.mark.long
+def test_answers_while_a_damaged_store_is_read(house, record_property):
+    """Nobody else waits for it, it takes little memory, and every entry is answered again."""
+    house.transcripts.mkdir(parents=True)
+    fill(house)
+    size = core_of(house).stat().st_size
+    house.start()
+    wait_for((house.state / "core.db.backup").exists, 30)
+    house.restart()  # nothing of it is in memory
+    pid = house.process.pid
+    damaged.page(core_of(house), b"entry 30 ")
+    before, most, longest = proc.memory_bytes(pid)[0], 0, 0.0
+    began = time.monotonic()
+    assert "error" in house.request("thread", action="get", id="hof_3")
+    while True:
+        asked = time.monotonic()
+        house.call("show", cwd=str(house.home))
+        longest = max(longest, time.monotonic() - asked)
+        most = max(most, proc.memory_bytes(pid)[0])
+        if "result" in house.request("thread", action="get", id="hof_3"):
+            break
+        assert time.monotonic() - began < 60
+        time.sleep(0.005)
+    seconds = time.monotonic() - began
+
+    for number in range(ENTRIES // 10):
+        assert 10 == len(heard(house, f"hof_{number}")), number
+    assert "handoff repair" in warnings(house)["core_damaged"]
+    assert pid == house.call("status")["pid"]
+    assert longest < 5.0
+    record_property(
+        "figure",
+        f"{size >> 20} MB read in {seconds:.1f} s, longest answer {longest * 1000:.0f} ms,"
+        f" {(most - before) / 1e6:+.0f} MB of memory",
+    )
+
+
+@pytest.mark.parametrize("name", ["core.db", "core.db-wal"])
+def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, record_property):
+    """The disk gives no byte of it, or of its log, back: the daemon starts, and has the copy."""
+    disk = Disk(tmp_path)
+    house.environment |= disk.environment
+    house.transcripts.mkdir(parents=True)
+    house.start()
+    thread, entries = talk(house, 5)
+    assert "result" in say(house, thread, "in the log")
+    house.kill()
+    disk.fail_reading(house.state / name)
+    house.start()
+
+    assert "handoff repair" in warnings(house)["core_damaged"]
+    assert entries <= len(heard(house, thread))
+    assert "error" in say(house, thread, "more")
+    house.stop()
+    assert 0 < disk.mend()
+    assert 0 == house.handoff("repair", "--yes").returncode
+    house.start()
+    assert "core_damaged" not in warnings(house)
+    assert entries + 1 == len(heard(house, thread)), "the disk has it back"
+    record_property("figure", f"{entries} of {entries} entries while it fails, then all")
