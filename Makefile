@@ -46,7 +46,7 @@ stop:
 TEST := .venv-test
 PIP := $(TEST)/bin/python -m pip --disable-pip-version-check --quiet
 
-$(TEST)/installed: $(shell find client daemon docs/man systemd launchd -type f -not -name '*.pyc') $(PACKED) pyproject.toml Makefile
+$(TEST)/installed: $(shell find client daemon docs/man docs/troubleshooting.md systemd launchd -type f -not -name '*.pyc') $(PACKED) pyproject.toml Makefile
 	@test -x $(TEST)/bin/python || $(PYTHON) -m venv $(TEST)
 	@echo "Building the wheel and installing it into $(TEST) ..."
 	@$(PIP) install --upgrade 'pip>=25.1'

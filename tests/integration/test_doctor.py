@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BIN, House, timestamp, wait_for
+from conftest import BIN, REPOSITORY, House, timestamp, wait_for
 
 DAY = 86400
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a file away")
@@ -544,3 +544,15 @@ def test_watches_are_counted(live):
 
     assert f", {watched} of them ours" in text
     assert int(text.split(" of ")[0].split()[-1]) >= 1
+
+
+def test_a_warning_is_explained_without_the_checkout(house):
+    """Whatever word stands in a warning's brackets, the wheel tells what the document says of it."""
+    _, *sections = (REPOSITORY / "docs/troubleshooting.md").read_text().split("\n## ")
+    told = dict(section.split("\n", 1) for section in sections)
+
+    for heading, text in told.items():
+        assert text.strip() == house.handoff("doctor", "--explain", heading).stdout.strip()
+    unknown = house.handoff("doctor", "--explain", "core-damage")
+    assert (2, "") == (unknown.returncode, unknown.stdout)
+    assert "core-damaged" in unknown.stderr

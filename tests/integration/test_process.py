@@ -135,7 +135,7 @@ def test_broken_configuration_stops_the_start(house):
     said = house.log.read_text()
     assert str(config) in said
     assert "`checkpoint.write`" in said
-    assert "config.example.toml" in said
+    assert "should be 'marked' or 'none'" in said
 
 
 def test_notifies_its_service_manager(house):

@@ -6,7 +6,7 @@ import stat
 
 from handoff import paths, service
 from handoff.errors import EXIT_NOT_RUNNING, NotRunningError
-from handoff.examination.finding import Finding, bad, note, ok
+from handoff.examination.finding import Finding, bad, explained, note, ok
 from handoff.examination.scene import Scene
 
 # What is told in other words elsewhere.
@@ -77,7 +77,7 @@ def _name(user: int) -> str:
 
 def examine_warnings(scene: Scene) -> list[Finding]:
     return [
-        bad(warning["text"], f"See docs/troubleshooting.md#{warning['anchor']}")
+        bad(warning["text"], explained(warning["anchor"]))
         for warning in scene.warnings
         if warning["code"] not in TOLD_ELSEWHERE
     ]
