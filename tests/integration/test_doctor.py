@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import sqlite3
 import subprocess
@@ -37,7 +38,7 @@ def levels(findings: list[dict]) -> list[str]:
 
 def follow(house: House, finding: dict) -> subprocess.CompletedProcess:
     """Do what a remedy says, in a shell that has `handoff` on its PATH."""
-    command = finding["remedy"].partition("Run: ")[2]
+    command = re.split("[Rr]un: ", finding["remedy"])[1]
     environment = {**house.environment, "PATH": f"{BIN}:{house.environment['PATH']}"}
     done = subprocess.run(
         ["sh", "-c", command], env=environment, cwd=house.home, stdin=subprocess.DEVNULL,
@@ -155,7 +156,8 @@ def test_daemon_that_listens_elsewhere(house):
     house.handoff("down")
 
     assert 3 == found["exit"]
-    assert f"handoffd (process {house.process.pid}) runs, but listens elsewhere" in silent["text"]
+    said = f"handoffd runs (process {house.process.pid}), but cannot be asked just now"
+    assert said in silent["text"]
     assert 0 == after["exit"]
 
 
