@@ -297,7 +297,7 @@ def test_errors_have_a_remedy(world):
 
     assert "A title may have 500 characters; this one has 501.\nPut the rest" in long.stderr
     assert "A handoff needs a title.\n" in blank.stderr
-    assert "invalid choice: 'novel'" in kind.stderr
+    assert "'novel' is none: context, task, progress," in kind.stderr
     assert "invalid choice: 'nobody'" in side.stderr
     assert "usage: handoff thread" in none.stderr
     assert f"Handoff '{shared}' is already completed.\nCreate another one" in completed.stderr
