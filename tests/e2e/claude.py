@@ -12,7 +12,8 @@ import pytest
 from conftest import BIN, REPOSITORY, House
 from e2e.model import Model
 
-VERSIONS = ["197", "325"]
+OLDER = "197"
+VERSIONS = [OLDER, "325"]
 # Nothing but the model's address is spoken to.
 QUIET = {
     "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",

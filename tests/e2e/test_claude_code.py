@@ -59,6 +59,7 @@ def newest(model: Model) -> dict:
     return json.loads(results(model.requests[-1])[-1])
 
 
+@pytest.mark.both
 def test_claude_code_connects(claude: Claude):
     """The documented line is accepted, and Claude Code says that it is connected."""
     add_relay(claude)
@@ -167,6 +168,7 @@ async def play(chat: Side, claude: Claude, **as_code: str) -> str:
     return thread
 
 
+@pytest.mark.both
 def test_six_steps_by_the_relay(claude: Claude, live: House):
     """The seed's workflow: Code never says who it is, and its entries are tagged code."""
     add_relay(claude)

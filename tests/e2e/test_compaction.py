@@ -1,5 +1,7 @@
 """A compaction: the session is told its own state again, and nothing of it becomes evidence."""
 
+import pytest
+
 from conftest import House
 from e2e.claude import Claude
 from e2e.model import Model, reading, say, words
@@ -58,6 +60,7 @@ def test_by_hand(hooked: Claude, model: Model, served: House):
     assert "tax.py" == field(told, "Files")
 
 
+@pytest.mark.both
 def test_by_itself(hooked: Claude, model: Model, served: House):
     """A compaction that comes by itself, between two requests, is followed by the same."""
     work(hooked)

@@ -32,6 +32,7 @@ def beside(hooked: Claude, served: House) -> Iterator[Callable[..., Claude]]:
         model.close()
 
 
+@pytest.mark.both
 def test_two_at_once(hooked: Claude, served: House, beside: Callable[..., Claude]):
     """A third session is told of both, and after a compaction each is told its own state."""
     other = beside()

@@ -35,6 +35,7 @@ def says_what_was_left(request: Request) -> None:
     assert "tax.py" == field(told, "Files")
 
 
+@pytest.mark.both
 def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, served: House):
     """After `kill -9` while a command runs, the next session knows the goal, now and next."""
     said = "The rounding is in tax.py. Now I'll run the tests."
@@ -53,6 +54,7 @@ def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, serve
     assert "tax.py" == field(told, "Files")
 
 
+@pytest.mark.both
 def test_left_by_exit(hooked: Claude, model: Model, served: House):
     """After `/exit` the session's handoff is there, and the next session is told what it left."""
     work(hooked)
@@ -65,6 +67,7 @@ def test_left_by_exit(hooked: Claude, model: Model, served: House):
     says_what_was_left(opened(hooked))
 
 
+@pytest.mark.both
 def test_cleared(hooked: Claude, model: Model, served: House):
     """After `/clear` the first request, of another session, says what the old one was about."""
     work(hooked)
@@ -97,6 +100,7 @@ def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: House):
     assert "- Then round shipping as well" in field(told, "Next")
 
 
+@pytest.mark.both
 def test_resumed(hooked: Claude, model: Model, served: House):
     """A resumed session is told nothing twice, but what happened since it ended."""
     worked(served, hooked.cwd)

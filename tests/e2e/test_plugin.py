@@ -89,6 +89,7 @@ def left(house: House, project: Path) -> None:
     assert 0 == done.returncode, done.stderr
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("place", PLACES)
 def test_it_is_valid(version: str, place: str, house: House, model: Model):
     """The plugin and its marketplace pass the strict check of both versions, wherever they lie."""

@@ -64,6 +64,7 @@ def home(claude: Claude, live: House) -> Home:
     return Home(claude, live)
 
 
+@pytest.mark.both
 def test_claude_code_is_connected_and_told(home: Home):
     """After setup it says that our server is connected, and a session opens knowing the goal."""
     assert GOAL not in home.starts()
@@ -92,6 +93,7 @@ def test_the_status_line(home: Home):
         terminal.sees(rf"(?s)\n❯\s+─+\n(?!.*❯).*{GOAL}")
 
 
+@pytest.mark.both
 def test_nothing_of_ours_is_left(home: Home):
     """Files that were there, a session between: what is left is what was, but for Claude Code's own."""
     before = home.used()

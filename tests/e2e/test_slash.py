@@ -97,6 +97,7 @@ def leave(commands: Commands) -> None:
 # /open
 
 
+@pytest.mark.both
 def test_open(everywhere: Commands):
     """/open tells the model what the last session left, framed, and what the user adds."""
     commands = everywhere
@@ -146,6 +147,7 @@ handoff close --escalate 'the migration drops a column' <<'HANDOFF'
 HANDOFF"""
 
 
+@pytest.mark.both
 def test_close(commands: Commands):
     """/close shows what is known of this very session; the model's five sections are left in it."""
     # Another session is at work here, too.
@@ -334,7 +336,9 @@ def test_what_a_command_grants(commands: Commands, line: str, following: str):
 # What is typed is never run
 
 
-@pytest.mark.parametrize("mode", ["default", "bypassPermissions"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("default", marks=pytest.mark.long), "bypassPermissions"]
+)
 def test_hostile_words_run_nothing(bare: Commands, mode: str):
     """Whatever is typed behind a command reaches it as words, also where everything is allowed."""
     ways = ["--permission-mode", mode]

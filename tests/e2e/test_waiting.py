@@ -1,5 +1,7 @@
 """What waits for a person: a dialog that is open, and what arrives while a session goes on."""
 
+import pytest
+
 from bridged import Mcp
 from conftest import BIN, House
 from e2e.claude import Claude
@@ -10,6 +12,7 @@ from left import PURPOSE
 from left import work as worked
 
 
+@pytest.mark.both
 def test_a_permission_dialog(hooked: Claude, model: Model, served: House):
     """The status is blocked while a dialog is open, and no longer when it was answered."""
     wish = use("Bash", command="touch paid && rm -f paid", description="Mark it as paid")
@@ -65,6 +68,7 @@ def test_a_call_for_a_person(hooked: Claude, model: Model, served: House):
     assert "\n" not in line
 
 
+@pytest.mark.both
 def test_the_status_line(hooked: Claude, model: Model, served: House):
     """The goal is shown below the prompt."""
     with hooked.changing("settings.json") as settings:

@@ -101,6 +101,7 @@ def observed(directory: Path) -> tuple[Path, Path]:
     return directory / "bin/handoff", Path(f"{python}.log")
 
 
+@pytest.mark.both
 def test_without_a_daemon(house: House, model: Model, version: str):
     """A hook is one start of the interpreter that loads next to nothing; the brief is told."""
     house.transcripts.mkdir(parents=True)

@@ -55,7 +55,7 @@ def house(house):
 # The story
 
 
-@pytest.mark.parametrize("line", list(beads_world.REAL))
+@pytest.mark.parametrize("line", [pytest.param("classic", marks=pytest.mark.long), "current"])
 def test_track_from_beginning_to_end(house, client, tmp_path_factory, line):
     """Design, two epics, parallel work, idling, drift and the finish leave just what they should."""
     beads = with_beads(house, line, tmp_path_factory)

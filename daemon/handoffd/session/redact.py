@@ -11,7 +11,7 @@ from itertools import islice
 from handoffd.session.secrets.assigned import assigned
 from handoffd.session.secrets.carried import CARRIERS, FILLER, Found, is_userinfo
 from handoffd.session.secrets.drawn import drawn
-from handoffd.session.secrets.spots import SEPARATORS, Middle, Opening, Table
+from handoffd.session.secrets.spots import SEPARATORS, Middle, Opening, Table, compiled
 
 _table = Table()
 # What the user wants masked besides: (kind, pattern).
@@ -138,7 +138,8 @@ def _found_at(text: str, seen: bytes, at: int) -> Iterator[Found]:
 
 
 def _tokens(text: str, at: int, openings: Iterable[Opening]) -> Iterator[Found]:
-    for back, kind, pattern in openings:
+    for back, kind, source in openings:
+        pattern = compiled(source)
         token = pattern.match(text, at - back, at + _FAR) if at >= back else None
         if not token:
             continue
@@ -179,10 +180,10 @@ def _varied(token: str) -> bool:
 
 def _middles(text: str, at: int, middles: Iterable[Middle]) -> Iterator[Found]:
     for offset, kind, ahead, back, pattern in middles:
-        if not ahead.match(text, at - offset):
+        if not compiled(ahead).match(text, at - offset):
             continue
         for start in (at - offset - distance for distance in back):
-            token = pattern.match(text, start) if start >= 0 else None
+            token = compiled(pattern).match(text, start) if start >= 0 else None
             if token and _varied(token[0]):
                 yield *token.span(), kind
 

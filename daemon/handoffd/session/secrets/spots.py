@@ -7,6 +7,7 @@ where that stands. A text without any anchor's hints has cost a few scans, and n
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from handoffd.session.secrets.kinds import SHAPES, TOKENS, WORDS, Shape, Token
@@ -45,12 +46,18 @@ _NAMES = {
 }
 
 
+@cache
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Compile what is matched at a spot when the first one is seen: few kinds ever are."""
+    return re.compile(pattern, re.ASCII)
+
+
 class Opening(NamedTuple):
     """What to match, and how far before the spot."""
 
     back: int
     kind: str
-    pattern: re.Pattern[str]
+    pattern: str
 
 
 class Middle(NamedTuple):
@@ -58,9 +65,9 @@ class Middle(NamedTuple):
 
     offset: int
     kind: str
-    ahead: re.Pattern[str]
+    ahead: str
     back: range
-    pattern: re.Pattern[str]
+    pattern: str
 
 
 class _Scan(NamedTuple):
@@ -91,7 +98,7 @@ class Table:
     def _add_token(self, kind: str, opening: str, rest: str) -> None:
         pattern = re.escape(opening) + rest
         if opening[-1] in SEPARATORS:
-            at = Opening(len(opening) - 1, kind, re.compile(_START + pattern, re.ASCII))
+            at = Opening(len(opening) - 1, kind, _START + pattern)
             self.endings.setdefault(opening[-_ENDING:], []).append(at)
         else:
             # What has no end is not looked ahead at: each place would read the whole text.
@@ -100,8 +107,7 @@ class Table:
     def _add_opening(self, kind: str, opening: str, pattern: str, ahead: str) -> None:
         seen, offset = self._add_hint(opening, ahead)
         start = _START if opening[0].isalnum() else ""
-        at = Opening(offset, kind, re.compile(start + pattern, re.ASCII))
-        self.openings.setdefault(seen, []).append(at)
+        self.openings.setdefault(seen, []).append(Opening(offset, kind, start + pattern))
 
     def _add_hint(self, hint: str, ahead: str) -> tuple[bytes, int]:
         """Have a hint looked for at its anchor; return what is seen there, and its offset."""
@@ -121,9 +127,8 @@ class Table:
             seen, offset = shape.hint.encode(), 0
         else:
             seen, offset = self._add_hint(shape.hint, shape.ahead)
-        ahead = re.compile(re.escape(shape.hint) + shape.ahead, re.ASCII)
-        pattern = re.compile(_START + shape.pattern, re.ASCII)
-        middle = Middle(offset, shape.kind, ahead, shape.back, pattern)
+        ahead = re.escape(shape.hint) + shape.ahead
+        middle = Middle(offset, shape.kind, ahead, shape.back, _START + shape.pattern)
         self.middles.setdefault(seen, []).append(middle)
 
     def _ending(self, separator: str) -> str:
