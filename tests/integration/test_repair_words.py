@@ -6,6 +6,7 @@ import pytest
 
 import damaged
 from damaged import core_of
+from handoff.commands import repair
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
 
@@ -78,3 +79,18 @@ def test_help_says_what_repair_does(house):
 
     for words in ("stopped for it, and started again", "core.db.replaced-TIME", "exit code is 4"):
         assert words in text
+
+
+@pytest.mark.parametrize("older", [[], [7]])
+def test_a_damaged_log_is_told(older, capsys):
+    """Parts of the log that cannot be read are said to be lost only where nothing newer has them."""
+    table = {"read": 3, "copied": 0, "lost": 0, "whole": True}
+    log = {"taken": 5, "damaged": [2], "older_pages": older, "unknown_page": False}
+    core = {"problem": "damaged", "kept": None, "tables": {"pauses": table}, "copy_at": None}
+    core |= {"all_paused": False, "log": log}
+    repair._print({"core": core, "state": None, "done": False}, as_json=False)
+    first, _, last = capsys.readouterr().out.splitlines()
+
+    assert bool(older) is ("some may be lost" in first)
+    assert last.startswith("Of its log 5 parts could be read, 1 not")
+    assert bool(older) is not ("nothing is lost by that" in last)

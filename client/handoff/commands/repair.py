@@ -99,6 +99,7 @@ def _core_lines(data: Data) -> list[str]:
         lines[0] += f" {_number(kinds, 'read', 'copied')} of its rows {done} saved; {_loss(core)}."
         width = max(map(len, kinds), default=0)
         lines += [f"  {name:{width}}  {_fate(kind)}" for name, kind in kinds.items()]
+        lines += _log_lines(core.get("log"))
         if core["all_paused"]:
             lines.append("What was paused is not known any more, so everything is paused.")
             lines.append("Go on with: handoff unpause")
@@ -125,7 +126,11 @@ def _number(kinds: dict[str, Data], *keys: str) -> int:
 def _loss(core: Data) -> str:
     """Say what is lost: how much of it only where that can be known."""
     lost = _number(_by_kind(core["tables"]), "lost")
-    told = f"{lost} {'is' if lost == 1 else 'are'} lost" if lost else "nothing is lost"
+    log = core.get("log") or {}
+    whole = "nothing is lost"
+    if log.get("older_pages") or log.get("unknown_page"):
+        whole = "of what was written last, some may be lost"
+    told = f"{lost} {'is' if lost == 1 else 'are'} lost" if lost else whole
     if all(found["lost"] is not None for found in core["tables"].values()):
         return told
     told = f"{told} for certain, and" if lost else ""
@@ -133,6 +138,16 @@ def _loss(core: Data) -> str:
         since = f"since the daily copy was made ({core['copy_at']})"
         return f"{told} what was new {since} and cannot be read is lost, if there was any".strip()
     return f"{told} nobody can tell how much is lost: there is no daily copy".strip()
+
+
+def _log_lines(log: Data | None) -> list[str]:
+    """Say what could be had of the log, which holds what was written last."""
+    if not log or not log["damaged"]:
+        return []
+    told = f"Of its log {log['taken']} parts could be read, {len(log['damaged'])} not"
+    if log["older_pages"] or log["unknown_page"]:
+        return [f"{told}: of what was written last, some is as it was before, or is lost."]
+    return [f"{told}; nothing is lost by that, since what they held was written again later."]
 
 
 def _fate(kind: Data) -> str:
