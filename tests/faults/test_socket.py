@@ -212,7 +212,8 @@ def test_half_a_request_at_the_end(live, record_property):
             connection.sendall(STATUS[: number % len(STATUS)] if number % 2 else STATUS * 30)
     most = descriptors(live)
     wait_for(lambda: descriptors(live) <= before)
+    after = descriptors(live)
 
     assert "result" in live.request("status")
-    told = f"{number + 1} hung up: {before} handles before, {most} then, {descriptors(live)} after"
+    told = f"{number + 1} hung up: {before} handles before, {most} then, {after} after"
     record_property("figure", told)
