@@ -38,10 +38,10 @@ def test_what_a_copy_has_is_told_in_a_line(house, kept):
     summary = r"core.db: file is not a database\. 4\d of its rows can be saved; what was new since "
     summary += r"the daily copy was made \(20\S+Z\) and cannot be read is lost, if there was any\."
     assert re.fullmatch(summary, first)
-    assert ["  threads             1 of the daily copy"] == [r for r in rows if "threads  " in r][
+    assert ["  threads             1 from the daily copy"] == [r for r in rows if "threads  " in r][
         :1
     ]
-    assert "  entries of threads  40 of the daily copy" in rows
+    assert "  entries of threads  40 from the daily copy" in rows
     assert "unknown" not in "".join((first, *rows))
 
 
@@ -67,7 +67,7 @@ def test_what_was_done_is_told(house, kept):
 
     assert "of its rows were saved; nothing is lost." in first
     row = next(row for row in rows if row.startswith("  entries"))
-    of_file, of_copy = map(int, re.findall(r"(\d+) of", row))
+    of_file, of_copy = map(int, re.findall(r"(\d+) from", row))
     assert (40, True) == (of_file + of_copy, of_copy > 0)
     kept_at = re.search(r"The damaged file is kept at (~/\S+);", rows[-1])[1]
     assert (house.home / kept_at.removeprefix("~/")).exists()

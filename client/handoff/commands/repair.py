@@ -151,7 +151,7 @@ def _log_lines(log: Data | None) -> list[str]:
 
 
 def _fate(kind: Data) -> str:
-    told = {"read": "of the file itself", "copied": "of the daily copy", "lost": "lost"}
+    told = {"read": "from the file itself", "copied": "from the daily copy", "lost": "lost"}
     return ", ".join(f"{kind[key]} {words}" for key, words in told.items() if kind[key])
 
 
