@@ -14,7 +14,7 @@ help:
 	@echo "make e2e    every test with the real Claude Code, with both versions of it"
 	@echo "make faults every promise of docs/promises.md, measured (ROWS=WORD: some of them)"
 	@echo "make fuzz   inputs that nobody would write (SECONDS=60, SEED=N, TARGET=WORD)"
-	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: shorter)"
+	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: that and one more)"
 	@echo "make bench  measure, and print ratios"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
@@ -47,7 +47,7 @@ stop:
 TEST := .venv-test
 PIP := $(TEST)/bin/python -m pip --disable-pip-version-check --quiet
 
-$(TEST)/installed: $(shell find client daemon docs/man systemd launchd -type f -not -name '*.pyc') $(PACKED) pyproject.toml Makefile
+$(TEST)/installed: $(shell find client daemon docs/man docs/troubleshooting.md systemd launchd -type f -not -name '*.pyc') $(PACKED) pyproject.toml Makefile
 	@test -x $(TEST)/bin/python || $(PYTHON) -m venv $(TEST)
 	@echo "Building the wheel and installing it into $(TEST) ..."
 	@$(PIP) install --upgrade 'pip>=25.1'

@@ -6,70 +6,18 @@ a line in a hundred more than 30 KB.
 
 import json
 import random
+import sys
 import time
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
-_WORDS = [
-    "the",
-    "parser",
-    "reads",
-    "one",
-    "line",
-    "of",
-    "input",
-    "and",
-    "checks",
-    "whether",
-    "its",
-    "offset",
-    "agrees",
-    "with",
-    "what",
-    "was",
-    "stored",
-    "before",
-    "so",
-    "a",
-    "test",
-    "fails",
-    "when",
-    "the",
-    "cache",
-    "returns",
-    "an",
-    "old",
-    "value",
-    "after",
-    "the",
-    "second",
-    "request",
-    "while",
-    "def",
-    "return",
-    "import",
-    "self",
-    "index",
-    "None",
-    "True",
-    "result",
-    "=",
-    "[]",
-    "if",
-    "not",
-    "found:",
-    "raise",
-    "ValueError",
-    "total",
-    "+=",
-    "1",
-    '"name":',
-    '"value",',
-    "é",
-]
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from invented import WORDS
+
 _DRAW = random.Random(20)  # the same text in every run
-_TEXT = " ".join(_DRAW.choice(_WORDS) + "." * (_DRAW.random() < 0.07) for _ in range(60_000))
+_TEXT = " ".join(_DRAW.choice(WORDS) + "." * (_DRAW.random() < 0.07) for _ in range(60_000))
 
 
 def timestamp(ago_seconds: float = 0.0) -> str:

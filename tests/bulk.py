@@ -6,32 +6,16 @@ import uuid
 from pathlib import Path
 
 from conftest import Session, timestamp
+from invented import WORDS
 
 MEGABYTE = 1 << 20
 _CHANCE = random.Random(26)
 _USAGE = {"input_tokens": 4, "cache_read_input_tokens": 48211, "output_tokens": 212}
-_WORDS = [
-    "the",
-    "parser",
-    "reads",
-    "one",
-    "line",
-    "of",
-    "input",
-    "and",
-    "checks",
-    "whether",
-    "its",
-    "offset",
-    "agrees",
-    "with",
-    "it",
-]
 
 
 def text(size: int) -> str:
     """Return so many characters in lines as short as those of code."""
-    words = (_CHANCE.choice(_WORDS) + ("\n" if n % 11 == 0 else " ") for n in range(size // 5))
+    words = (_CHANCE.choice(WORDS) + ("\n" if n % 11 == 0 else " ") for n in range(size // 5))
     return "".join(words)[:size]
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from handoff import __version__, fast, wire
+from handoff import __version__, fast, paths, wire
 from handoff.errors import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -39,7 +39,7 @@ COMMANDS = {
     "triggers": "what fired lately, why, and what it wrote",
     "trigger": "make a trigger's record by hand, or with --dry-run show what it would be",
     "mcp": "the tools by which Chat and Code share a thread, over MCP on stdin and stdout",
-    "thread": "a conversation of Chat and Code, by its id: create, get, add, read, close",
+    "thread": "a conversation of Chat and Code: create, get, add ID TYPE TEXT, read, close",
     "token": "the token of the HTTP door: show it, or rotate it",
     "pause": "learn nothing from now on: of one project, or of everything",
     "unpause": "learn again; what was written during the pause stays unknown",
@@ -182,11 +182,23 @@ def with_or_without(command: str, params: dict[str, Any], *, as_json: bool = Fal
         text = Client(ASKED_SECONDS).call(command, render=style, **params)["text"]
     except NotRunningError as reason:
         text = local.daemon_code().contract_text(command, params, style)
-        note = f"{reason.title} Done without it.\n"
+        note = f"{reason.title} {_done_without(command)}\n"
     sys.stdout.write(text)
     sys.stdout.flush()
     sys.stderr.write(note)
     return 0
+
+
+def _done_without(command: str) -> str:
+    """Say from what a command was answered, with no daemon to ask."""
+    if command not in ("open", "list", "review"):
+        return "Done without it."
+    import os
+
+    told = "Read from the files alone."
+    if os.path.lexists(f"{paths.state_dir()}/core.db.damaged"):
+        told += " core.db is damaged: what was read before is known from a copy of what is left."
+    return told
 
 
 def positive(text: str) -> int:

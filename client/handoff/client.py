@@ -19,6 +19,7 @@ from handoff.errors import (
     NotRunningError,
     VersionsDifferError,
 )
+from handoff.holder import absence
 
 
 class Client:
@@ -36,7 +37,7 @@ class Client:
         except fast.Hanging as reason:
             raise NotAnsweringError(str(reason)) from None
         except fast.Unreachable as reason:
-            raise NotRunningError(str(reason)) from None
+            raise NotRunningError(*absence(str(reason))) from None
         return _result(reply)
 
     def follow(
@@ -47,7 +48,7 @@ class Client:
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
-            raise NotRunningError(str(reason)) from None
+            raise NotRunningError(*absence(str(reason))) from None
         with socket.socket(fileno=connection.detach()) as stream:
             stream.settimeout(self.timeout_seconds)
             try:
@@ -72,7 +73,7 @@ class Client:
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
-            raise NotRunningError(str(reason)) from None
+            raise NotRunningError(*absence(str(reason))) from None
         with socket.socket(fileno=connection.detach()) as stream:
             stream.settimeout(None)
             with contextlib.suppress(OSError), stream.makefile("rb") as lines:

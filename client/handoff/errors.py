@@ -9,6 +9,9 @@ EXIT_VERSIONS_DIFFER = 6
 EXIT_ALREADY_RUNNING = 7
 
 
+NOT_RUNNING = "handoffd is not running."
+
+
 class HandoffError(Exception):
     """An error with a title, a remedy and an exit code."""
 
@@ -26,8 +29,8 @@ class HandoffError(Exception):
 class NotRunningError(HandoffError):
     exit_code = EXIT_NOT_RUNNING
 
-    def __init__(self, title: str = "handoffd is not running.") -> None:
-        super().__init__(title, "Start it with: handoff up")
+    def __init__(self, title: str = NOT_RUNNING, hint: str = "Start it with: handoff up") -> None:
+        super().__init__(title, hint)
 
 
 class NotAnsweringError(HandoffError):

@@ -11,7 +11,7 @@ import sys
 import time
 
 from handoff import paths, wire
-from handoff.errors import EXIT_FAILED, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFER
+from handoff.errors import EXIT_FAILED, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFER, NOT_RUNNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,15 +135,16 @@ def run(command: str, params: Params) -> Outcome:
     try:
         reply = call(command, params, REPLY_SECONDS)
     except Unreachable as reason:
-        remedy = "End it and start it anew: handoff restart\n"
+        code, why, remedy = EXIT_FAILED, str(reason), "End it and start it anew: handoff restart"
         if not isinstance(reason, Hanging):
-            remedy = "Start it with: handoff up\n"
+            from handoff.holder import absence
+
+            code, (why, remedy) = EXIT_NOT_RUNNING, absence(why)
         if command == "show":
             from handoff.cli import show_offline
 
-            return show_offline(params, str(reason), remedy)
-        code = EXIT_FAILED if isinstance(reason, Hanging) else EXIT_NOT_RUNNING
-        return code, "", f"{reason}\n{remedy}"
+            return show_offline(params, why, f"{remedy}\n")
+        return code, "", f"{why}\n{remedy}\n"
     return outcome(reply)
 
 
@@ -228,7 +229,7 @@ def connect(deadline: float) -> _socket.socket:
                     return connection
                 connection.close()
                 break
-    raise Unreachable("handoffd is not running.")
+    raise Unreachable(NOT_RUNNING)
 
 
 def is_ours(connection: _socket.socket) -> bool:

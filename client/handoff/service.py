@@ -19,6 +19,7 @@ from handoff.errors import (
     NotRunningError,
     VersionsDifferError,
 )
+from handoff.holder import lock_holder
 
 UNIT = "handoffd.service"
 SOCKET_UNIT = "handoffd.socket"
@@ -36,22 +37,6 @@ def running() -> int | None:
         return None
     except VersionsDifferError:
         return lock_holder()
-
-
-def lock_holder() -> int | None:
-    """Return the process that holds the daemon's lock, answering or not."""
-    try:
-        handle = os.open(f"{paths.state_dir()}/handoffd.lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.read(handle, 32).decode("ascii", "replace").strip()
-        return int(text) if text.isdigit() else None
-    finally:
-        os.close(handle)
-    return None
 
 
 def log_file() -> str:

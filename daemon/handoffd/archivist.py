@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from handoff.errors import HandoffError
 from handoffd import clock, log
 from handoffd.board import Board
 from handoffd.handoffs import leaving, shelf
@@ -136,8 +135,7 @@ class Archivist:
             if await self._look_at(session_id, known, claims):
                 self.problem = ""
         except Exception as problem:  # noqa: BLE001  one session must not stop the others
-            expected = isinstance(problem, (OSError, HandoffError))
-            self.problem = str(problem).splitlines()[0] if expected else log.where(problem)
+            self.problem = log.why(problem)
             log.get().warning("contract_failed", session=session_id, why=self.problem)
             known.due, known.over, known.idle, known.compacted = before
             known.retry_at = clock.monotonic() + RETRY_SECONDS

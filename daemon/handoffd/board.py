@@ -141,8 +141,11 @@ class Board:
         try:
             self._look(card, project)
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
-            card.problem = log.where(problem)
-            log.get().error("project_failed", project=project.root.path, why=card.problem)
+            card.problem = f"its handoff.yaml could not be looked at: {log.why(problem)}"
+            remedy = getattr(problem, "hint", "") or "Find out more with: handoff doctor"
+            log.get().error(
+                "project_failed", project=project.root.path, why=card.problem, remedy=remedy
+            )
 
     def _look(self, card: Card, project: Project) -> None:
         branch = directories.branch(project.root.path)

@@ -12,7 +12,8 @@ _Text = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # TOML has types of its own: whoever writes "true" or "30" is told so.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Claude(_Section):
@@ -158,9 +159,26 @@ def _explain(path: str, problem: ValidationError) -> tuple[str, str]:
     first = problem.errors()[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return (
-            f"{path}: there is no setting `{key}`.",
-            "Remove it; config.example.toml lists every setting.",
-        )
+        return f"{path}: there is no setting `{key}`.", _nearest(first["loc"])
+    if first["type"] == "bool_type":
+        return f"{path}: `{key}` must be true or false.", "Write it without quotation marks."
     why = first["msg"].removeprefix("Value error, ")
-    return f"{path}: `{key}`: {why}.", "config.example.toml shows what is allowed."
+    return f"{path}: `{key}`: {why}.", "Mend that line."
+
+
+def _nearest(place: tuple[int | str, ...]) -> str:
+    """Return what may have been meant by a key that there is not."""
+    import difflib  # noqa: PLC0415  next to nobody needs it
+
+    *above, name = map(str, place)
+    model: type[BaseModel] = Config
+    for section in above:
+        model = type(getattr(model(), section))
+    known = list(model.model_fields)
+    found = difflib.get_close_matches(name, known, 1)
+    elsewhere = [section for section, field in Config() if name in type(field).model_fields]
+    if found:
+        return f"Did you mean `{'.'.join((*above, *found))}`?"
+    if elsewhere:
+        return f"It belongs below [{elsewhere[0]}]."
+    return f"Remove it. There is: {', '.join(known)}."

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from handoff.errors import HandoffError
 from handoffd import clock, log
 from handoffd.board import Board, Card
 from handoffd.handoffs.lanes import choose
@@ -357,8 +356,7 @@ def _see_safely(root: str, sight: Sight, command: str) -> Seen:
     try:
         return see(root, sight, command)
     except Exception as problem:  # noqa: BLE001  one project must not hide the others
-        expected = isinstance(problem, (OSError, HandoffError))
-        sight.problem = str(problem).splitlines()[0] if expected else log.where(problem)
+        sight.problem = log.why(problem)
         return Seen(sight.conductor_stamp, sight.beads_stamp)
 
 

@@ -9,6 +9,8 @@ from typing import IO, Any
 
 import structlog
 
+from handoff.errors import HandoffError
+
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 LOG_MAX_BYTES = 1 << 20
 
@@ -93,6 +95,12 @@ def where(problem: BaseException) -> str:
     frames = traceback.extract_tb(problem.__traceback__)
     place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
     return f"{type(problem).__name__}{place}"
+
+
+def why(problem: BaseException) -> str:
+    """Say in a line what went wrong: what was expected says so itself, of all else the place."""
+    expected = isinstance(problem, (OSError, HandoffError))
+    return str(problem).splitlines()[0] if expected else where(problem)
 
 
 def get() -> Any:

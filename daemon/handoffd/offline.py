@@ -243,20 +243,18 @@ def serve_mcp(client: str, directory: str) -> None:
     offline_mcp.serve(client, directory)
 
 
-def look_at_stores(style: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return what is wrong with the stores, and what to print of it."""
+def look_at_stores() -> dict[str, Any]:
+    """Return what is wrong with the stores, and what can be saved of them."""
     from handoffd import offline_repair
 
-    data = offline_repair.look()
-    return data, offline_repair.shown(data, style)
+    return offline_repair.look()
 
 
-def mend_stores(style: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Mend the stores; returns what was done, and what to print of it."""
+def mend_stores() -> dict[str, Any]:
+    """Mend the stores; returns what was done."""
     from handoffd import offline_repair
 
-    data = offline_repair.mend()
-    return data, offline_repair.shown(data, style)
+    return offline_repair.mend()
 
 
 def token(*, rotate: bool) -> str:

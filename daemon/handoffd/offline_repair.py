@@ -5,14 +5,11 @@ moved away, since the transcripts hold all of it.
 """
 
 import contextlib
-import json
 import os
 from dataclasses import asdict
 from typing import Any
 
-from handoff.paths import home
 from handoffd import clock
-from handoffd.api.text import Style, shorten_path, table
 from handoffd.errors import StoreError
 from handoffd.lock import lock_instance
 from handoffd.paths import make_state_dir
@@ -26,19 +23,6 @@ from handoffd.store.wreck import new_name
 
 _INTERRUPTED = "a repair of it was interrupted"
 _AGAIN = "it was found damaged before, and is whole now"
-_NAMES = {
-    "handoffs": "threads",
-    "handoff_entries": "entries of threads",
-    "settings": "values that you set",
-    "pauses": "pauses",
-    "projects": "projects",
-    "triggers": "triggers",
-    "outbox": "notes and mails",
-    "contracts": "notes on handoffs",
-    "checkpoints": "notes on checkpoints",
-    "read_marks": "read marks",
-}
-_OTHER = "other marks"
 
 Data = dict[str, Any]
 
@@ -144,78 +128,3 @@ def _log(found: Patched | None) -> Data | None:
         "older_pages": sorted(page for page in found.stale if page),
         "unknown_page": None in found.stale,
     }
-
-
-# Words
-
-
-def shown(data: Data, style: Data) -> str:
-    if style["json"]:
-        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    return render(data, Style.model_validate(style))
-
-
-def render(data: Data, style: Style) -> str:
-    lines = [*_core_lines(data, style), *_state_lines(data)]
-    return "\n".join(lines or ["core.db and state.db are whole. There is nothing to mend."]) + "\n"
-
-
-def _core_lines(data: Data, style: Style) -> list[str]:
-    core = data["core"]
-    if core is None:
-        return []
-    lines = [style.bold(f"core.db: {core['problem']}.")]
-    if "tables" in core:
-        lines += table(_rows(core["tables"]), style.columns)
-        copy = f"is from {core['copy_at']}" if core["copy_at"] else "is not there"
-        lines.append(f"The copy {copy}.")
-        if core["log"]:
-            lines += _log_lines(core["log"])
-        if core["all_paused"]:
-            lines += [
-                "What was paused is not known any more, so everything is paused.",
-                "Go on with: handoff unpause",
-            ]
-    if core["kept"]:
-        kept = shorten_path(core["kept"], home())
-        lines.append(f"It is mended. What it was is at {kept}; remove it when you like.")
-    return lines
-
-
-def _log_lines(log: Data) -> list[str]:
-    """Say what could be had of a log in which SQLite would have stopped."""
-    lines = [f"Of its log {log['taken']} frames could be read, {len(log['damaged'])} not."]
-    pages = [str(page) for page in log["older_pages"]] + ["unknown"] * log["unknown_page"]
-    if pages:
-        lines.append(f"Of what these held only an older state is left: page {', '.join(pages)}.")
-    elif log["damaged"]:
-        lines.append("What these held stands in later ones, too.")
-    return lines
-
-
-def _rows(tables: dict[str, Data]) -> list[tuple[str, ...]]:
-    """Return the numbers, of what a person cares for one by one."""
-    sums: dict[str, list[int | None]] = {}
-    for name, found in tables.items():
-        row = sums.setdefault(_NAMES.get(name, _OTHER), [0, 0, 0])
-        for place, key in enumerate(("read", "copied", "lost")):
-            row[place] = _sum(row[place], found[key])
-    heads = ("", "read", "from the copy", "lost")
-    rows = [
-        (f"  {name}", *("unknown" if number is None else str(number) for number in row))
-        for name, row in sums.items()
-        if any(number != 0 for number in row)
-    ]
-    return [heads, *rows]
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
-def _state_lines(data: Data) -> list[str]:
-    state = data["state"]
-    if state is None:
-        return []
-    moved = f"moved to {shorten_path(state['moved_to'], home())}" if data["done"] else "moved away"
-    return [f"state.db: {state['problem']}. It is {moved}, and rebuilt from the transcripts."]

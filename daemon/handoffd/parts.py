@@ -124,7 +124,8 @@ class Parts:
             found.append(Warning_("state_rebuilt", self.state_rebuilt, "state-rebuilt"))
         found += self._unwritten()
         if self.intake.quarantined:
-            text = f"{self.intake.quarantined} transcripts could not be read."
+            number = self.intake.quarantined
+            text = f"{number} transcript{'' if number == 1 else 's'} could not be read."
             found.append(Warning_("quarantined", text, "quarantined"))
         if self.door.problem:
             text = f"HTTP is not open: {self.door.problem}"

@@ -138,8 +138,7 @@ class Recorder:
         try:
             found = await self._run(project, firing, request, lambda _step: None)
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
-            expected = isinstance(problem, (OSError, HandoffError))
-            self._failed(firing, str(problem).splitlines()[0] if expected else log.where(problem))
+            self._failed(firing, log.why(problem))
             return
         failed = [step["text"] for step in found["steps"] if step["outcome"] == FAILED]
         if failed and any(firing.cause == kept.cause for kept in self.board.core.ledger.pending()):

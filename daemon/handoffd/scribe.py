@@ -201,9 +201,7 @@ class Scribe:
         if busy:
             return
         root = card.project.root.path
-        expected = isinstance(problem, (OSError, HandoffError))
-        told = str(problem).splitlines()[0] if expected else log.where(problem)
-        card.problem = told.replace(f"{root}/", "")
+        card.problem = log.why(problem).replace(f"{root}/", "")
         log.get().warning("write_failed", project=root, why=card.problem)
 
     async def _tidy(self, card: Card) -> None:

@@ -56,10 +56,31 @@ def test_every_warning_has_an_anchor():
         )
     )
     for path in (REPOSITORY / "client/handoff/examination").glob("*.py"):
-        anchors |= set(re.findall(r"troubleshooting\.md#([a-z-]+)", path.read_text()))
+        anchors |= set(re.findall(r"explained\([\"']([a-z-]+)", path.read_text()))
     headings = set(re.findall(r"(?m)^## (.+)$", read("docs/troubleshooting.md")))
 
     assert anchors == headings
+
+
+def texts(path) -> list[str]:
+    """Return the texts in a source, but for its docstrings."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    texts = {node for node in nodes if isinstance(node, ast.Constant)} - docstrings
+    return [node.value for node in texts if isinstance(node.value, str)]
+
+
+def test_no_remedy_names_a_file_of_the_checkout():
+    """What a person is told leads to no document, and no example, that the wheel has not."""
+    sources = [
+        *(REPOSITORY / "daemon").rglob("*.py"),
+        *(REPOSITORY / "client/handoff").rglob("*.py"),
+    ]
+    text = "\n".join(text for path in sources for text in texts(path))
+    named = set(re.findall(r"docs/[\w/]+\.md|config\.example\.toml", text))
+
+    assert {"docs/troubleshooting.md"} == named
+    assert "docs/troubleshooting.md" in read("pyproject.toml").partition(".force-include]")[2]
 
 
 @pytest.mark.parametrize(

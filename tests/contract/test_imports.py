@@ -177,7 +177,7 @@ ALLOWED = {
         "store",
         "workflow",
     },
-    "offline_repair": {"api", "lock", "paths", "store"},
+    "offline_repair": {"lock", "paths", "store"},
     "offline_mcp": {"api", "offline_threads"},
     "offline_tracks": {
         "api",

@@ -52,11 +52,16 @@ def test_damaged_core_is_served_read_only(live, damage, record_property):
         ("save", {"cwd": str(project), "message": "m"}),
         ("pause", {}),
         ("forget", {"cwd": str(project), "target": str(project)}),
+        ("close", {"cwd": str(project), "done": ["what was done"]}),
     ):
         assert "Mend it with: handoff repair" == refused(live, method=method, **params), method
     assert 1 == live.handoff("thread", "add", thread, "progress", "more").returncode
     assert 1 == live.handoff("thread", "close", thread, "--yes").returncode
     assert (live.state / "core.db.backup").exists(), "what may be all that is left"
+    alone = live.project("alone")
+    assert 0 == live.handoff("close", "--done", "words of my own", cwd=alone).returncode
+    assert 0 == live.handoff("escalate", "look at it", cwd=alone).returncode
+    assert "look at it" in live.handoff("review", cwd=alone).stdout
     live.session(project).prompt("Make the second thing work")
     wait_for(lambda: live.document(project)["goal"] == "Make the second thing work")
     assert "Make the second thing work" in live.handoff("inject", cwd=project).stdout
@@ -141,6 +146,7 @@ def test_pause_is_kept_when_it_cannot_be_read(live, record_property):
     live.start()
     wait_for(live.settled)
 
-    assert ["paused"] * 3 == [live.show(each)["refused"] for each in (project, other, third)]
+    refused = [live.show(each)["refused"] for each in (project, other, third)]
+    assert ["paused"] * 3 == refused
     assert "so everything is" in warnings(live)["core_damaged"]
-    record_property("figure", "0 of 2 paused prompts learned")
+    record_property("figure", f"{refused.count('paused')} of {len(refused)} projects stay paused")

@@ -52,7 +52,8 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     assert [9.0] == [pause.ended_at for pause in found.pauses()]
     assert 301 == len(found.threads.read("hof_b")[1])
     assert [] == files_with(tmp_path, b"hof_a " + MARKER.encode())
-    record_property("figure", "0 of 2 back")
+    back = files_with(tmp_path, b"hof_a " + MARKER.encode())
+    record_property("figure", f"{len(back)} files have what was erased")
 
 
 def test_a_page_that_is_lost_without_a_trace(house, monkeypatch, record_property):
@@ -82,7 +83,8 @@ def test_a_page_that_is_lost_without_a_trace(house, monkeypatch, record_property
     for name in (str(path), str(copy), f"{told['kept']}.backup"):
         with contextlib.closing(CoreStore(name)) as core:
             assert 30 == len(core.settings(project)), name
-    record_property("figure", "30 of 30 back")
+    copied = told["tables"]["settings"]["copied"]
+    record_property("figure", f"{copied} of 30 back")
 
 
 CELLS = [
@@ -120,7 +122,7 @@ def test_damage_inside_a_cell(house, monkeypatch, case, record_property):
     with contextlib.closing(CoreStore(str(path), check=True)) as found:
         assert everything == (found.projects(), found.settings(project), entries_of(found))
         assert "" == found.damage
-    record_property("figure", "all back")
+    record_property("figure", f"{place[0]}: {told['copied']} of 1 back")
 
 
 def entries_of(core: CoreStore) -> list:
@@ -149,7 +151,7 @@ def test_what_a_copy_may_not_know(tmp_path, record_property):
     # A number that was given to somebody is not given to another.
     saved = salvage(path)
     assert 100_000 < saved.db.execute("SELECT max(seq) FROM sqlite_sequence").fetchone()[0]
-    record_property("figure", "0 done twice")
+    record_property("figure", f"{len(found.ledger.pending())} done twice")
 
 
 def test_entries_without_their_thread(tmp_path, record_property):
@@ -165,4 +167,4 @@ def test_entries_without_their_thread(tmp_path, record_property):
 
     assert LOST_TITLE == thread.title
     assert ["first"] == [entry.content for entry in entries]
-    record_property("figure", "1 of 1 kept")
+    record_property("figure", f"{len(entries)} of 1 kept")

@@ -119,10 +119,10 @@ def test_slow_clients(live, record_property):
 
 def test_too_many_connections(live, record_property):
     """The 129th is told so; a client of ours waits for its turn, and has it when one leaves."""
-    open_ones = [connected(live) for _ in range(128)]
+    open_ones, served = [connected(live) for _ in range(128)], 0
     for connection in open_ones:
         connection.sendall(STATUS)
-        assert b"result" in connection.recv(1 << 16)
+        served += b"result" in connection.recv(1 << 16)
     with opened(live) as (connection, lines):
         refusal = answer(lines)
         rest = lines.readline()
@@ -137,6 +137,7 @@ def test_too_many_connections(live, record_property):
         open_ones.pop().close()
         said, complaint = waiting.communicate(timeout=30)
 
+    assert 128 == served
     assert (-32001, None, b"") == (refusal["error"]["code"], refusal["id"], rest)
     assert 0 == hooked.returncode
     assert 1 == refused.returncode
@@ -146,7 +147,10 @@ def test_too_many_connections(live, record_property):
     for connection in open_ones:
         connection.close()
     wait_for(lambda: "result" in live.request("status"))
-    record_property("figure", "128 served, the 129th told so, a waiting client answered")
+    record_property(
+        "figure",
+        f"{served} served, the next told so; a waiting client exits with {waiting.returncode}",
+    )
 
 
 def test_two_hundred_clients(live, record_property):
@@ -206,7 +210,10 @@ def test_half_a_request_at_the_end(live, record_property):
     for number in range(200):
         with connected(live) as connection, contextlib.suppress(OSError):
             connection.sendall(STATUS[: number % len(STATUS)] if number % 2 else STATUS * 30)
+    most = descriptors(live)
     wait_for(lambda: descriptors(live) <= before)
+    after = descriptors(live)
 
     assert "result" in live.request("status")
-    record_property("figure", "200 of 200 gone, no handle left")
+    told = f"{number + 1} hung up: {before} handles before, {most} then, {after} after"
+    record_property("figure", told)

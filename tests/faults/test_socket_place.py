@@ -64,7 +64,7 @@ def test_place_that_is_not_ours_alone(house, name, record_property):
 
 
 @pytest.mark.parametrize("name", ["foreign", "link", "file"])
-def test_runtime_directory_that_is_not_ours(house, name, record_property):
+def test_runtime_directory_that_is_not_ours(house, name):
     """Where XDG_RUNTIME_DIR holds such a one in our place, both sides go to the state directory."""
     make, _ = PLACES[name]
     make(house.runtime / "handoffd")
@@ -73,10 +73,9 @@ def test_runtime_directory_that_is_not_ours(house, name, record_property):
     wait_for(lambda: house.alive() and house.handoff("status").returncode == 0, 30)
 
     assert [] == [path for path in house.runtime.glob("[ht]*/*") if path.is_socket()]
-    record_property("figure", "3 of 3: both sides meet elsewhere")
 
 
-def test_long_paths(house, tmp_path, record_property):
+def test_long_paths(house, tmp_path):
     """A path that no socket can have is left out, on both sides; if it is the only one, it is said."""
     long = tmp_path / ("x" * 120)
     long.mkdir()
@@ -93,4 +92,3 @@ def test_long_paths(house, tmp_path, record_property):
     assert 1 == started.returncode
     assert "is longer than 103 bytes" in started.stderr
     assert "Set HANDOFFD_SOCKET to a short path" in started.stderr
-    record_property("figure", "fallback on both sides; alone: exit 1 and the reason")

@@ -149,5 +149,9 @@ def test_replaced_and_renamed(live, record_property):
         wait_for(lambda n=number: live.call("status")["records"] == records + n + 1)
 
     assert (19, 20) == (replaced, records)
-    assert 19 == live.call("status")["replaced"]
-    record_property("figure", "20 of 20 replacements, 10 of 10 renames, 0 records twice")
+    after = live.call("status")
+    assert (19, 30) == (after["replaced"], after["records"])
+    told = (
+        f"{replaced} of 19 replacements seen; after {number + 1} renames {after['records']} records"
+    )
+    record_property("figure", f"{told} of 30")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import beads_world
 from conducted import (
     QUICK,
     STEPS,

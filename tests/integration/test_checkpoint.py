@@ -1,8 +1,11 @@
 """handoff.yaml of a real project: who may write what, and what survives."""
 
+import contextlib
+import json
 import os
 import re
 import shutil
+import sqlite3
 import time
 
 import pytest
@@ -536,3 +539,23 @@ def test_next_comes_and_goes(live):
 
     wait_for(lambda: "Everything is done now." in live.yaml(project))
     assert "next:" not in live.yaml(project)
+
+
+def test_a_project_that_failed_is_told_with_the_remedy(live):
+    """What a person wrote cannot be kept: the log says of which project, why, and what to do."""
+    project = live.project()
+    live.session(project).prompt("Round the tax per line")
+    wait_for(lambda: "Round the tax" in live.yaml(project))
+    with contextlib.closing(sqlite3.connect(live.state / "core.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        path = project / ".flow-guardian/handoff.yaml"
+        path.write_text(path.read_text().replace("Round the tax", "Mind the tax"))
+        wait_for(lambda: "project_failed" in live.log.read_text(), 30)
+
+    lines = [json.loads(line) for line in live.log.read_text().splitlines() if "project_f" in line]
+    assert str(project) == lines[0]["project"]
+    why = (
+        "its handoff.yaml could not be looked at: The store cannot be written: database is locked."
+    )
+    assert (why, "Try again.") == (lines[0]["why"], lines[0]["remedy"])
+    wait_for(lambda: live.document(project)["goal"].startswith("Mind the tax"), 30)

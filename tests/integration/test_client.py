@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import damaged
 from conftest import BIN, REPOSITORY, wait_for
 from handoff.cli import COMMANDS
 
@@ -35,6 +36,36 @@ def test_not_running(house, command):
     assert done.stderr.startswith(("handoffd is not running.", "handoff: handoffd is not running."))
     assert "handoff up" in done.stderr
     assert "" == done.stdout
+
+
+@pytest.mark.parametrize("command", ["status", "sessions", "watch", "show", "list"])
+def test_running_without_its_socket(live, command):
+    """With its socket deleted it is not said to be down: it runs, and can be asked again soon."""
+    os.unlink(live.socket_path)
+    done = live.handoff(command, cwd=live.project())
+
+    said = f"handoffd runs (process {live.process.pid}), but cannot be asked just now: its socket "
+    assert said in done.stderr
+    assert "within 30 s" in done.stderr
+    assert "not running" not in done.stderr
+    if command not in ("show", "list"):
+        assert (3, "") == (done.returncode, done.stdout)
+        assert "if it stays so, run: handoff restart" in done.stderr
+
+
+def test_open_and_list_without_a_daemon(house):
+    """They say in a line of stderr that they read the files alone, and what core.db is worth."""
+    project = house.project()
+    house.handoff("close", "--done", "the parser", cwd=project)
+    for command in ("open", "list"):
+        done = house.handoff(command, cwd=project)
+        assert 0 == done.returncode
+        assert "handoffd is not running. Read from the files alone.\n" == done.stderr
+    damaged.garbage(house.state / "core.db")
+    for command in ("open", "list"):
+        done = house.handoff(command, cwd=project)
+        assert (0, 1) == (done.returncode, done.stderr.count("\n"))
+        assert "core.db is damaged" in done.stderr
 
 
 def test_show_save_inject_without_a_daemon(house):

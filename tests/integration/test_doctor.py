@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import sqlite3
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BIN, House, timestamp, wait_for
+from conftest import BIN, REPOSITORY, House, timestamp, wait_for
 
 DAY = 86400
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a file away")
@@ -37,7 +38,7 @@ def levels(findings: list[dict]) -> list[str]:
 
 def follow(house: House, finding: dict) -> subprocess.CompletedProcess:
     """Do what a remedy says, in a shell that has `handoff` on its PATH."""
-    command = finding["remedy"].partition("Run: ")[2]
+    command = re.split("[Rr]un: ", finding["remedy"])[1]
     environment = {**house.environment, "PATH": f"{BIN}:{house.environment['PATH']}"}
     done = subprocess.run(
         ["sh", "-c", command], env=environment, cwd=house.home, stdin=subprocess.DEVNULL,
@@ -155,7 +156,8 @@ def test_daemon_that_listens_elsewhere(house):
     house.handoff("down")
 
     assert 3 == found["exit"]
-    assert f"handoffd (process {house.process.pid}) runs, but listens elsewhere" in silent["text"]
+    said = f"handoffd runs (process {house.process.pid}), but cannot be asked just now"
+    assert said in silent["text"]
     assert 0 == after["exit"]
 
 
@@ -544,3 +546,15 @@ def test_watches_are_counted(live):
 
     assert f", {watched} of them ours" in text
     assert int(text.split(" of ")[0].split()[-1]) >= 1
+
+
+def test_a_warning_is_explained_without_the_checkout(house):
+    """Whatever word stands in a warning's brackets, the wheel tells what the document says of it."""
+    _, *sections = (REPOSITORY / "docs/troubleshooting.md").read_text().split("\n## ")
+    told = dict(section.split("\n", 1) for section in sections)
+
+    for heading, text in told.items():
+        assert text.strip() == house.handoff("doctor", "--explain", heading).stdout.strip()
+    unknown = house.handoff("doctor", "--explain", "core-damage")
+    assert (2, "") == (unknown.returncode, unknown.stdout)
+    assert "core-damaged" in unknown.stderr

@@ -264,6 +264,7 @@ def test_oversized_line_is_counted_not_decoded(live):
     wait_for(lambda: "It was too large." in live.document(project)["now"])
 
     assert 1 == live.call("status")["skipped"]["oversized_lines"]
+    assert "skipped      1 line that is too long\n" in live.handoff("status").stdout
     assert 2 == records(live, project, session)
 
 
@@ -296,6 +297,8 @@ def test_repeated_records_count_once(live):
 
     assert 2 == records(live, project, session)
     assert 2 == live.call("status")["skipped"]["repeated_records"]
+    told = live.handoff("status").stdout
+    assert "skipped      2 records that stood there before (nothing is lost)\n" in told
 
 
 def test_restart_rereads_nothing(live):

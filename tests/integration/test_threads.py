@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -296,7 +297,7 @@ def test_errors_have_a_remedy(world):
 
     assert "A title may have 500 characters; this one has 501.\nPut the rest" in long.stderr
     assert "A handoff needs a title.\n" in blank.stderr
-    assert "invalid choice: 'novel'" in kind.stderr
+    assert "'novel' is none: context, task, progress," in kind.stderr
     assert "invalid choice: 'nobody'" in side.stderr
     assert "usage: handoff thread" in none.stderr
     assert f"Handoff '{shared}' is already completed.\nCreate another one" in completed.stderr
@@ -637,3 +638,16 @@ def test_status_counts_threads(live):
 def thread_row(house) -> str:
     lines = house.handoff("status").stdout.splitlines()
     return next((line for line in lines if line.startswith("threads")), "")
+
+
+@pytest.mark.parametrize("words", [["half way"], ["progres", "half way"]])
+def test_a_type_that_was_left_out(house, words):
+    """Without a TYPE, or with a mistyped one, the types are named, and the command that is right."""
+    thread = house.handoff("thread", "create", "t", "first").stdout.strip()
+    refused = house.handoff("thread", "add", thread, *words)
+
+    assert (2, "") == (refused.returncode, refused.stdout)
+    assert "context, task, progress, question, decision, done" in refused.stderr
+    command = refused.stderr.rpartition("Example: handoff ")[2]
+    assert ["thread", "add", thread, "progress", "half way"] == shlex.split(command)
+    assert 0 == house.handoff(*shlex.split(command)).returncode

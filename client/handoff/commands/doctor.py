@@ -3,18 +3,26 @@ import json
 from dataclasses import asdict
 
 from handoff.cli import add_json
+from handoff.errors import EXIT_USAGE, HandoffError
 from handoff.examination import examine
 from handoff.examination.finding import BAD, NOTE, Finding, exit_code
 from handoff.examination.scene import look
+from handoff.installing import program
 
 EXAMPLE = "handoff doctor --json"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--explain", metavar="WORD", help="tell more of a warning: the word in its brackets"
+    )
     add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
+    if given.explain:
+        print(_explanation(given.explain))
+        return 0
     found = examine(look())
     every = [finding for findings in found.values() for finding in findings]
     code = exit_code(every)
@@ -28,6 +36,18 @@ def run(given: argparse.Namespace) -> int:
         return code
     print("\n".join([*_lines(found), "", _conclusion(every)]))
     return code
+
+
+def _explanation(word: str) -> str:
+    """Return what docs/troubleshooting.md says under a heading."""
+    with open(program.shipped("docs/troubleshooting.md"), encoding="utf-8") as stream:
+        _, *sections = stream.read().split("\n## ")
+    told = {heading: text.strip() for heading, _, text in (s.partition("\n") for s in sections)}
+    if word not in told:
+        problem = HandoffError(f"No warning has the word {word!r}.", f"Known: {', '.join(told)}")
+        problem.exit_code = EXIT_USAGE
+        raise problem
+    return told[word]
 
 
 def _lines(found: dict[str, list[Finding]]) -> list[str]:

@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--watch", action="store_true", help="go on with each new entry, until it is closed"
     )
     add = _action(actions, "add", "append an entry", named=True)
-    add.add_argument("type", choices=TYPES, metavar="TYPE", help=_TYPES_HELP)
+    add.add_argument("type", choices=_Types(TYPES), metavar="TYPE", help=_TYPES_HELP)
     _add_content(add)
     read = _action(actions, "read", "mark what you have acted on as read", named=True)
     read.add_argument("--up-to", type=_seq, metavar="SEQ", help="default: the latest entry")
@@ -68,6 +68,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             default="code" if paths.variable("CLAUDECODE") else "chat",
             help="the side you speak for (default: chat, or code inside Claude Code)",
         )
+
+
+class _Types(tuple[str, ...]):
+    """For help and completion: whatever else is given is refused by us, with the right command."""
+
+    __slots__ = ()
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def _require_type(given: argparse.Namespace) -> None:
+    if given.type in TYPES:
+        return
+    import difflib
+    import shlex
+
+    near = [*difflib.get_close_matches(given.type, TYPES, 1), "progress"][0]
+    # Most likely it was left out, and this is the text.
+    content = given.type if given.content is None else given.content
+    words = ["handoff", "thread", "add", given.id, near, content]
+    problem = HandoffError(
+        f"Before the text comes its TYPE, and {given.type!r} is none: {', '.join(TYPES)}.",
+        f"Example: {shlex.join(words)}",
+    )
+    problem.exit_code = EXIT_USAGE
+    raise problem
 
 
 def _seq(text: str) -> int:
@@ -97,6 +124,8 @@ def _add_content(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
+    if given.action == "add":
+        _require_type(given)
     words = vars(given).items()
     own = ("run", "json", "yes", "watch")
     params = {name: value for name, value in words if name not in own and value is not None}

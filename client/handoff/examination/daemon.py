@@ -5,8 +5,7 @@ import pwd
 import stat
 
 from handoff import paths, service
-from handoff.errors import EXIT_NOT_RUNNING, NotRunningError
-from handoff.examination.finding import Finding, bad, note, ok
+from handoff.examination.finding import Finding, bad, explained, note, ok
 from handoff.examination.scene import Scene
 
 # What is told in other words elsewhere.
@@ -18,24 +17,13 @@ def examine(scene: Scene) -> list[Finding]:
         status = scene.status
         found = [ok(f"process {status['pid']} answers at {status['socket']}")]
     else:
-        found = [_silence(scene)]
+        found = [bad(scene.problem.title, scene.problem.hint, scene.problem.exit_code)]
     found += _last_failure(answered=scene.problem is None)
     for path in paths.socket_candidates():
         if path == scene.status.get("socket"):
             break
         found += _look_at(path, answered=scene.problem is None)
     return found
-
-
-def _silence(scene: Scene) -> Finding:
-    """Say why nobody answers; one that runs and is not heard must be ended first."""
-    problem = scene.problem or NotRunningError()
-    holder = service.lock_holder() if isinstance(problem, NotRunningError) else None
-    if holder is not None:
-        text = f"handoffd (process {holder}) runs, but listens elsewhere"
-        text += ", or its socket was deleted and is there again within 30 s"
-        return bad(text, "Run: handoff restart", EXIT_NOT_RUNNING)
-    return bad(problem.title, problem.hint, problem.exit_code)
 
 
 def _last_failure(*, answered: bool) -> list[Finding]:
@@ -77,7 +65,7 @@ def _name(user: int) -> str:
 
 def examine_warnings(scene: Scene) -> list[Finding]:
     return [
-        bad(warning["text"], f"See docs/troubleshooting.md#{warning['anchor']}")
+        bad(warning["text"], explained(warning["anchor"]))
         for warning in scene.warnings
         if warning["code"] not in TOLD_ELSEWHERE
     ]

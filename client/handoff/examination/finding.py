@@ -35,6 +35,11 @@ def bad(text: str, remedy: str, code: int = EXIT_FAILED) -> Finding:
     return Finding(BAD, text, remedy, code)
 
 
+def explained(heading: str) -> str:
+    """Return how to read what docs/troubleshooting.md says; the wheel brings it along."""
+    return f"More: handoff doctor --explain {heading}"
+
+
 def exit_code(findings: list[Finding]) -> int:
     codes = {finding.exit for finding in findings}
     return next((code for code in _EXITS if code in codes), 0)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from handoff import paths
-from handoff.examination.finding import Finding, age, bad, note, ok
+from handoff.examination.finding import Finding, age, bad, explained, note, ok
 from handoff.examination.scene import ClaudeCode, Scene, read_json, working_directory
 from handoff.installing.entries import PLUGIN, hook_program
 
@@ -32,7 +32,7 @@ def examine(scene: Scene) -> list[Finding]:
     found = _twice(claude, programs) + _switched_off(claude) + _programs(claude, programs)
     silence = silent_since(scene, time.time()) if not found else ""
     if silence:
-        remedy = "See docs/troubleshooting.md#hooks-silent"
+        remedy = explained("hooks-silent")
         found.append(bad(f"no hook was heard, though you typed a prompt at {silence}", remedy))
     return found + ([] if any(item.exit for item in found) else [ok(_heard(scene, programs))])
 

@@ -4,7 +4,7 @@ import os
 import shlex
 from typing import Any
 
-from handoff.examination.finding import Finding, bad, note, ok
+from handoff.examination.finding import Finding, bad, explained, note, ok
 from handoff.examination.scene import Scene
 
 _NAMED_MAX = 5
@@ -41,7 +41,7 @@ def judge(known: dict[str, Any]) -> list[Finding]:
             f"{os.path.dirname(root['path'])}/settings.json" for root in known["roots"]
         )
         remedy = f'Keep them: "cleanupPeriodDays": {_LONGER_DAYS} in {files}'
-        found.append(note(text, f"{remedy}; see docs/troubleshooting.md#transcripts-ageing"))
+        found.append(note(text, f"{remedy}. {explained('transcripts-ageing')}"))
     kept = " and ".join(
         f"{days:g}" for days in sorted({root["keep_days"] for root in known["roots"]})
     )

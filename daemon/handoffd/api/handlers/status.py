@@ -12,6 +12,14 @@ from handoffd.api.text import Style, age, count, shorten_path, size, table
 from handoffd.parts import Parts
 
 _LISTED = 10
+# What of a transcript is not taken in, and why.
+_SKIPPED = {
+    "damaged_lines": ("line", "that cannot be read"),
+    "oversized_lines": ("line", "that is too long"),
+    "repeated_records": ("record", "that stood there before (nothing is lost)"),
+    "silenced": ("record", "from a pause"),
+    "transcripts": ("transcript", "that cannot be read"),
+}
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
@@ -205,7 +213,9 @@ def _threads(counts: dict[str, int]) -> str:
 
 def _skipped(data: dict[str, Any]) -> str:
     found = [
-        f"{number} {name.replace('_', ' ')}" for name, number in data["skipped"].items() if number
+        f"{count(number, _SKIPPED[name][0])} {_SKIPPED[name][1]}"
+        for name, number in data["skipped"].items()
+        if number
     ]
     return ", ".join(found) or "nothing"
 
