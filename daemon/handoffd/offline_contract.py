@@ -1,31 +1,27 @@
 """The contract's commands without a daemon: the same code, from what is on disk."""
 
-import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from handoff.errors import EXIT_USAGE, HandoffError
+from handoff.errors import HandoffError
 from handoffd import clock
 from handoffd.api.contracts import LISTED_MAX
 from handoffd.api.handlers import close, escalate, review
 from handoffd.api.handlers import list as list_
 from handoffd.api.handlers import open as open_
-from handoffd.api.method import InProject, Method, explain
+from handoffd.api.method import InProject, Method
 from handoffd.api.resolve import PREFIX_MIN, ambiguous, directory_of
-from handoffd.api.text import Style
 from handoffd.archivist import ask_git, intending, left_of, telling, worker
 from handoffd.config import Config
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account, is_worth
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
-from handoffd.paths import claude_dirs, make_state_dir
+from handoffd.offline_method import open_core, read_params, shown
+from handoffd.paths import claude_dirs
 from handoffd.replay import replay
 from handoffd.session.state import SessionState
 from handoffd.sources.projects import find_root
@@ -39,40 +35,12 @@ def run(command: str, params: dict[str, Any], style: dict[str, Any], config: Con
     return shown(method, act(base, read_params(method, params), config), style)
 
 
-def read_params(method: Method, params: dict[str, Any]) -> Any:
-    try:
-        return method.params.model_validate(params)
-    except ValidationError as problem:
-        refused = HandoffError(explain(method.name, problem))
-        refused.exit_code = EXIT_USAGE
-        raise refused from None
-
-
-def shown(method: Method, data: dict[str, Any], style: dict[str, Any]) -> str:
-    """Show a result as the daemon would."""
-    if style["json"]:
-        text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    else:
-        text = method.render(data, Style.model_validate(style))
-    return text.encode("utf-8", "replace").decode()
-
-
 def _place(params: InProject) -> Place:
     start = directory_of(params)
     root = find_root(start)
     if not root.exists:
         raise HandoffError(f"There is no directory {start}.", "Name another one.")
     return Place(os.path.realpath(start), root.path)
-
-
-@contextmanager
-def open_core() -> Iterator[CoreStore]:
-    """Open what the daemon keeps, for as long as it does not run."""
-    core = CoreStore(f"{make_state_dir()}/core.db")
-    try:
-        yield core
-    finally:
-        core.close()
 
 
 def _found(base: str, params: InProject, most: int) -> tuple[list[Handoff], list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ from handoffd.api.handlers import thread
 from handoffd.api.threads import build, concerned
 from handoffd.errors import ThreadError
 from handoffd.gate import Gate
-from handoffd.offline_contract import open_core, read_params, shown
+from handoffd.offline_method import open_core, read_params, shown
 from handoffd.sources.projects import find_root
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Entry, Thread

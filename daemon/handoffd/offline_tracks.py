@@ -11,7 +11,8 @@ from handoffd.api.tracks import CreateParams, described, request_from
 from handoffd.archivist import ask_git
 from handoffd.config import Config
 from handoffd.handoffs.account import Surroundings, account
-from handoffd.offline_contract import leave, open_core, read_params, shown, transcript_state
+from handoffd.offline_contract import leave, transcript_state
+from handoffd.offline_method import open_core, read_params, shown
 from handoffd.paths import make_state_dir
 from handoffd.projects import Project
 from handoffd.recorder import links_of

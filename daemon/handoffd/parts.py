@@ -1,28 +1,33 @@
 """The parts of a running daemon, as the handlers see them."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handoffd import clock, log
-from handoffd.archivist import Archivist
-from handoffd.board import Board, Card
-from handoffd.config import Config
-from handoffd.door import Door
 from handoffd.errors import DamagedError, StoreError
-from handoffd.gate import Gate
-from handoffd.herald import Herald
-from handoffd.intake import Intake
-from handoffd.lookout import Lookout
-from handoffd.projects import Projects
-from handoffd.recorder import Recorder
-from handoffd.scribe import Scribe
 from handoffd.store.core import CoreStore
-from handoffd.store.state import StateStore
-from handoffd.triggers.schedule import Schedule
-from handoffd.usher import Usher
+
+# A command that does without a daemon loads its handlers, and should not load a daemon with them.
+if TYPE_CHECKING:
+    from handoffd.archivist import Archivist
+    from handoffd.board import Board, Card
+    from handoffd.config import Config
+    from handoffd.door import Door
+    from handoffd.gate import Gate
+    from handoffd.herald import Herald
+    from handoffd.intake import Intake
+    from handoffd.lookout import Lookout
+    from handoffd.projects import Projects
+    from handoffd.recorder import Recorder
+    from handoffd.scribe import Scribe
+    from handoffd.store.state import StateStore
+    from handoffd.triggers.schedule import Schedule
+    from handoffd.usher import Usher
 
 # The project of a warning that only those want to see who ask about everything.
 ALL_ONLY = "*"

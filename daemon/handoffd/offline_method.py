@@ -1,0 +1,45 @@
+"""A method that is done without a daemon: its parameters, the store it uses, its result.
+
+Apart from what does it, so that a thread is opened without loading all that a handoff takes.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import ValidationError
+
+from handoff.errors import EXIT_USAGE, HandoffError
+from handoffd.api.method import Method, explain
+from handoffd.api.text import Style
+from handoffd.paths import make_state_dir
+from handoffd.store.core import CoreStore
+
+
+def read_params(method: Method, params: dict[str, Any]) -> Any:
+    try:
+        return method.params.model_validate(params)
+    except ValidationError as problem:
+        refused = HandoffError(explain(method.name, problem))
+        refused.exit_code = EXIT_USAGE
+        raise refused from None
+
+
+def shown(method: Method, data: dict[str, Any], style: dict[str, Any]) -> str:
+    """Show a result as the daemon would."""
+    if style["json"]:
+        text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = method.render(data, Style.model_validate(style))
+    return text.encode("utf-8", "replace").decode()
+
+
+@contextmanager
+def open_core() -> Iterator[CoreStore]:
+    """Open what the daemon keeps, for as long as it does not run."""
+    core = CoreStore(f"{make_state_dir()}/core.db")
+    try:
+        yield core
+    finally:
+        core.close()
