@@ -151,6 +151,13 @@ class Parts:
         return found
 
     def _project_warnings(self, card: Card) -> list[Warning_]:
+        found, root = self._file_warnings(card), card.project.root.path
+        if card.git_problem:
+            text = f"{root}: what git knows is missing there: {card.git_problem}."
+            found.append(Warning_("git_silent", text, "git-silent", root))
+        return found
+
+    def _file_warnings(self, card: Card) -> list[Warning_]:
         root = card.project.root.path
         if card.unreadable:
             text = f"{root}: handoff.yaml is left alone: {card.unreadable}."

@@ -98,14 +98,28 @@ class Scribe:
         try:
             await self._learn_from_git(card)
         except git.GitError as problem:
-            root = card.project.root.path
-            log.get().warning("git_failed", project=root, why=str(problem))
-            card.git_not_before = clock.monotonic() + 12 * GIT_SECONDS
-            card.git_wanted = True
+            await self._go_without_git(card, problem)
+        else:
+            card.git_problem, card.git_failures = "", 0
         finally:
             card.asking = False
         if (card.uncommitted, card.commits) != before:
             self.board.touch(card.project.id, git_too=False)
+
+    async def _go_without_git(self, card: Card, problem: git.GitError) -> None:
+        """Ask again later; until then what git would say is missing, and nothing else."""
+        root = card.project.root.path
+        log.get().warning("git_failed", project=root, why=str(problem))
+        card.git_not_before = clock.monotonic() + 12 * GIT_SECONDS
+        card.git_wanted = True
+        card.git_failures += 1
+        if not problem.missing and (not problem.late or card.git_failures > 1):
+            card.git_problem = str(problem)
+        directory = directories.git_directory(root)
+        if card.tracked is None and directory is not None:
+            name = os.path.basename(client_paths.CHECKPOINT)
+            tracked = await asyncio.to_thread(git.may_be_tracked, directory, name)
+            self._set_tracked(card, tracked=tracked)
 
     async def _learn_from_git(self, card: Card) -> None:
         root = card.project.root
