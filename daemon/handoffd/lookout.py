@@ -168,6 +168,7 @@ class Lookout:
         cost = 0.0
         self._has_lost_watches()
         first = not self.first_scan_done
+        self.intake.begin_scan()
         count, gone = 0, set(self._directories)
         for root in self.roots:
             for directory in transcripts.project_directories(root):
@@ -178,6 +179,7 @@ class Lookout:
                 if count >= _PAUSE_EVERY:
                     count = 0
                     await asyncio.sleep(0)
+        self.intake.end_scan()
         for directory in gone:
             self._directories.pop(directory, None)
         self._refresh_projects()
