@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
 from handoffd.counters import Counters
 from handoffd.errors import StoreError
@@ -43,14 +43,14 @@ class Intake:
     entries: dict[str, Entry] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     started_at: float = field(default_factory=clock.wall)
+    # How often all transcripts were looked for.
+    scans: int = 0
     # Why nothing new can be kept.
     problem: str = ""
     _retry_seconds: float = 0.0
     _backlog: Backlog = field(default_factory=Backlog)
     _tails: Tails = field(default_factory=Tails)
     _folds: Folds = field(init=False)
-    # The number of the last scan of all transcripts.
-    _scan: int = 0
     _stepped: set[str] = field(default_factory=set)
     _counted: Counters = field(default_factory=Counters)
 
@@ -68,7 +68,7 @@ class Intake:
     def found(self, transcript: Transcript, *, first: bool = False) -> None:
         """Take note of a transcript on disk, and queue it if it is not fully read."""
         entry = self.entries.get(transcript.name) or self._recall(transcript)
-        entry.scan = self._scan
+        entry.scan = self.scans
         if entry.cursor.path != transcript.path and not self._moved(entry, transcript):
             return
         if (entry.size, entry.mtime_ns) == (transcript.size, transcript.mtime_ns):
@@ -91,20 +91,17 @@ class Intake:
         """Return every transcript of some sessions, also those that are gone."""
         for cursor in self.state.cursors():
             if cursor.session_id in session_ids and cursor.transcript not in self.entries:
-                entry = Entry(cursor, cursor.offset, cursor.mtime_ns, scan=self._scan)
+                entry = Entry(cursor, cursor.offset, cursor.mtime_ns, scan=self.scans)
                 self.entries[cursor.transcript] = entry
         known = self.entries.items()
         return {name: entry for name, entry in known if entry.cursor.session_id in session_ids}
-
-    def begin_scan(self) -> None:
-        self._scan += 1
 
     def end_scan(self) -> None:
         """Let go of what the scan did not find: should it come back, the store knows it.
 
         The sub-agents of an old session are not looked for: they stay as long as it does.
         """
-        here = {name for name, entry in self.entries.items() if entry.scan == self._scan}
+        here = {name for name, entry in self.entries.items() if entry.scan == self.scans}
         here.update(self._backlog.names)
         if len(here) == len(self.entries):
             return
@@ -195,6 +192,10 @@ class Intake:
             self._tails.drop(name)
             entry.size = entry.cursor.offset  # what is gone cannot be behind
             return
+        except mounts.SilentError:
+            self._restore(name, entry)
+            entry.refusal = mounts.SILENT
+            return
         except StoreError:
             raise
         except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
@@ -211,6 +212,7 @@ class Intake:
         return entry.failures < QUARANTINE_TRIES
 
     def _advance(self, name: str, entry: Entry) -> bool:
+        mounts.require(entry.cursor.path)
         session = self._folds.of(entry.cursor.session_id)
         tail = self._tails.of(name, entry.cursor)
         if not self._admit(name, entry, session):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.archivist import Archivist
 from handoffd.board import Board, Card
 from handoffd.config import Config
@@ -28,6 +28,7 @@ from handoffd.usher import Usher
 ALL_ONLY = "*"
 # Who has more sessions open at a time will see why the next one is refused.
 CONNECTIONS_USUAL = 64
+_LEFT_ALONE = "what lies on that disk is left alone until it does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,10 @@ class Parts:
             found.append(Warning_("store_failed", self.intake.problem, "store-failed"))
         if problem := log.problem():
             found.append(Warning_("log_failed", problem, "log-failed"))
+        found += [
+            Warning_("disk_silent", f"{point} does not answer: {_LEFT_ALONE}.", "disk-silent")
+            for point in mounts.silent()
+        ]
         if self.copy_problem:
             found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
         return found

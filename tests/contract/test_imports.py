@@ -12,7 +12,7 @@ DAEMON = REPOSITORY / "daemon/handoffd"
 CLIENT = REPOSITORY / "client/handoff"
 
 # room -> rooms it may import (besides itself and the foundation)
-FOUNDATION = {"errors", "clock", "log"}
+FOUNDATION = {"errors", "clock", "log", "mounts"}
 ALLOWED = {
     "transcript": set(),
     "session": {"transcript"},

@@ -42,7 +42,13 @@ def warning(house: House) -> str:
 
 @pytest.mark.parametrize(
     "damage",
-    [broken_head, directory_for_head, pointing_nowhere, broken_settings, failing_program],
+    [
+        broken_head,
+        pointing_nowhere,
+        pytest.param(directory_for_head, marks=pytest.mark.long),
+        pytest.param(broken_settings, marks=pytest.mark.long),
+        pytest.param(failing_program, marks=pytest.mark.long),
+    ],
 )
 def test_written_without_git(house, damage, record_property):
     """Where git fails, the checkpoint is written without its facts, and that is said."""

@@ -164,6 +164,7 @@ def test_deleted_transcripts_are_let_go(live, record_property):
     record_property("figure", "299 of 299 let go, 300 sessions known, 0 records twice")
 
 
+@pytest.mark.long
 def test_forgotten_while_it_was_gone(live):
     """A session forgotten while its transcript is away stays unknown when that comes back."""
     project = live.project()

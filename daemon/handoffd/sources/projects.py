@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from handoff import paths
 from handoff.errors import HandoffError
+from handoffd import mounts
 
 _HEAD_MAX_BYTES = 4096
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
@@ -60,7 +61,7 @@ def look_at(path: str) -> Root:
 
 def git_directory(root: str) -> str | None:
     """Return where HEAD lies: `.git` of the nearest ancestor, or where a worktree's file points."""
-    directory = root
+    directory = root if mounts.answers(root) else ""
     while directory not in ("/", "") and not paths.is_home(directory):
         path = f"{directory}/.git"
         if os.path.isdir(path):
