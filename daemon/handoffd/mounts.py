@@ -18,7 +18,7 @@ SILENT = "its disk does not answer"
 # How long the loop waits for an answer, once, and for how long it is believed: a disk that dies
 # just then, with the loop on it, is the one that still holds us up.
 PATIENCE_SECONDS = 0.25
-BELIEVED_SECONDS = 0.002
+BELIEVED_SECONDS = 0.0003
 _TABLE = "/proc/self/mountinfo"
 _REMOTE = re.compile(
     r"nfs4?|cifs|smb\w*|9p|virtiofs|afs|ceph|lustre|glusterfs|gpfs|beegfs|orangefs|ocfs2|gfs2"
