@@ -12,7 +12,7 @@ from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
-from handoffd import clock, config, failures, files, lock, log, memory, service
+from handoffd import clock, config, failures, files, lock, log, memory, mounts, service
 from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
@@ -223,7 +223,8 @@ async def _read_anew(parts: Parts) -> None:
 
 def transcript_roots(settings: config.Config, core: CoreStore) -> list[str]:
     """Return every `projects` directory to listen to, by its real path."""
-    found = [os.path.realpath(f"{d}/projects") for d in claude_dirs(settings.claude.config_dirs)]
+    places = [f"{d}/projects" for d in claude_dirs(settings.claude.config_dirs)]
+    found = [os.path.realpath(place) if mounts.answers(place) else place for place in places]
     found += core.transcript_roots()
     return list(dict.fromkeys(found))
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.board import Board
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account, is_worth
@@ -122,7 +122,9 @@ class Archivist:
         # Who runs what matters only where a session may still go on.
         open_ones = any(known.due or not known.over for known in self.watched.values())
         # A few small files beside the transcripts: a thread for them would cost several wake-ups.
-        claims = processes.running(self.config_dirs()) if open_ones else None
+        places = self.config_dirs()
+        may_look = open_ones and all(map(mounts.answers, places))
+        claims = processes.running(places) if may_look else None
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
                 await self._try(session_id, known, claims)
@@ -207,6 +209,8 @@ class Archivist:
             return None
         state = load(stored.fold)
         project = self.board.projects.by_id(stored.project_id)
+        if project is not None:
+            mounts.require(project.root.path)  # it is due until then
         if project is None or not is_worth(state) or not self._may_write(project, state):
             return None
         left = self.board.core.contract(session_id)

@@ -3,9 +3,11 @@
 import asyncio
 import heapq
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from handoffd.sources.tailer import Comparison
 from handoffd.store.state import Cursor
 
 LIVE, RECENT, OLD = 0, 1, 2
@@ -23,11 +25,22 @@ class Entry:
     refusal: str = ""
     # The project of a transcript that we may not read, so that we need not look again.
     root: str = ""
+    # It was written to, and is as long as before.
+    doubt: Comparison | None = None
+    # The last scan that found it.
+    scan: int = 0
 
     @property
     def lag_bytes(self) -> int:
         """How far behind we are; an unfinished line that was read is not behind."""
         return 0 if self.refusal else max(self.size - max(self.cursor.offset, self.read_to), 0)
+
+    @property
+    def size_now(self) -> int:
+        try:
+            return os.stat(self.cursor.path, follow_symlinks=False).st_size
+        except OSError:
+            return self.size
 
 
 @dataclass(slots=True)

@@ -63,6 +63,9 @@ class Card:
     write_not_before: float = 0.0
     git_not_before: float = 0.0
     git_wanted: bool = False
+    # Why git gives no answer, and how often it did not.
+    git_problem: str = ""
+    git_failures: int = 0
     retry_seconds: float = 0.0
     tracked: bool | None = None
     problem: str = ""

@@ -10,7 +10,7 @@ import os
 
 import yaml
 
-from handoffd import clock, files
+from handoffd import clock, files, mounts
 from handoffd.config import Config
 from handoffd.store.core import EVERYTHING, CoreStore, Pause, Skip
 from handoffd.store.erasure import Forgotten
@@ -36,6 +36,8 @@ class Gate:
             return ""
         if is_excluded(root, self.config):
             return "excluded"
+        if not mounts.answers(root):
+            return mounts.SILENT
         return "" if self._is_enabled(root) else "disabled"
 
     def is_paused(self, project_id: str | None) -> bool:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.board import Board, Card
 from handoffd.handoffs.lanes import choose
 from handoffd.handoffs.tracks.place import Conductor, Track
@@ -153,7 +153,8 @@ class Herald:
         if sight.settings is None:
             # Nobody has looked yet: a project that wants none must not be idle meanwhile.
             project = self.board.projects.by_id(project_id)
-            sight.settings = read_settings(project.root.path) if project else Settings()
+            known = project is not None and mounts.answers(project.root.path)
+            sight.settings = read_settings(project.root.path) if project and known else Settings()
         return sight.settings
 
     def problems(self) -> dict[str, str]:

@@ -6,33 +6,29 @@ answered. A cursor and its fold are committed together.
 
 import asyncio
 import os
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
 from handoffd.counters import Counters
 from handoffd.errors import StoreError
+from handoffd.folds import Folds
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
 from handoffd.session.fold import fold
 from handoffd.session.state import FOLD_VERSION, SessionState
-from handoffd.session.storage import dump, load
-from handoffd.session.text import count_masks
 from handoffd.session.todos import take_tasks
 from handoffd.sources import tasks
-from handoffd.sources.tailer import LINE_MAX_BYTES, Replaced, Slice, Tail
+from handoffd.sources.tailer import Comparison, Replaced, Slice, Tail, Tails
 from handoffd.sources.transcripts import Transcript
 from handoffd.store.core import Skip
-from handoffd.store.state import Cursor, StateStore, StoredSession
+from handoffd.store.state import Cursor, StateStore
 from handoffd.transcript.records import Record, parse_line
 
 # How long the socket may wait for the reading.
 TURN_SECONDS = 0.005
 RETRY_MAX_SECONDS = 60.0
-TAILS_MAX = 64
-SESSIONS_MAX = 16
 QUARANTINE_TRIES = 3
 
 
@@ -47,16 +43,19 @@ class Intake:
     entries: dict[str, Entry] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     started_at: float = field(default_factory=clock.wall)
+    # How often all transcripts were looked for.
+    scans: int = 0
     # Why nothing new can be kept.
     problem: str = ""
     _retry_seconds: float = 0.0
     _backlog: Backlog = field(default_factory=Backlog)
-    _tails: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
-    _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
-    # How many secrets are masked in what is kept of each session.
-    _masks: dict[str, int] = field(default_factory=dict)
+    _tails: Tails = field(default_factory=Tails)
+    _folds: Folds = field(init=False)
     _stepped: set[str] = field(default_factory=set)
     _counted: Counters = field(default_factory=Counters)
+
+    def __post_init__(self) -> None:
+        self._folds = Folds(self.state)
 
     def open(self) -> None:
         """Take up the cursors of the last run; what is folded otherwise now is folded anew."""
@@ -68,17 +67,48 @@ class Intake:
 
     def found(self, transcript: Transcript, *, first: bool = False) -> None:
         """Take note of a transcript on disk, and queue it if it is not fully read."""
-        entry = self.entries.get(transcript.name)
-        if entry is None:
-            cursor = Cursor(transcript.name, transcript.session_id, transcript.path)
-            entry = self.entries[transcript.name] = Entry(cursor)
-        elif entry.cursor.path != transcript.path and not self._moved(entry, transcript):
+        entry = self.entries.get(transcript.name) or self._recall(transcript)
+        entry.scan = self.scans
+        if entry.cursor.path != transcript.path and not self._moved(entry, transcript):
             return
         if (entry.size, entry.mtime_ns) == (transcript.size, transcript.mtime_ns):
             return
+        if entry.cursor.mtime_ns and entry.size == transcript.size == entry.cursor.offset:
+            entry.doubt = Comparison(entry.cursor)
         entry.size, entry.mtime_ns = transcript.size, transcript.mtime_ns
         entry.failures = 0
         self._backlog.add(transcript.name, self._priority(entry, first=first), entry.mtime_ns)
+
+    def _recall(self, transcript: Transcript) -> Entry:
+        """Take up a transcript that is new, or that was gone and is back."""
+        name = transcript.name
+        known = self.state.cursor(name)
+        cursor = known or Cursor(name, transcript.session_id, transcript.path)
+        entry = self.entries[name] = Entry(cursor, cursor.offset, cursor.mtime_ns)
+        return entry
+
+    def transcripts_of(self, session_ids: Collection[str]) -> dict[str, Entry]:
+        """Return every transcript of some sessions, also those that are gone."""
+        for cursor in self.state.cursors():
+            if cursor.session_id in session_ids and cursor.transcript not in self.entries:
+                entry = Entry(cursor, cursor.offset, cursor.mtime_ns, scan=self.scans)
+                self.entries[cursor.transcript] = entry
+        known = self.entries.items()
+        return {name: entry for name, entry in known if entry.cursor.session_id in session_ids}
+
+    def end_scan(self) -> None:
+        """Let go of what the scan did not find: should it come back, the store knows it.
+
+        The sub-agents of an old session are not looked for: they stay as long as it does.
+        """
+        here = {name for name, entry in self.entries.items() if entry.scan == self.scans}
+        here.update(self._backlog.names)
+        if len(here) == len(self.entries):
+            return
+        for name, entry in list(self.entries.items()):
+            if name not in here and entry.cursor.session_id not in here:
+                del self.entries[name]
+                self._tails.drop(name)
 
     def _moved(self, entry: Entry, transcript: Transcript) -> bool:
         """Follow a session whose file moved; a second, older copy of it is left alone."""
@@ -87,7 +117,7 @@ class Intake:
         ):
             return False
         entry.cursor.path = transcript.path
-        self._tails.pop(transcript.name, None)
+        self._tails.drop(transcript.name)
         return True
 
     def _priority(self, entry: Entry, *, first: bool) -> int:
@@ -131,7 +161,7 @@ class Intake:
 
     def _take_back(self) -> None:
         """Go back to what the store knows: nothing of this turn was kept."""
-        self._sessions.clear()
+        self._folds.clear()
         self.counters = self._counted
         for name in self._stepped:
             entry = self.entries[name]
@@ -142,8 +172,8 @@ class Intake:
         known = entry.cursor
         entry.cursor = self.state.cursor(name) or Cursor(name, known.session_id, known.path)
         entry.read_to = 0
-        self._tails.pop(name, None)
-        self._sessions.pop(known.session_id, None)
+        self._tails.drop(name)
+        self._folds.drop(known.session_id)
 
     def step(self) -> None:
         """Read one slice of the transcript that matters most."""
@@ -159,8 +189,12 @@ class Intake:
         except Replaced:
             more = self._start_over(name, entry)
         except FileNotFoundError:
-            self._tails.pop(name, None)
+            self._tails.drop(name)
             entry.size = entry.cursor.offset  # what is gone cannot be behind
+            return
+        except mounts.SilentError:
+            self._restore(name, entry)
+            entry.refusal = mounts.SILENT
             return
         except StoreError:
             raise
@@ -178,17 +212,20 @@ class Intake:
         return entry.failures < QUARANTINE_TRIES
 
     def _advance(self, name: str, entry: Entry) -> bool:
-        session = self._session(entry.cursor.session_id)
-        tail = self._tail(name, entry)
+        mounts.require(entry.cursor.path)
+        session = self._folds.of(entry.cursor.session_id)
+        tail = self._tails.of(name, entry.cursor)
         if not self._admit(name, entry, session):
             return False
+        if entry.doubt and self._compare(entry, entry.doubt):
+            return True
         silent = self.gate.next_skip(name, entry.cursor.offset)
         taken = tail.read(ceiling=silent.start if silent else None)
         entry.read_to = tail.position
         if tail.holds_a_line:
-            self._trim_tails()
+            self._tails.trim()
         else:
-            del self._tails[name]
+            self._tails.drop(name)
         if silent and not taken.lines and not taken.more:
             return self._skip(entry, tail, silent)
         if not taken.lines and not taken.oversized:
@@ -196,6 +233,16 @@ class Intake:
         if not self._fold(name, entry, session, taken):
             return False
         return taken.more or silent is not None
+
+    def _compare(self, entry: Entry, doubt: Comparison) -> bool:
+        """Look whether what was read is what stands there; returns whether there is more of it."""
+        if doubt.cursor is entry.cursor:
+            if doubt.go_on():
+                return True
+            entry.cursor.mtime_ns = entry.mtime_ns
+            self.state.commit(entry.cursor, None)
+        entry.doubt = None
+        return False
 
     def _admit(self, name: str, entry: Entry, session: SessionState) -> bool:
         """Ask the gate; a transcript found during a pause is silent from where it was read to."""
@@ -221,7 +268,7 @@ class Intake:
             return False
         tail.jump(end)
         self.counters.silenced += 1
-        self._commit_cursor(entry, None)
+        self.state.commit(entry.cursor, None)
         return entry.size > end
 
     def _fold(self, name: str, entry: Entry, session: SessionState, taken: Slice) -> bool:
@@ -260,8 +307,8 @@ class Intake:
     def _withdraw(self, name: str, entry: Entry, project: Project) -> None:
         """Forget a slice that should not have been read."""
         entry.root = project.root.path
-        self._tails.pop(name, None)
-        self._sessions.pop(entry.cursor.session_id, None)
+        self._tails.drop(name)
+        self._folds.drop(entry.cursor.session_id)
         entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
         if entry.refusal == "paused":
             self.gate.silence(name, 0, project.id)
@@ -291,31 +338,17 @@ class Intake:
 
     def _commit(self, entry: Entry, session: SessionState) -> None:
         project = self.projects.of(session) if session.cwd else None
-        folded = dump(session)
-        masks = count_masks(folded)
-        self.counters.redacted += max(masks - self._masks.get(session.session_id, 0), 0)
-        self._masks[session.session_id] = masks
-        stored = StoredSession(
-            session.session_id,
-            project.id if project else None,
-            clock.parse(session.last_time),
-            session.headless,
-            FOLD_VERSION,
-            folded,
-        )
-        self._commit_cursor(entry, stored)
+        stored, masked = self._folds.stored(session, project.id if project else None)
+        self.counters.redacted += masked
+        self.state.commit(entry.cursor, stored)
         self.counters.last_record_at = clock.wall()
         if project:
             self.changed(session, project.id, clock.parse(session.heard_time))
 
-    def _commit_cursor(self, entry: Entry, stored: StoredSession | None) -> None:
-        entry.cursor.mtime_ns = entry.mtime_ns
-        self.state.commit(entry.cursor, stored)
-
     def _start_over(self, name: str, entry: Entry) -> bool:
         """Fold a session anew whose file was truncated, replaced or rewritten."""
         self.counters.replaced += 1
-        self._tails.pop(name, None)
+        self._tails.drop(name)
         entry.read_to = 0
         if self.gate.distrust(name):
             entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
@@ -327,41 +360,14 @@ class Intake:
         """Drop what is known of sessions, and read their transcripts from the start."""
         for session_id in session_ids:
             self.state.forget_session(session_id)
-            self._sessions.pop(session_id, None)
+            self._folds.drop(session_id)
         for name, known in self.entries.items():
             session_id = known.cursor.session_id
             if session_id in session_ids:
                 known.cursor = Cursor(name, session_id, known.cursor.path)
                 known.read_to = 0
-                self._tails.pop(name, None)
+                self._tails.drop(name)
                 self._backlog.add(name, LIVE, known.mtime_ns)
-
-    def _session(self, session_id: str) -> SessionState:
-        known = self._sessions.get(session_id)
-        if known is None:
-            stored = self.state.session(session_id)
-            known = load(stored.fold) if stored else SessionState(session_id)
-            self._sessions[session_id] = known
-            self._masks[session_id] = count_masks(stored.fold) if stored else 0
-            while len(self._sessions) > SESSIONS_MAX:
-                dropped, _ = self._sessions.popitem(last=False)
-                self._masks.pop(dropped, None)
-        self._sessions.move_to_end(session_id)
-        return known
-
-    def _tail(self, name: str, entry: Entry) -> Tail:
-        known = self._tails.get(name)
-        if known is None or known.cursor is not entry.cursor:
-            known = self._tails[name] = Tail(entry.cursor)
-        self._tails.move_to_end(name)
-        return known
-
-    def _trim_tails(self) -> None:
-        """Bound the memory of unfinished lines; a dropped one is read again from its start."""
-        held = sum(tail.pending_bytes for tail in self._tails.values())
-        while len(self._tails) > TAILS_MAX or (held > 2 * LINE_MAX_BYTES and len(self._tails) > 1):
-            _, dropped = self._tails.popitem(last=False)
-            held -= dropped.pending_bytes
 
     # Pauses
 
@@ -369,7 +375,7 @@ class Intake:
         """Return the present sizes of the transcripts of a project, or of all."""
         wanted = None if project_id is None else self.state.session_ids(project_id)
         return {
-            name: _size(entry)
+            name: entry.size_now
             for name, entry in self.entries.items()
             if wanted is None or entry.cursor.session_id in wanted
         }
@@ -377,7 +383,7 @@ class Intake:
     def ends_of_silence(self, scopes: list[str]) -> dict[str, int]:
         """Return where transcripts may be heard again; one that is gone stays silent for good."""
         return {
-            name: _size(self.entries[name]) if name in self.entries else 1 << 62
+            name: self.entries[name].size_now if name in self.entries else 1 << 62
             for name in self.gate.silent_transcripts(scopes)
         }
 
@@ -391,10 +397,3 @@ class Intake:
             if entry.refusal in refusals:
                 entry.refusal = ""
                 self._backlog.add(name, RECENT, entry.mtime_ns)
-
-
-def _size(entry: Entry) -> int:
-    try:
-        return os.stat(entry.cursor.path, follow_symlinks=False).st_size
-    except OSError:
-        return entry.size

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.board import Board
 from handoffd.intake import Intake
 from handoffd.sources import projects as directories
@@ -25,6 +25,10 @@ TICK_SECONDS = RESCAN_SECONDS[0]
 # The share of a core that rescans may take.
 RESCAN_SHARE = 0.002
 _PAUSE_EVERY = 100
+# On a network's disk what others write is looked for that often, where they wrote of late.
+POLL_SECONDS = 2.0
+POLLED_MAX = 8
+POLLED_ACTIVE_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
@@ -44,6 +48,7 @@ class Lookout:
     _watched_projects: dict[str, str] = field(default_factory=dict)
     _rescan_wanted: bool = True
     _next_rescan: float = 0.0
+    _next_poll: float = 0.0
     _watches_stale: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop | None = None
@@ -59,7 +64,10 @@ class Lookout:
         self.observer.stop()
 
     def describe_roots(self) -> list[dict[str, Any]]:
-        return [{"path": root, "exists": os.path.isdir(root)} for root in self.roots]
+        return [
+            {"path": root, "exists": mounts.answers(root) and os.path.isdir(root)}
+            for root in self.roots
+        ]
 
     def set_roots(self, roots: list[str]) -> None:
         self.roots = roots
@@ -85,7 +93,8 @@ class Lookout:
     def hint(self, path: str) -> None:
         """Look at a transcript soon, whether its directory is watched or not."""
         parent, _, name = path.rpartition("/")
-        path = f"{os.path.realpath(parent)}/{name}"
+        if mounts.answers(parent):
+            path = f"{os.path.realpath(parent)}/{name}"
         if path.startswith(tuple(f"{root}/" for root in self.roots)):
             self._note(path)
 
@@ -117,10 +126,25 @@ class Lookout:
             if self._rescan_wanted or clock.monotonic() >= self._next_rescan + TICK_SECONDS:
                 await self.rescan()
                 self._next_rescan = clock.monotonic() + self.rescan_seconds
-            await self._wait(self._next_rescan + TICK_SECONDS)
+            await self._wait(self._poll(self._next_rescan + TICK_SECONDS))
             self.look_at_dirty()
             if self._watches_stale:
                 self._choose_watches()
+
+    def _poll(self, until: float) -> float:
+        """Look where work goes on of which no watch tells; returns when to look again."""
+        since = (clock.wall() - POLLED_ACTIVE_SECONDS) * 1e9
+        active = self._active_directories()[:POLLED_MAX]
+        polled = [
+            path for path in active if self._directories[path] > since and mounts.is_remote(path)
+        ]
+        if not polled:
+            return until
+        if clock.monotonic() >= self._next_poll:
+            for path in polled:
+                self._scan_directory(path, first=False)
+            self._next_poll = clock.monotonic() + POLL_SECONDS
+        return min(until, self._next_poll)
 
     async def _wait(self, until: float) -> None:
         try:
@@ -134,6 +158,8 @@ class Lookout:
         dirty, self._dirty = self._dirty, set()
         for path in dirty:
             parent = path.rpartition("/")[0]
+            if not mounts.answers(parent):
+                continue  # it is found when it answers
             if parent in self._watched_projects:
                 self._look_at_project(self._watched_projects[parent], path)
             elif path.endswith(".jsonl"):
@@ -168,8 +194,11 @@ class Lookout:
         cost = 0.0
         self._has_lost_watches()
         first = not self.first_scan_done
+        self.intake.scans += 1
         count, gone = 0, set(self._directories)
-        for root in self.roots:
+        mounts.refresh()
+        answering = [root for root in self.roots if mounts.answers(root)]
+        for root in answering:
             for directory in transcripts.project_directories(root):
                 gone.discard(directory)
                 started = clock.thread_cpu()
@@ -178,8 +207,10 @@ class Lookout:
                 if count >= _PAUSE_EVERY:
                     count = 0
                     await asyncio.sleep(0)
-        for directory in gone:
-            self._directories.pop(directory, None)
+        if answering == self.roots:
+            self.intake.end_scan()
+            for directory in gone:
+                self._directories.pop(directory, None)
         self._refresh_projects()
         self._choose_watches()
         self.first_scan_done = True
@@ -194,6 +225,8 @@ class Lookout:
         return lost
 
     def _scan_directory(self, directory: str, *, first: bool) -> int:
+        if not mounts.answers(directory):
+            return 0
         newest, count = _made_at(directory), 0
         for found in transcripts.in_directory(directory, clock.wall()):
             self.intake.found(found, first=first)
@@ -209,13 +242,14 @@ class Lookout:
             project = self.board.projects.by_id(card.project.id)
             if project is not None:
                 self.board.refresh(project)
-        self.intake.requeue("disabled")
+        self.intake.requeue("disabled", mounts.SILENT)
 
     def _choose_watches(self) -> None:
         wanted = {*self.roots, *self._active_directories()}
         self._watches_stale = False
         self._watched_projects = self._project_watches()
-        for directory in self.observer.want(wanted | set(self._watched_projects)):
+        wanted = {path for path in wanted | set(self._watched_projects) if mounts.answers(path)}
+        for directory in self.observer.want(wanted):
             # What came between the look and the watch is found by looking again.
             if directory in self._watched_projects:
                 self._look_at_project(self._watched_projects[directory], directory)
@@ -235,7 +269,7 @@ class Lookout:
         found: dict[str, str] = {}
         for card in cards[:WATCHED_PROJECTS_MAX]:
             root = card.project.root
-            if not root.exists:
+            if not root.exists or not mounts.answers(root.path):
                 continue
             git = directories.git_directory(root.path)
             for path in (f"{root.path}/.flow-guardian", git):

@@ -86,9 +86,7 @@ async def draw_up(parts: Parts, target: Target) -> Account:
         found = removal.Found(_our_old(parts, sessions, target.before))
     account = Account(sessions, handoffs=found.meant)
     account.left = dict.fromkeys(found.unclear, "it does not say whose it is")
-    account.transcripts = sum(
-        entry.cursor.session_id in sessions for entry in parts.intake.entries.values()
-    )
+    account.transcripts = len(parts.intake.transcripts_of(sessions))
     account.backups = _backups()
     if target.project is not None:
         _draw_up_checkpoint(parts, target.project, account, whole=target.whole)
@@ -125,11 +123,10 @@ def _wanted(parts: Parts, target: Target) -> Wanted:
     sessions = {found.session_id for found in stored} | target.sessions
     sessions |= {found.session_id for found in contracts}
     places = {os.path.dirname(found.path) for found in contracts}
-    for entry in parts.intake.entries.values():
-        if entry.cursor.session_id in target.sessions:
-            # Claude Code names a project's directory nearly as the contract does.
-            name = os.path.basename(os.path.dirname(entry.cursor.path))
-            places.add(f"{parts.archivist.base}/{name}")
+    for entry in parts.intake.transcripts_of(target.sessions).values():
+        # Claude Code names a project's directory nearly as the contract does.
+        name = os.path.basename(os.path.dirname(entry.cursor.path))
+        places.add(f"{parts.archivist.base}/{name}")
     cwds.discard("")
     place = Place(root, root, tuple(sorted(cwds))) if target.whole and root else None
     return Wanted(frozenset(sessions), frozenset(cwds), frozenset(places), place)
@@ -277,7 +274,7 @@ def _forgotten(parts: Parts, target: Target, account: Account, ends: dict[str, i
 
 def _ends(parts: Parts, sessions: set[str]) -> dict[str, int]:
     """Return the present ends of the sessions' transcripts, their sub-agents' included."""
-    entries = parts.intake.entries
+    entries = parts.intake.transcripts_of(sessions)
     for name in sessions & entries.keys():
         # The rescan leaves out the sub-agents of old sessions.
         found = transcripts.at(entries[name].cursor.path)
@@ -285,8 +282,7 @@ def _ends(parts: Parts, sessions: set[str]) -> dict[str, int]:
             parts.intake.found(agent)
     return {
         name: _size(entry.cursor.path)
-        for name, entry in entries.items()
-        if entry.cursor.session_id in sessions
+        for name, entry in parts.intake.transcripts_of(sessions).items()
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.errors import DamagedError, StoreError
 from handoffd.store.core import CoreStore
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 ALL_ONLY = "*"
 # Who has more sessions open at a time will see why the next one is refused.
 CONNECTIONS_USUAL = 64
+_LEFT_ALONE = "what lies on that disk is left alone until it does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +173,22 @@ class Parts:
             found.append(Warning_("store_failed", self.intake.problem, "store-failed"))
         if problem := log.problem():
             found.append(Warning_("log_failed", problem, "log-failed"))
+        found += [
+            Warning_("disk_silent", f"{point} does not answer: {_LEFT_ALONE}.", "disk-silent")
+            for point in mounts.silent()
+        ]
         if self.copy_problem:
             found.append(Warning_("copy_failed", self.copy_problem, "copy-failed"))
         return found
 
     def _project_warnings(self, card: Card) -> list[Warning_]:
+        found, root = self._file_warnings(card), card.project.root.path
+        if card.git_problem:
+            text = f"{root}: what git knows is missing there: {card.git_problem}."
+            found.append(Warning_("git_silent", text, "git-silent", root))
+        return found
+
+    def _file_warnings(self, card: Card) -> list[Warning_]:
         root = card.project.root.path
         if card.unreadable:
             text = f"{root}: handoff.yaml is left alone: {card.unreadable}."

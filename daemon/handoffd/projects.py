@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from handoffd import clock
+from handoffd import clock, mounts
 from handoffd.session.state import SessionState
 from handoffd.sources.projects import Root, find_root, look_at
 from handoffd.store.core import CoreStore
@@ -60,11 +60,18 @@ class Projects:
             return known[1]
         if len(self._found) > _CACHED_MAX:
             self._found.clear()
-        root = find(path)
+        root = self._find(path, find)
         project = Project(self._id(root.path, create=create), root)
         if project.id:
             self._found[key] = (now, project)
         return project
+
+    def _find(self, path: str, find: Callable[[str], Root]) -> Root:
+        if find is not look_at:
+            mounts.require(path)  # what is above it nobody knows now
+        elif not mounts.answers(path):
+            return Root(path, exists=False, marked=False, own=False)
+        return find(path)
 
     def _id(self, root: str, *, create: bool) -> str:
         if root not in self._ids:

@@ -14,7 +14,7 @@ from typing import Any
 from handoff import paths as client_paths
 from handoff.errors import HandoffError
 from handoff.remedies import refused
-from handoffd import clock, files, log
+from handoffd import clock, files, log, mounts
 from handoffd.board import Board, Card
 from handoffd.errors import StoreError
 from handoffd.handoffs import briefing, checkpoint_file
@@ -27,6 +27,7 @@ from handoffd.session.text import keep_values
 from handoffd.sources import projects as directories
 
 WRITE_SECONDS = 2.0
+PUBLISH_SECONDS = 2.0
 GIT_SECONDS = 5.0
 BUSY_WAIT_SECONDS = 0.2
 RETRY_SECONDS = (1.0, 60.0)
@@ -53,7 +54,7 @@ class Scribe:
     published: Callable[[dict[str, Any]], None]
     writes: int = 0
     redacted: int = 0
-    _asking: set[asyncio.Task[None]] = field(default_factory=set)
+    _beside: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
         wake = self.board.changed
@@ -76,11 +77,21 @@ class Scribe:
                 self._ask_git_beside(card)
             elif card.git_wanted:
                 waits.append(card.git_not_before - now)
-            if card.dirty and card.write_not_before <= now:
-                await self.publish(card)
+            if card.dirty and card.write_not_before <= now and not card.turn.locked():
+                await self._publish_in_time(card)
             if card.dirty:  # not due yet, or in vain: nobody else would wake us for it
-                waits.append(card.write_not_before - clock.monotonic())
+                least = BUSY_WAIT_SECONDS if card.turn.locked() else 0.0
+                waits.append(max(card.write_not_before - clock.monotonic(), least))
         return max(min(waits), 0.0) if waits else None
+
+    async def _publish_in_time(self, card: Card) -> None:
+        """Write a project's files; one whose disk hangs holds up no other."""
+        task = asyncio.ensure_future(self.publish(card))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+        await asyncio.wait({task}, timeout=PUBLISH_SECONDS)
+        if task.done():
+            task.result()
 
     def _ask_git_beside(self, card: Card) -> None:
         card.git_wanted = False
@@ -89,8 +100,8 @@ class Scribe:
             return
         card.asking = True
         task = asyncio.ensure_future(self.ask_git(card))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     async def ask_git(self, card: Card) -> None:
         """Learn which files are uncommitted, and whether git tracks our own."""
@@ -98,14 +109,28 @@ class Scribe:
         try:
             await self._learn_from_git(card)
         except git.GitError as problem:
-            root = card.project.root.path
-            log.get().warning("git_failed", project=root, why=str(problem))
-            card.git_not_before = clock.monotonic() + 12 * GIT_SECONDS
-            card.git_wanted = True
+            await self._go_without_git(card, problem)
+        else:
+            card.git_problem, card.git_failures = "", 0
         finally:
             card.asking = False
         if (card.uncommitted, card.commits) != before:
             self.board.touch(card.project.id, git_too=False)
+
+    async def _go_without_git(self, card: Card, problem: git.GitError) -> None:
+        """Ask again later; until then what git would say is missing, and nothing else."""
+        root = card.project.root.path
+        log.get().warning("git_failed", project=root, why=str(problem))
+        card.git_not_before = clock.monotonic() + 12 * GIT_SECONDS
+        card.git_wanted = True
+        card.git_failures += 1
+        if not problem.missing and (not problem.late or card.git_failures > 1):
+            card.git_problem = str(problem)
+        directory = directories.git_directory(root)
+        if card.tracked is None and directory is not None:
+            name = os.path.basename(client_paths.CHECKPOINT)
+            tracked = await asyncio.to_thread(git.may_be_tracked, directory, name)
+            self._set_tracked(card, tracked=tracked)
 
     async def _learn_from_git(self, card: Card) -> None:
         root = card.project.root
@@ -152,8 +177,9 @@ class Scribe:
         # Its disk may have gone since, and what is there then is only the place of it.
         project = self.board.projects.by_id(card.project.id, fresh=True) or card.project
         card.project = project
-        if self.board.gate.refusal(project.id, project.root.path):
-            card.dirty = False
+        if refusal := self.board.gate.refusal(project.id, project.root.path):
+            card.dirty = refusal == mounts.SILENT
+            card.write_not_before = clock.monotonic() + WRITE_SECONDS
             return
         if not project.root.exists:
             card.problem = ""

@@ -12,7 +12,7 @@ DAEMON = REPOSITORY / "daemon/handoffd"
 CLIENT = REPOSITORY / "client/handoff"
 
 # room -> rooms it may import (besides itself and the foundation)
-FOUNDATION = {"errors", "clock", "log"}
+FOUNDATION = {"errors", "clock", "log", "mounts"}
 ALLOWED = {
     "transcript": set(),
     "session": {"transcript"},
@@ -32,11 +32,13 @@ ALLOWED = {
     "service": set(),
     "projects": {"session", "sources", "store"},
     "gate": {"config", "files", "store"},
-    "backlog": {"store"},
+    "backlog": {"sources", "store"},
     "counters": set(),
+    "folds": {"session", "store"},
     "intake": {
         "backlog",
         "counters",
+        "folds",
         "gate",
         "projects",
         "session",

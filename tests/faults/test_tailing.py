@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_for
-from handoffd.sources.tailer import Replaced, Tail
+from handoffd.sources.tailer import Comparison, Replaced, Tail
 from handoffd.store.state import Cursor
 
 CHANCE = random.Random(22)
@@ -60,6 +60,14 @@ def rewritten(path: Path, old: bytes) -> None:
         stream.write(other)
 
 
+def changed_inside(path: Path, old: bytes) -> None:
+    """One byte anywhere changed, in a file of equal size."""
+    other = bytearray(old)
+    other[CHANCE.randrange(len(old))] ^= 1
+    with path.open("r+b") as stream:
+        stream.write(other)
+
+
 @pytest.mark.parametrize("change", [cut, cut_and_grown, cut_in_the_middle, rewritten])
 def test_changed_in_place(tmp_path, change, record_property):
     """A file that was cut or rewritten is recognised 100 times of 100, also after a restart."""
@@ -79,6 +87,100 @@ def test_changed_in_place(tmp_path, change, record_property):
 
     assert 100 == recognised
     record_property("figure", f"{change.__name__.replace('_', ' ')}: {recognised} of 100")
+
+
+def test_compared_as_a_whole(tmp_path, record_property):
+    """A byte changed anywhere is found when all is compared; what is as it was is left alone."""
+    path = tmp_path / "t.jsonl"
+    recognised = 0
+    for number in range(100):
+        old = lines(CHANCE.randrange(1, 1600))
+        path.write_bytes(old)
+        tail = tail_of(path, restarted=bool(number % 2))
+        with path.open("ab") as stream:
+            stream.write(lines(2)[:-9])  # and it is read on from where it was
+        tail.read()
+        same = Comparison(tail.cursor)
+        while same.go_on():
+            pass
+        changed_inside(path, path.read_bytes()[: tail.cursor.offset])
+        other = Comparison(tail.cursor)
+        try:
+            while other.go_on():
+                pass
+        except Replaced:
+            recognised += 1
+
+    assert 100 == recognised
+    record_property("figure", f"{recognised} of 100, 0 of 100 for nothing")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_rewritten_in_the_middle(live, restarted, record_property):
+    """A word replaced by one as long, far from both ends, is read; a touch alone costs nothing."""
+    project = live.project()
+    session = live.session(project)
+    session.raw(b"".join(session.line("system", content="x" * 900) for _ in range(40)))
+    session.prompt("Build the front gate of the house")
+    session.raw(b"".join(session.line("system", content="x" * 900) for _ in range(40)))
+    wait_for(lambda: live.call("status")["records"] == 81)
+    os.utime(session.path)
+    wait_for(live.settled)
+    if restarted:
+        live.stop()
+    old = session.path.read_bytes()
+    with session.path.open("r+b") as stream:
+        stream.write(old.replace(b"front gate", b"other gate"))
+    if restarted:
+        live.start()
+    wait_for(lambda: live.document(project)["goal"] == "Build the other gate of the house")
+
+    assert 1 == live.call("status")["replaced"]
+    record_property("figure", "restarted: read anew" if restarted else "read anew, once")
+
+
+def test_deleted_transcripts_are_let_go(live, record_property):
+    """Nothing is kept in memory of what was deleted; what comes back is not counted twice."""
+    project = live.project()
+    sessions = [live.session(project) for _ in range(300)]
+    for session in sessions:
+        session.prompt("Make one of many parts of it")
+    wait_for(lambda: live.call("status")["records"] == 300, 30)
+    kept, away = sessions[0], live.home / "away"
+    away.mkdir()
+    for session in sessions[1:]:
+        os.rename(session.path, away / session.path.name)
+    wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
+    known = live.call("status")["sessions"]
+    back = sessions[7]
+    os.rename(away / back.path.name, back.path)
+    back.say("It is back again.")
+    kept.say("It was there all the time.")
+    wait_for(lambda: live.call("status")["records"] == 302)
+    status = live.call("status")
+
+    assert (300, 300) == (known, status["sessions"])
+    assert (2, 0) == (status["transcripts"], status["skipped"]["repeated_records"])
+    record_property("figure", "299 of 299 let go, 300 sessions known, 0 records twice")
+
+
+@pytest.mark.long
+def test_forgotten_while_it_was_gone(live):
+    """A session forgotten while its transcript is away stays unknown when that comes back."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Nobody shall know of this")
+    wait_for(lambda: live.call("status")["records"] == 1)
+    away = live.home / "away.jsonl"
+    os.rename(session.path, away)
+    wait_for(lambda: live.call("status")["transcripts"] == 0, 40)
+    assert 0 == live.handoff("forget", session.id, "--yes").returncode
+    os.rename(away, session.path)
+    wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
+    wait_for(live.settled)
+
+    assert 0 == live.call("status")["sessions"]
+    assert 1 == live.call("status")["records"]
 
 
 def test_unfinished_line_is_taken_back(tmp_path, record_property):

@@ -4,6 +4,7 @@ A repository is not trusted: nothing its own configuration names (fsmonitor, hoo
 is run, and nothing is locked or written.
 """
 
+import mmap
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ TIMEOUT_SECONDS = 2.0
 # Another repository's variables, and what a service manager said to us alone.
 _NOT_FOR_GIT = ("GIT_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 FILES_MAX = 200
+REASON_MAX = 200
 OUTPUT_MAX_BYTES = 8 << 20
 SCANNED_MAX_BYTES = 1 << 20
 _SAFE = (
@@ -29,7 +31,15 @@ _SAFE = (
 
 
 class GitError(Exception):
-    """git gave no answer; the message says why."""
+    """git gave no answer; the message says why.
+
+    Nobody is at fault where there is no git, or where it was only late.
+    """
+
+    def __init__(self, message: str, *, missing: bool = False, late: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing
+        self.late = late
 
 
 # What we write ourselves is nobody's work.
@@ -85,6 +95,18 @@ def is_tracked(root: str, path: str) -> bool:
     if shutil.which("git") is None:
         return False
     return bool(ask(root, time.monotonic() + TIMEOUT_SECONDS, "ls-files", "-z", "--", path))
+
+
+def may_be_tracked(git_directory: str, name: str) -> bool:
+    """Tell whether a file's name stands in the index, where git itself cannot be asked."""
+    try:
+        with (
+            open(f"{git_directory}/index", "rb") as stream,
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as index,
+        ):
+            return index.find(name.encode()) >= 0
+    except (OSError, ValueError):  # not there, or empty
+        return False
 
 
 def unpushed_commits(root: str) -> int | None:
@@ -163,8 +185,16 @@ def ask(
         )
     except program.ProgramError as problem:
         if problem.late:
-            raise GitError(f"git took longer than {TIMEOUT_SECONDS:g} s in {root}") from None
-        raise GitError(f"git cannot be run: {problem}") from None
+            why = f"git took longer than {TIMEOUT_SECONDS:g} s in {root}"
+            raise GitError(why, late=True) from None
+        raise GitError(f"git cannot be run: {problem}", missing=problem.missing) from None
     if said.code and said.whole:
-        raise GitError(f"git {arguments[0]} failed in {root}")
+        raise GitError(f"git {arguments[0]} failed in {root}{_reason(said.complaint)}")
     return said.output
+
+
+def _reason(complaint: bytes) -> str:
+    """Return what git itself says, if it does; it may be anything."""
+    lines = complaint.decode("utf-8", "replace").splitlines()
+    found = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
+    return f" ({found[:REASON_MAX]})" if found.isprintable() and found else ""

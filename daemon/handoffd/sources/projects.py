@@ -1,12 +1,15 @@
 """Project directories: where a project's root is, whose it is, and which branch is checked out."""
 
 import os
+import re
 from dataclasses import dataclass
 
 from handoff import paths
 from handoff.errors import HandoffError
+from handoffd import mounts
 
 _HEAD_MAX_BYTES = 4096
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def look_at(path: str) -> Root:
 
 def git_directory(root: str) -> str | None:
     """Return where HEAD lies: `.git` of the nearest ancestor, or where a worktree's file points."""
-    directory = root
+    directory = root if mounts.answers(root) else ""
     while directory not in ("/", "") and not paths.is_home(directory):
         path = f"{directory}/.git"
         if os.path.isdir(path):
@@ -86,7 +89,7 @@ def branch(root: str) -> str | None:
     head = _read_small(f"{directory}/HEAD").strip() if directory else ""
     if head.startswith("ref:"):
         return head.removeprefix("ref:").strip().removeprefix("refs/heads/") or None
-    return f"(detached at {head[:10]})" if head else None
+    return f"(detached at {head[:10]})" if _COMMIT.fullmatch(head) else None
 
 
 def _read_small(path: str) -> str:

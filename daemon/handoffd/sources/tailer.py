@@ -7,6 +7,8 @@ restart loses nothing. Nothing here knows what a line means.
 import hashlib
 import os
 import stat
+import zlib
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from handoffd.store.state import Cursor
@@ -15,6 +17,9 @@ LINE_MAX_BYTES = 8 << 20
 SLICE_BYTES = 256 << 10
 _HEAD_BYTES = 1024
 _TAIL_BYTES = 64
+_DIGEST_BYTES = 8
+_SUM_BYTES = 4
+TAILS_MAX = 64
 
 
 class Replaced(Exception):  # noqa: N818  an observation, not a failure
@@ -40,6 +45,8 @@ class Tail:
     _position: int = -1
     _discarding: bool = False
     _oversized: bool = False
+    # Of every byte up to the position; None where some of them were not looked at.
+    _sum: int | None = None
 
     @property
     def position(self) -> int:
@@ -76,6 +83,7 @@ class Tail:
             taken = self._take(data)
             taken.more = self._position < size and bool(data)
             self._remember(handle, taken)
+            self.cursor.mtime_ns = status.st_mtime_ns
         finally:
             os.close(handle)
         return taken
@@ -88,7 +96,7 @@ class Tail:
         handle = os.open(self.cursor.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             start = max(offset - _TAIL_BYTES, 0)
-            self._set_tail(os.pread(handle, offset - start, start))
+            self._set_tail(os.pread(handle, offset - start, start), None)
             self._remember(handle, Slice(end=offset))
         finally:
             os.close(handle)
@@ -100,7 +108,7 @@ class Tail:
         if _digest(os.pread(handle, cursor.head_bytes, 0)) != (cursor.head or _digest(b"")):
             raise Replaced
         before = os.pread(handle, cursor.tail_bytes, cursor.offset - cursor.tail_bytes)
-        if _digest(before) != (cursor.tail or _digest(b"")):
+        if _digest(before) != (cursor.tail[:_DIGEST_BYTES] or _digest(b"")):
             raise Replaced
 
     def _settle(self, handle: int, size: int) -> None:
@@ -110,6 +118,7 @@ class Tail:
         self._partial.clear()
         self._discarding = self._oversized = False
         self._position = self.cursor.offset
+        self._sum = _sum_of(self.cursor)
         if self._position and os.pread(handle, 1, self._position - 1) != b"\n":
             self._discarding = True  # in the middle of a line whose start may not be read
 
@@ -121,6 +130,8 @@ class Tail:
     def _take(self, data: bytes) -> Slice:
         self._position += len(data)
         last = data.rfind(b"\n") + 1
+        at_line = self._add_up(data[:last])
+        self._add_up(data[last:])
         if not last:
             self._hold(data)
             return Slice(end=self.cursor.offset)
@@ -134,8 +145,13 @@ class Tail:
         self._discarding = self._oversized = False
         self._partial = bytearray(data[last:])
         self._split(block, start, taken)
-        self._set_tail((block or data[:last])[-_TAIL_BYTES:])
+        self._set_tail((block or data[:last])[-_TAIL_BYTES:], at_line)
         return taken
+
+    def _add_up(self, data: bytes) -> int | None:
+        if self._sum is not None:
+            self._sum = zlib.crc32(data, self._sum)
+        return self._sum
 
     def _hold(self, data: bytes) -> None:
         if self._discarding:
@@ -153,8 +169,10 @@ class Tail:
                 taken.lines.append((start, line))
             start += len(line) + 1
 
-    def _set_tail(self, data: bytes) -> None:
-        self.cursor.tail = _digest(data)
+    def _set_tail(self, data: bytes, total: int | None) -> None:
+        """Keep what lies before the cursor, and behind it the sum of all there is before it."""
+        known = b"" if total is None else total.to_bytes(_SUM_BYTES)
+        self.cursor.tail = _digest(data) + known
         self.cursor.tail_bytes = len(data)
 
     def _remember(self, handle: int, taken: Slice) -> None:
@@ -166,5 +184,67 @@ class Tail:
             cursor.head, cursor.head_bytes = _digest(head), len(head)
 
 
+class Comparison:
+    """Compares what was read of a file with what stands there now, a slice at a time.
+
+    Of a file that was written to and is no longer, nothing else tells what changed in its middle.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self._known, self._end = _sum_of(cursor), cursor.offset
+        self._sum = self._position = 0
+
+    def go_on(self) -> bool:
+        """Compare a slice; returns whether there is more to compare."""
+        if self._known is None:
+            return False
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(self.cursor.path, flags)
+        try:
+            wanted = min(SLICE_BYTES, self._end - self._position)
+            data = os.pread(handle, wanted, self._position)
+        finally:
+            os.close(handle)
+        self._sum = zlib.crc32(data, self._sum)
+        self._position += len(data)
+        if data and self._position < self._end:
+            return True
+        if self._sum != self._known:
+            raise Replaced
+        return False
+
+
+@dataclass(slots=True)
+class Tails:
+    """The tails that hold an unfinished line."""
+
+    _known: OrderedDict[str, Tail] = field(default_factory=OrderedDict)
+
+    def of(self, name: str, cursor: Cursor) -> Tail:
+        known = self._known.get(name)
+        if known is None or known.cursor is not cursor:
+            known = self._known[name] = Tail(cursor)
+        self._known.move_to_end(name)
+        return known
+
+    def drop(self, name: str) -> None:
+        self._known.pop(name, None)
+
+    def trim(self) -> None:
+        """Bound the memory of unfinished lines; a dropped one is read again from its start."""
+        held = sum(tail.pending_bytes for tail in self._known.values())
+        while len(self._known) > TAILS_MAX or (held > 2 * LINE_MAX_BYTES and len(self._known) > 1):
+            _, dropped = self._known.popitem(last=False)
+            held -= dropped.pending_bytes
+
+
 def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=8).digest()
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+
+
+def _sum_of(cursor: Cursor) -> int | None:
+    if not cursor.offset:
+        return 0
+    known = cursor.tail[_DIGEST_BYTES:]
+    return int.from_bytes(known) if known else None

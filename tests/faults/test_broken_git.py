@@ -1,0 +1,85 @@
+"""A repository in which git fails keeps nobody from a handoff."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import House, wait_for
+
+
+def broken_head(_house: House, project: Path) -> None:
+    (project / ".git/HEAD").write_bytes(b"\0\xffnothing that git would write\n")
+
+
+def directory_for_head(_house: House, project: Path) -> None:
+    """What cannot be read, not even by root."""
+    (project / ".git/HEAD").unlink()
+    (project / ".git/HEAD").mkdir()
+
+
+def pointing_nowhere(_house: House, project: Path) -> None:
+    shutil.rmtree(project / ".git")
+    (project / ".git").write_text("gitdir: ../gone/.git/worktrees/shop\n")
+
+
+def broken_settings(_house: House, project: Path) -> None:
+    (project / ".git/config").write_text("[core\n")
+
+
+def failing_program(house: House, _project: Path) -> None:
+    program = house.home / "bin/git"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho fatal: it is broken >&2\nexit 128\n")
+    program.chmod(0o755)
+    house.environment["PATH"] = f"{program.parent}:{house.environment['PATH']}"
+
+
+def warning(house: House) -> str:
+    found = house.request("status")["result"]["warnings"]
+    return " ".join(item["text"] for item in found if item["code"] == "git_silent")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        broken_head,
+        pointing_nowhere,
+        pytest.param(directory_for_head, marks=pytest.mark.long),
+        pytest.param(broken_settings, marks=pytest.mark.long),
+        pytest.param(failing_program, marks=pytest.mark.long),
+    ],
+)
+def test_written_without_git(house, damage, record_property):
+    """Where git fails, the checkpoint is written without its facts, and that is said."""
+    house.transcripts.mkdir(parents=True)
+    project = house.project()
+    damage(house, project)
+    house.start()
+    house.session(project).prompt("Work on in a broken repository")
+    wait_for(lambda: "Work on in a broken" in house.yaml(project), 30)
+    doctor = house.handoff("doctor")
+
+    assert str(project) in wait_for(lambda: warning(house), 30)
+    assert "what git knows is missing there" in doctor.stdout
+    assert 1 == doctor.returncode
+    assert "detached" not in house.yaml(project)
+    record_property("figure", f"{damage.__name__.replace('_', ' ')}: written, and said")
+
+
+def test_tracked_checkpoint_of_a_broken_repository(house):
+    """A handoff.yaml that git tracks is left alone, also while git cannot say so."""
+    house.transcripts.mkdir(parents=True)
+    project = house.project()
+    ours = project / ".flow-guardian/handoff.yaml"
+    ours.parent.mkdir()
+    ours.write_text("goal: Tracked\nstatus: blocked\nnow: x\n")
+    house.git(project, "add", "-f", str(ours))
+    broken_head(house, project)
+    house.start()
+    house.session(project).prompt("Work on in a broken repository")
+    wait_for(lambda: warning(house), 30)
+    wait_for(lambda: house.show(project)["not_written"])
+
+    assert "git tracks" in house.show(project)["not_written"]
+    assert "goal: Tracked" in house.yaml(project)

@@ -1,0 +1,74 @@
+"""Which disks come over a network, and what becomes of one that does not answer."""
+
+import threading
+
+import pytest
+
+from conftest import wait_for
+from handoffd import mounts
+
+TABLE = r"""
+22 27 0:21 / /proc rw,relatime - proc proc rw
+31 27 8:1 / / rw shared:1 - ext4 /dev/sda1 rw
+40 31 0:50 / /net/home rw,relatime shared:2 - nfs4 server:/home rw,vers=4.2
+41 31 0:51 / /net/my\040disk rw - fuse.sshfs ann@server:/ rw
+42 31 0:52 / /mnt/stick rw - fuseblk /dev/sdb1 rw
+43 40 0:53 / /net/home/ann rw - cifs //server/ann rw
+44 31 0:54 / /shared rw - 9p host rw
+45 31 0:55 / /sys/fs/fuse/connections rw - fusectl fusectl rw
+"""
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A machine with disks of many kinds."""
+    path = tmp_path / "mountinfo"
+    path.write_text(TABLE)
+    monkeypatch.setattr(mounts, "_TABLE", str(path))
+    monkeypatch.setattr(mounts, "_table", b"")
+    monkeypatch.setattr(mounts, "_disks", {})
+    return path
+
+
+@pytest.mark.parametrize(
+    ("path", "remote"),
+    [
+        ("/net/home/bob/code", True),
+        ("/net/home", True),
+        ("/net/homes/bob", False),
+        ("/net/my disk/code", True),
+        ("/mnt/stick/code", False),
+        ("/shared/code", True),
+        ("/home/ann/code", False),
+        ("", False),
+    ],
+)
+def test_kinds_of_disks(table, path, remote):
+    """A disk of a network is known by its kind, and a path by the disk it lies on."""
+    assert remote == mounts.is_remote(path)
+
+
+def test_silent_disk(table, monkeypatch):
+    """A disk that does not answer is asked once, and nothing else on the machine is."""
+    answered, asked = threading.Event(), []
+    monkeypatch.setattr(
+        mounts.os, "statvfs", lambda point: asked.append(point) or answered.wait(20)
+    )
+    found = [mounts.answers(path) for path in ("/net/home/ann/x", "/net/home/ann/y", "/home/x")]
+
+    assert [False, False, True] == found
+    assert ["/net/home/ann"] == asked == mounts.silent()
+    with pytest.raises(mounts.SilentError, match="/net/home/ann does not answer"):
+        mounts.require("/net/home/ann/x")
+    answered.set()
+    wait_for(lambda: mounts.answers("/net/home/ann/x"))
+    assert [] == mounts.silent()
+
+
+def test_disk_that_is_gone(table):
+    """A disk that was unmounted is asked no more."""
+    assert mounts.is_remote("/shared/code")
+    table.write_text(TABLE.replace("9p", "ext4"))
+    mounts.refresh()
+
+    assert not mounts.is_remote("/shared/code")
