@@ -7,10 +7,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from handoffd.counters import Counters
 from handoffd.sources.tailer import Comparison
 from handoffd.store.state import Cursor
 
 LIVE, RECENT, OLD = 0, 1, 2
+_FIRST = -(1 << 63)
 
 
 @dataclass(slots=True)
@@ -44,6 +46,16 @@ class Entry:
 
 
 @dataclass(slots=True)
+class Reading:
+    """A transcript of which more was read than is kept, and the counters before that."""
+
+    name: str
+    entry: Entry
+    counters: Counters
+    slices: int = 0
+
+
+@dataclass(slots=True)
 class Backlog:
     """The transcripts that are not fully read, the one that matters most first."""
 
@@ -59,13 +71,16 @@ class Backlog:
     def names(self) -> list[str]:
         return list(self._waiting)
 
-    def add(self, name: str, priority: int, mtime_ns: int) -> None:
-        """Queue a transcript, unless it waits already at no lower priority."""
+    def add(self, name: str, priority: int, mtime_ns: int, *, first: bool = False) -> None:
+        """Queue a transcript, unless it waits already at no lower priority.
+
+        One that is to go on stands before the others of its priority.
+        """
         if self._waiting.get(name, OLD + 1) <= priority:
             return
         self._waiting[name] = priority
         # What grows now takes turns; what is old is read one by one, the newest first.
-        order = next(self._turns) if priority == LIVE else -mtime_ns
+        order = _FIRST if first else next(self._turns) if priority == LIVE else -mtime_ns
         heapq.heappush(self._heap, (priority, order, name))
         self._added.set()
 

@@ -4,9 +4,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from handoffd import clock
+from handoffd.gate import Gate
+from handoffd.session import todos
 from handoffd.session.state import FOLD_VERSION, SessionState
 from handoffd.session.storage import dump, load
 from handoffd.session.text import count_masks
+from handoffd.sources import tasks
 from handoffd.store.state import StateStore, StoredSession
 
 SESSIONS_MAX = 16
@@ -57,3 +60,19 @@ class Folds:
             folded,
         )
         return kept, more
+
+
+def take_tasks(session: SessionState, path: str, gate: Gate, project_id: str | None) -> None:
+    """Take the client's task files where they changed, but nothing of a pause."""
+    changed = tasks.changed_at(path, session.session_id)
+    if changed <= session.tasks_at:
+        return
+    session.tasks_at = changed
+    items = [
+        task.data
+        for task in tasks.read(path, session.session_id)
+        if not gate.is_silent(
+            project_id, session.session_id, clock.iso_milliseconds(task.mtime_ns / 1e9), ""
+        )
+    ]
+    todos.take_tasks(session, items, clock.iso_milliseconds(changed / 1e9))

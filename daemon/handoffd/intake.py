@@ -1,7 +1,8 @@
 """From changed transcripts to session states: read, parse, fold, commit.
 
 One task does it, a slice at a time, the freshest first; between two slices the socket is
-answered. A cursor and its fold are committed together.
+answered. A cursor and its fold are committed together; where there is much to read, once for
+several slices, since making sense of what was said last takes as long as folding one.
 """
 
 import asyncio
@@ -10,16 +11,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from handoffd import clock, log, mounts
-from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry
+from handoffd.backlog import LIVE, OLD, RECENT, Backlog, Entry, Reading
 from handoffd.counters import Counters
 from handoffd.errors import StoreError
-from handoffd.folds import Folds
+from handoffd.folds import Folds, take_tasks
 from handoffd.gate import Gate
 from handoffd.projects import Project, Projects
 from handoffd.session.fold import fold
 from handoffd.session.state import FOLD_VERSION, SessionState
-from handoffd.session.todos import take_tasks
-from handoffd.sources import tasks
 from handoffd.sources.tailer import Comparison, Replaced, Slice, Tail, Tails
 from handoffd.sources.transcripts import Transcript
 from handoffd.store.core import Skip
@@ -30,6 +29,7 @@ from handoffd.transcript.records import Record, parse_line
 TURN_SECONDS = 0.005
 RETRY_MAX_SECONDS = 60.0
 QUARANTINE_TRIES = 3
+HELD_SLICES = 8
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ class Intake:
     _folds: Folds = field(init=False)
     _stepped: set[str] = field(default_factory=set)
     _counted: Counters = field(default_factory=Counters)
+    _held: Reading | None = None
 
     def __post_init__(self) -> None:
         self._folds = Folds(self.state)
@@ -152,8 +153,9 @@ class Intake:
 
     def _turn(self) -> None:
         """Read for a few milliseconds; what was read is written to disk at once."""
-        self._stepped.clear()
-        self._counted = replace(self.counters)
+        held = self._held
+        self._stepped = {held.name} if held else set()
+        self._counted = replace(held.counters if held else self.counters)
         until = clock.monotonic() + TURN_SECONDS
         with self.state.batch():
             while self._backlog and clock.monotonic() < until:
@@ -161,6 +163,7 @@ class Intake:
 
     def _take_back(self) -> None:
         """Go back to what the store knows: nothing of this turn was kept."""
+        self._held = None
         self._folds.clear()
         self.counters = self._counted
         for name in self._stepped:
@@ -175,50 +178,76 @@ class Intake:
         self._tails.drop(name)
         self._folds.drop(known.session_id)
 
+    def keep(self) -> None:
+        """Write down what was read, and held back until more of it would be."""
+        held = self._held
+        if held is None:
+            return
+        try:
+            self._settle(held)
+        except StoreError:
+            raise
+        except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
+            if self._failed(held, problem):
+                self._backlog.add(held.name, LIVE, held.entry.mtime_ns)
+
+    def _settle(self, held: Reading) -> None:
+        self._commit(held.entry, self._folds.of(held.entry.cursor.session_id))
+        self._held = None
+
     def step(self) -> None:
         """Read one slice of the transcript that matters most."""
         taken = self._backlog.take()
         if taken is None:
             return
         name, priority = taken
+        if self._held and self._held.name != name:
+            self.keep()
         self._stepped.add(name)
         entry = self.entries[name]
-        counted = replace(self.counters)
+        reading = self._held or Reading(name, entry, replace(self.counters))
         try:
-            more = self._advance(name, entry)
+            more = self._advance(name, entry, reading)
         except Replaced:
+            self.keep()
             more = self._start_over(name, entry)
         except FileNotFoundError:
+            self.keep()
             self._tails.drop(name)
             entry.size = entry.cursor.offset  # what is gone cannot be behind
             return
         except mounts.SilentError:
+            self.keep()
             self._restore(name, entry)
             entry.refusal = mounts.SILENT
             return
         except StoreError:
             raise
         except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
-            self.counters = counted
-            more = self._failed(name, entry, problem)
+            more = self._failed(reading, problem)
         if more:
-            self._backlog.add(name, priority, entry.mtime_ns)
+            self._backlog.add(name, priority, entry.mtime_ns, first=self._held is not None)
+        else:
+            self.keep()
 
-    def _failed(self, name: str, entry: Entry, problem: Exception) -> bool:
+    def _failed(self, reading: Reading, problem: Exception) -> bool:
         """Try again a few times, then leave the transcript alone until it changes."""
-        self._restore(name, entry)
-        entry.failures += 1
-        log.get().error("transcript_failed", transcript=name, error=log.where(problem))
-        return entry.failures < QUARANTINE_TRIES
+        self.counters, self._held = reading.counters, None
+        self._restore(reading.name, reading.entry)
+        reading.entry.failures += 1
+        log.get().error("transcript_failed", transcript=reading.name, error=log.where(problem))
+        return reading.entry.failures < QUARANTINE_TRIES
 
-    def _advance(self, name: str, entry: Entry) -> bool:
+    def _advance(self, name: str, entry: Entry, reading: Reading) -> bool:
         mounts.require(entry.cursor.path)
         session = self._folds.of(entry.cursor.session_id)
         tail = self._tails.of(name, entry.cursor)
         if not self._admit(name, entry, session):
             return False
-        if entry.doubt and self._compare(entry, entry.doubt):
-            return True
+        if entry.doubt:
+            self.keep()
+            if self._compare(entry, entry.doubt):
+                return True
         silent = self.gate.next_skip(name, entry.cursor.offset)
         taken = tail.read(ceiling=silent.start if silent else None)
         entry.read_to = tail.position
@@ -227,11 +256,16 @@ class Intake:
         else:
             self._tails.drop(name)
         if silent and not taken.lines and not taken.more:
+            self.keep()
             return self._skip(entry, tail, silent)
         if not taken.lines and not taken.oversized:
             return taken.more
         if not self._fold(name, entry, session, taken):
             return False
+        reading.slices += 1
+        self._held = reading
+        if not taken.more or silent or reading.slices >= HELD_SLICES:
+            self._settle(reading)
         return taken.more or silent is not None
 
     def _compare(self, entry: Entry, doubt: Comparison) -> bool:
@@ -272,8 +306,8 @@ class Intake:
         return entry.size > end
 
     def _fold(self, name: str, entry: Entry, session: SessionState, taken: Slice) -> bool:
-        """Fold a slice and commit it; False if its project turns out to be none of our business."""
-        records = self._parse(taken)
+        """Fold a slice; False if its project turns out to be none of our business."""
+        records = self._records(taken)
         project = self.projects.of(session) if session.cwd else None
         cwd = next((found for record in records if (found := record.directory)), "")
         if project is None and cwd:
@@ -282,30 +316,15 @@ class Intake:
             if entry.refusal:
                 self._withdraw(name, entry, project)
                 return False
+        project_id = project.id if project else None
         for record in records:
-            self._fold_record(name, session, record, project.id if project else None)
-        self._take_tasks(entry, session, project.id if project else None)
-        self._commit(entry, session)
+            self._fold_record(name, session, record, project_id)
+        take_tasks(session, entry.cursor.path, self.gate, project_id)
         return True
-
-    def _take_tasks(self, entry: Entry, session: SessionState, project_id: str | None) -> None:
-        """Take the client's task files where they changed, but nothing of a pause."""
-        path, session_id = entry.cursor.path, session.session_id
-        changed = tasks.changed_at(path, session_id)
-        if changed <= session.tasks_at:
-            return
-        session.tasks_at = changed
-        items = [
-            task.data
-            for task in tasks.read(path, session_id)
-            if not self.gate.is_silent(
-                project_id, session_id, clock.iso_milliseconds(task.mtime_ns / 1e9), ""
-            )
-        ]
-        take_tasks(session, items, clock.iso_milliseconds(changed / 1e9))
 
     def _withdraw(self, name: str, entry: Entry, project: Project) -> None:
         """Forget a slice that should not have been read."""
+        self._held = None
         entry.root = project.root.path
         self._tails.drop(name)
         self._folds.drop(entry.cursor.session_id)
@@ -313,14 +332,11 @@ class Intake:
         if entry.refusal == "paused":
             self.gate.silence(name, 0, project.id)
 
-    def _parse(self, taken: Slice) -> list[Record]:
-        records: list[Record] = []
-        for offset, line in taken.lines:
-            parsed = parse_line(offset, line)
-            records += parsed.records
-            self.counters.damaged += parsed.damaged
+    def _records(self, taken: Slice) -> list[Record]:
+        parsed = [parse_line(offset, line) for offset, line in taken.lines]
+        self.counters.damaged += sum(line.damaged for line in parsed)
         self.counters.oversized += taken.oversized
-        return records
+        return [record for line in parsed for record in line.records]
 
     def _fold_record(
         self, name: str, session: SessionState, record: Record, project_id: str | None
@@ -358,6 +374,8 @@ class Intake:
 
     def start_anew(self, session_ids: set[str]) -> None:
         """Drop what is known of sessions, and read their transcripts from the start."""
+        if self._held and self._held.entry.cursor.session_id in session_ids:
+            self._held = None
         for session_id in session_ids:
             self.state.forget_session(session_id)
             self._folds.drop(session_id)
@@ -368,24 +386,6 @@ class Intake:
                 known.read_to = 0
                 self._tails.drop(name)
                 self._backlog.add(name, LIVE, known.mtime_ns)
-
-    # Pauses
-
-    def sizes(self, project_id: str | None) -> dict[str, int]:
-        """Return the present sizes of the transcripts of a project, or of all."""
-        wanted = None if project_id is None else self.state.session_ids(project_id)
-        return {
-            name: entry.size_now
-            for name, entry in self.entries.items()
-            if wanted is None or entry.cursor.session_id in wanted
-        }
-
-    def ends_of_silence(self, scopes: list[str]) -> dict[str, int]:
-        """Return where transcripts may be heard again; one that is gone stays silent for good."""
-        return {
-            name: self.entries[name].size_now if name in self.entries else 1 << 62
-            for name in self.gate.silent_transcripts(scopes)
-        }
 
     @property
     def quarantined(self) -> int:

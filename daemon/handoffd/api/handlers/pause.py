@@ -15,11 +15,21 @@ async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
     await parts.lookout.rescan()
     already = scope in parts.gate.paused_scopes()
     if not already:
-        sizes = parts.intake.sizes(project.id if project else None)
-        parts.gate.pause(scope, sizes)
+        parts.gate.pause(scope, _sizes(parts, project.id if project else None))
         parts.scribe.drop_briefs(project)
         await parts.renew_copy()
     return Reply({"paused": project.root.path if project else "*", "already": already})
+
+
+def _sizes(parts: Parts, project_id: str | None) -> dict[str, int]:
+    """Return the present sizes of the transcripts of a project, or of all."""
+    parts.intake.keep()
+    wanted = None if project_id is None else parts.state.session_ids(project_id)
+    return {
+        name: entry.size_now
+        for name, entry in parts.intake.entries.items()
+        if wanted is None or entry.cursor.session_id in wanted
+    }
 
 
 def render(data: dict[str, Any], _style: Style) -> str:
