@@ -158,6 +158,7 @@ class Intake:
         self._counted = replace(held.counters if held else self.counters)
         until = clock.monotonic() + TURN_SECONDS
         with self.state.batch():
+            self.step()
             while self._backlog and clock.monotonic() < until:
                 self.step()
 

@@ -32,9 +32,9 @@ ALLOWED = {
     "service": set(),
     "projects": {"session", "sources", "store"},
     "gate": {"config", "files", "store"},
-    "backlog": {"sources", "store"},
+    "backlog": {"counters", "sources", "store"},
     "counters": set(),
-    "folds": {"session", "store"},
+    "folds": {"gate", "session", "sources", "store"},
     "intake": {
         "backlog",
         "counters",

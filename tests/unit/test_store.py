@@ -1,6 +1,5 @@
 """Databases: numbered migrations, what a seed's own database needs, a ledger that fires once."""
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -8,7 +7,6 @@ import sys
 import pytest
 
 from bridged import SEED
-from handoffd.errors import StoreError
 from handoffd.store.core import EVERYTHING, CoreStore, Setting
 from handoffd.store.state import Cursor, StateStore, StoredSession
 
@@ -113,71 +111,6 @@ def test_cursor_and_fold_are_one_transaction(tmp_path):
 
     assert [5] == [cursor.offset for cursor in store.cursors()]
     assert "one" == store.session("s").fold
-
-
-def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
-    """A failed batch leaves cursor and fold as they were, and the reading begins there again."""
-    from handoffd.config import Config
-    from handoffd.gate import Gate
-    from handoffd.intake import Intake
-    from handoffd.projects import Projects
-    from handoffd.sources.transcripts import at
-
-    path = tmp_path / "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"
-    edits = [
-        {"type": "tool_use", "name": "Edit", "input": {"file_path": f"/p/{number}" + "x" * 300}}
-        for number in range(40)
-    ]
-    line = json.dumps({"type": "assistant", "cwd": "/p", "message": {"content": edits}})
-    path.write_text(f"{line}\n" * 3)
-    core, state = CoreStore(str(tmp_path / "c")), StateStore(str(tmp_path / "s"))
-    intake = Intake(state, Gate(core, Config()), Projects(core), lambda *_: None)
-    intake.found(at(str(path)))
-    state._db.execute("PRAGMA max_page_count = 1")
-    with pytest.raises(StoreError):
-        intake._turn()
-    intake._take_back()
-    state._db.execute("PRAGMA max_page_count = 100000")
-    intake._turn()
-
-    assert '"records":3' in state.session(path.stem).fold
-    assert 3 == intake.counters.records, "what was not kept is not counted"
-    assert [path.stat().st_size] == [cursor.offset for cursor in state.cursors()]
-
-
-def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
-    """A slice that fails is read again from its start, and given up after three times."""
-    from handoffd import intake as module
-    from handoffd.config import Config
-    from handoffd.gate import Gate
-    from handoffd.projects import Projects
-    from handoffd.sources.transcripts import at
-
-    path = tmp_path / "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"
-    path.write_text('{"type":"user","cwd":"/p","message":{"content":"a b c d"}}\n' * 3)
-    core, state = CoreStore(str(tmp_path / "c")), StateStore(str(tmp_path / "s"))
-    intake = module.Intake(state, Gate(core, Config()), Projects(core), lambda *_: None)
-    good = module.fold
-    failures = iter([True] * 2)
-
-    def flaky(*arguments):
-        if next(failures, False):
-            raise KeyError("x")
-        return good(*arguments)
-
-    monkeypatch.setattr(module, "fold", flaky)
-    intake.found(at(str(path)))
-    while intake._backlog:
-        intake._turn()
-
-    assert '"records":3' in state.session(path.stem).fold
-    assert (0, 3) == (intake.quarantined, intake.counters.records)
-    monkeypatch.setattr(module, "fold", lambda *_: 1 / 0)
-    path.write_text(path.read_text() + "{}\n")
-    intake.found(at(str(path)))
-    while intake._backlog:
-        intake._turn()
-    assert 1 == intake.quarantined
 
 
 def test_a_second_connection_keeps_strangers_out(tmp_path):

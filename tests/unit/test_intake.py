@@ -1,0 +1,202 @@
+"""Reading transcripts into session states: whatever fails, nothing is lost or counted twice."""
+
+import json
+
+import pytest
+
+from handoffd import intake as module
+from handoffd.config import Config
+from handoffd.errors import StoreError
+from handoffd.folds import Folds
+from handoffd.gate import Gate
+from handoffd.intake import HELD_SLICES, Intake
+from handoffd.projects import Projects
+from handoffd.sources import tailer
+from handoffd.sources.transcripts import at
+from handoffd.store.core import CoreStore
+from handoffd.store.state import StateStore
+
+NAMES = ["3b241101-e2bb-4255-8caf-4136c566a962", "3b241101-e2bb-4255-8caf-4136c566a963"]
+SLICE_BYTES = 4096
+# More than is held back, and a part of it.
+SLICES = HELD_SLICES + 3
+
+
+def fresh(directory) -> tuple[Intake, StateStore]:
+    core, state = CoreStore(str(directory / "c")), StateStore(str(directory / "s"))
+    return Intake(state, Gate(core, Config()), Projects(core), lambda *_: None), state
+
+
+def long_transcript(path) -> int:
+    """Write a transcript of several slices, and return how many records it has."""
+    line = json.dumps({
+        "type": "user", "cwd": "/p", "message": {"content": "Make the form work " + "x" * 900},
+    })  # fmt: skip
+    number = SLICES * SLICE_BYTES // len(line)
+    path.write_text("".join(f"{line}\n" for _ in range(number)))
+    return number
+
+
+def kept(state: StateStore) -> list[int]:
+    return [json.loads(state.session(name).fold)["records"] for name in NAMES]
+
+
+def read_on(intake: Intake) -> None:
+    while intake._backlog:
+        intake._turn()
+
+
+@pytest.fixture
+def two(tmp_path, monkeypatch):
+    """Two long transcripts that were found, and a reader that reads one slice in a turn."""
+    monkeypatch.setattr(module, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(tailer, "SLICE_BYTES", SLICE_BYTES)
+    intake, state = fresh(tmp_path)
+    paths = [tmp_path / f"{name}.jsonl" for name in NAMES]
+    records = [long_transcript(path) for path in paths]
+    for path in paths:
+        intake.found(at(str(path)))
+    return intake, state, paths, records
+
+
+def test_much_is_kept_at_once(two, monkeypatch):
+    """Of two transcripts that grow by much, eight slices are kept at a time, in turns."""
+    intake, state, _paths, records = two
+    commits = []
+
+    def counted(cursor, stored, commit=state.commit):
+        commits.append(cursor.transcript)
+        commit(cursor, stored)
+
+    monkeypatch.setattr(state, "commit", counted)
+    read_on(intake)
+
+    assert NAMES * 2 == commits
+    assert (records, sum(records)) == (kept(state), intake.counters.records)
+
+
+@pytest.mark.parametrize("turns", range(2 * SLICES))
+def test_killed_amid_long_transcripts(two, turns):
+    """Whenever it ends, the next one goes on from what was kept, and has every record once."""
+    intake, state, paths, records = two
+    for _ in range(turns):
+        intake._turn()
+    again = Intake(state, intake.gate, intake.projects, lambda *_: None)
+    again.open()
+    for path in paths:
+        again.found(at(str(path)))
+    read_on(again)
+
+    assert records == kept(state)
+
+
+@pytest.mark.parametrize("turns", range(2 * SLICES))
+def test_a_full_disk_amid_long_transcripts(two, monkeypatch, turns):
+    """A store that fails at whatever slice costs no record, and none is counted twice."""
+    intake, state, _paths, records = two
+    for _ in range(turns):
+        intake._turn()
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "commit", failing(StoreError("full", "make room")))
+        with pytest.raises(StoreError):
+            read_on(intake)
+    intake._take_back()
+    read_on(intake)
+
+    assert (records, sum(records)) == (kept(state), intake.counters.records)
+
+
+@pytest.mark.parametrize("turns", range(2 * SLICES))
+@pytest.mark.parametrize("place", [(module, "fold"), (Folds, "stored")], ids=["fold", "stored"])
+def test_a_failure_amid_long_transcripts(two, monkeypatch, place, turns):
+    """A record, or a state, that cannot be had at first costs none, and none is counted twice."""
+    intake, state, _paths, records = two
+    for _ in range(turns):
+        intake._turn()
+    good, first = getattr(*place), iter([True])
+
+    def flaky(*arguments):
+        if next(first, False):
+            raise ValueError("strange")
+        return good(*arguments)
+
+    monkeypatch.setattr(*place, flaky)
+    read_on(intake)
+
+    assert (records, sum(records)) == (kept(state), intake.counters.records)
+    assert 0 == intake.quarantined
+
+
+@pytest.mark.parametrize("turns", [1, HELD_SLICES + 1])
+def test_gone_amid_its_reading(two, turns):
+    """What was read of a transcript that is deleted meanwhile is kept."""
+    intake, state, paths, records = two
+    for _ in range(turns):
+        intake._turn()
+    read = intake.counters.records
+    for path in paths:
+        path.unlink()
+    read_on(intake)
+
+    assert read == sum(
+        json.loads(found.fold)["records"] for name in NAMES if (found := state.session(name))
+    )
+    assert 0 < read < sum(records)
+
+
+def failing(problem: Exception):
+    def fail(*_):
+        raise problem
+
+    return fail
+
+
+def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
+    """A failed batch leaves cursor and fold as they were, and the reading begins there again."""
+    path = tmp_path / "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"
+    edits = [
+        {"type": "tool_use", "name": "Edit", "input": {"file_path": f"/p/{number}" + "x" * 300}}
+        for number in range(40)
+    ]
+    line = json.dumps({"type": "assistant", "cwd": "/p", "message": {"content": edits}})
+    path.write_text(f"{line}\n" * 3)
+    intake, state = fresh(tmp_path)
+    intake.found(at(str(path)))
+    state._db.execute("PRAGMA max_page_count = 1")
+    with pytest.raises(StoreError):
+        intake._turn()
+    intake._take_back()
+    state._db.execute("PRAGMA max_page_count = 100000")
+    intake._turn()
+
+    assert '"records":3' in state.session(path.stem).fold
+    assert 3 == intake.counters.records, "what was not kept is not counted"
+    assert [path.stat().st_size] == [cursor.offset for cursor in state.cursors()]
+
+
+def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
+    """A slice that fails is read again from its start, and given up after three times."""
+    path = tmp_path / "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"
+    path.write_text('{"type":"user","cwd":"/p","message":{"content":"a b c d"}}\n' * 3)
+    intake, state = fresh(tmp_path)
+    good = module.fold
+    failures = iter([True] * 2)
+
+    def flaky(*arguments):
+        if next(failures, False):
+            raise KeyError("x")
+        return good(*arguments)
+
+    monkeypatch.setattr(module, "fold", flaky)
+    intake.found(at(str(path)))
+    while intake._backlog:
+        intake._turn()
+
+    assert '"records":3' in state.session(path.stem).fold
+    assert (0, 3) == (intake.quarantined, intake.counters.records)
+    monkeypatch.setattr(module, "fold", lambda *_: 1 / 0)
+    path.write_text(path.read_text() + "{}\n")
+    intake.found(at(str(path)))
+    while intake._backlog:
+        intake._turn()
+    assert 1 == intake.quarantined
