@@ -131,6 +131,14 @@ def here() -> str:
     return directory
 
 
+def end_on_interrupt() -> None:
+    """Let Ctrl-C end a program that waits: raised in a destructor, an exception would be lost."""
+    import os
+    import signal
+
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+
+
 def show_offline(params: dict[str, Any], reason: str, remedy: str) -> tuple[int, str, str]:
     """Show what is on disk, saying that it may be old."""
     import os

@@ -21,6 +21,8 @@ def lock_holder() -> int | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return int(text)
+    except OSError:
+        return None  # a directory, say: whoever starts will be told
     finally:
         os.close(handle)
     return None

@@ -177,18 +177,23 @@ def _wait_until_up(
 
 def stop() -> int | None:
     """End the daemon and wait until it is gone; return the process it was."""
-    if is_active(SOCKET_UNIT) and not is_active(UNIT):
+    activated = is_active(SOCKET_UNIT)
+    if activated and not is_active(UNIT):
         return None  # asking its socket would start it
     pid = running() or lock_holder()
     if pid is None:
         return None
     if is_active(UNIT):
         manage("systemctl", "--user", "stop", UNIT)
-    for number in (signal.SIGTERM, signal.SIGKILL):
+
+    def lives() -> bool:
         # By its lock, or its answer, we know that it is ours; one that hangs is ended all the same.
-        if pid in (lock_holder(), running()):
+        return pid == lock_holder() or (not activated and pid == running())
+
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if lives():
             os.kill(pid, number)
-        if _wait(lambda: None if pid in (lock_holder(), running()) else pid, STOP_SECONDS):
+        if _wait(lambda: None if lives() else pid, STOP_SECONDS):
             return pid
     raise HandoffError(f"handoffd (process {pid}) does not end.", "See: handoff logs")
 

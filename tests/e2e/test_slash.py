@@ -126,7 +126,7 @@ def test_open_without_a_daemon(bare: Commands):
     told = bare.type("open")
 
     assert "the same for shipping" in told
-    assert "handoffd is not running. Done without it." in told
+    assert "handoffd is not running. Read from the files alone." in told
 
 
 # /close

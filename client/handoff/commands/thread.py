@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from handoff import fast, local, paths, wire
-from handoff.cli import ASKED_SECONDS, add_json, here
+from handoff.cli import ASKED_SECONDS, add_json, end_on_interrupt, here
 from handoff.client import Client
 from handoff.errors import (
     EXIT_CHOICE_NEEDED,
@@ -237,6 +237,7 @@ def _watch(params: dict[str, Any], *, as_json: bool) -> int:
     A change is only a hint: what is printed is always asked for, from the last entry on. So
     nothing is lost or printed twice when the daemon is restarted in between.
     """
+    end_on_interrupt()
     shown = _Shown(params, as_json)
     told = False
     while True:

@@ -2,7 +2,7 @@ import argparse
 import json
 import time
 
-from handoff.cli import add_json, add_project, here
+from handoff.cli import add_json, add_project, end_on_interrupt, here
 from handoff.client import Client
 
 EXAMPLE = "handoff watch ."
@@ -17,6 +17,7 @@ def run(given: argparse.Namespace) -> int:
     params = {"cwd": here()}
     if given.project:
         params["project"] = given.project
+    end_on_interrupt()
     changes = Client().watch(**params)
     watching = next(changes)["data"]["watching"]
     if not given.json:
