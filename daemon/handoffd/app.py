@@ -298,12 +298,8 @@ async def forget_old(parts: Parts) -> None:
 def _rescue_soon(parts: Parts) -> None:
     """Read beside the loop what is left of a core.db that turned out to be damaged."""
     log.get().error("core_damaged", why=parts.core.damage)
-    loop = asyncio.get_running_loop()
-
-    def begin() -> None:  # once whoever noticed it is out of it
-        parts.rescue = _guarded(_rescue(parts), parts)
-
-    loop.call_soon(begin)
+    # It begins in the next turn of the loop, once whoever noticed it is out of it.
+    parts.rescue = _guarded(_rescue(parts), parts)
 
 
 async def _rescue(parts: Parts) -> None:
