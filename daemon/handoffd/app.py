@@ -5,10 +5,11 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
@@ -40,6 +41,9 @@ from handoffd.store.frames import LOG
 from handoffd.store.state import open_state
 from handoffd.triggers.schedule import Schedule
 from handoffd.usher import Usher
+
+if TYPE_CHECKING:
+    from handoffd.store.salvage import Salvaged
 
 HOUSEKEEPING_SECONDS = 30.0
 RETENTION_SECONDS = clock.DAY_SECONDS / 4
@@ -303,7 +307,24 @@ def _rescue_soon(parts: Parts) -> None:
 
 
 async def _rescue(parts: Parts) -> None:
-    parts.core.stand_in(await asyncio.to_thread(parts.core.rescue))
+    """Have it done in a thread that no stop waits for: what it reads is read again at a start."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Salvaged] = loop.create_future()
+
+    def settle(settled: Callable[[Any], None], value: object) -> None:
+        if not done.cancelled():
+            settled(value)
+
+    def work() -> None:
+        try:
+            outcome = done.set_result, parts.core.rescue()
+        except Exception as problem:  # noqa: BLE001  whoever awaits it is told
+            outcome = done.set_exception, problem
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=work, daemon=True).start()
+    parts.core.stand_in(await done)
 
 
 async def keep_core(parts: Parts) -> None:

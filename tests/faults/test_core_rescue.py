@@ -138,3 +138,34 @@ def test_a_deleted_core_is_missed(house):
 
     assert entries == len(heard(house, thread))
     assert "error" in say(house, thread, "more")
+
+
+SLOW = """
+import time, handoffd.app, handoffd.store.salvage
+handoffd.app.CORE_LOOK_SECONDS = 0.2
+handoffd.store.salvage.salvage = lambda _path: time.sleep(120)
+"""
+
+
+@pytest.mark.long
+def test_stop_amid_a_rescue(house, record_property):
+    """A stop does not wait until all is read; nothing is lost by that, and the next start has it."""
+    house.transcripts.mkdir(parents=True)
+    run_after(house, SLOW).start()
+    thread, entries = talk(house, 5)
+    path = core_of(house)
+    damaged.page(path, b"entry 2 ")
+    assert "error" in house.request("thread", action="get", id=thread)
+    kept = path.with_name("core.db.damaged")
+    wait_for(lambda: kept.exists() and kept.stat().st_size, what="the copy")
+    found = path.read_bytes()
+    began = time.monotonic()
+    code = house.stop()
+    seconds = time.monotonic() - began
+    del house.spawn  # as it is
+    house.start()
+
+    assert (0, found, found) == (code, path.read_bytes(), kept.read_bytes())
+    assert seconds < 20
+    assert entries == len(heard(house, thread))
+    record_property("figure", f"ended {seconds:.1f} s later, {entries} of {entries} entries")

@@ -14,6 +14,7 @@ from handoffd.store.database import (
     BUSY_SECONDS,
     LOOP_BUSY_SECONDS,
     connect,
+    empty_log,
     prepare,
     remedy,
     scrub,
@@ -159,9 +160,13 @@ class GuardedStore:
             raise
 
     def shorten_log(self) -> None:
-        """Bring the log into the file, unless somebody reads: what is in two places is safer."""
+        """Bring the log into the file, and empty it unless somebody reads: little is in it alone.
+
+        The first step, which may take long, holds up no writer; the second waits for nobody.
+        """
         self.require_whole()
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        empty_log(self._db, 0)
 
     def needs_copy(self, every_seconds: float) -> bool:
         """Tell a copy that is old, or that has nothing yet of what is to be kept."""
