@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -308,23 +308,17 @@ def _rescue_soon(parts: Parts) -> None:
 
 async def _rescue(parts: Parts) -> None:
     """Have it done in a thread that no stop waits for: what it reads is read again at a start."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Salvaged] = loop.create_future()
-
-    def settle(settled: Callable[[Any], None], value: object) -> None:
-        if not done.cancelled():
-            settled(value)
+    done: Future[Salvaged] = Future()
+    done.set_running_or_notify_cancel()  # which cannot be taken back
 
     def work() -> None:
         try:
-            outcome = done.set_result, parts.core.rescue()
+            done.set_result(parts.core.rescue())
         except Exception as problem:  # noqa: BLE001  whoever awaits it is told
-            outcome = done.set_exception, problem
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, *outcome)
+            done.set_exception(problem)
 
     threading.Thread(target=work, daemon=True).start()
-    parts.core.stand_in(await done)
+    parts.core.stand_in(await asyncio.wrap_future(done))
 
 
 async def keep_core(parts: Parts) -> None:

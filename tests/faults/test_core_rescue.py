@@ -69,9 +69,11 @@ def test_answers_while_a_damaged_store_is_read(house, record_property):
     )
 
 
-@pytest.mark.parametrize("name", ["core.db", "core.db-wal"])
-def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, record_property):
-    """The disk gives no byte of it, or of its log, back: the daemon starts, and has the copy."""
+@pytest.mark.parametrize(
+    ("name", "offset"), [("core.db", 0), ("core.db-wal", 0), ("core.db-wal", 10_000)]
+)
+def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, offset, record_property):
+    """The disk gives it, or its log from some byte on, not back: the daemon has the copy."""
     disk = Disk(tmp_path)
     house.environment |= disk.environment
     house.transcripts.mkdir(parents=True)
@@ -79,7 +81,8 @@ def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, record_p
     thread, entries = talk(house, 5)
     assert "result" in say(house, thread, "in the log")
     house.kill()
-    disk.fail_reading(house.state / name)
+    assert offset < (house.state / name).stat().st_size
+    disk.fail_reading(house.state / name, offset)
     house.start()
 
     assert "handoff repair" in warnings(house)["core_damaged"]
@@ -141,8 +144,7 @@ def test_a_deleted_core_is_missed(house):
 
 
 SLOW = """
-import time, handoffd.app, handoffd.store.salvage
-handoffd.app.CORE_LOOK_SECONDS = 0.2
+import time, handoffd.store.salvage
 handoffd.store.salvage.salvage = lambda _path: time.sleep(120)
 """
 
@@ -152,9 +154,9 @@ def test_stop_amid_a_rescue(house, record_property):
     """A stop does not wait until all is read; nothing is lost by that, and the next start has it."""
     house.transcripts.mkdir(parents=True)
     run_after(house, SLOW).start()
-    thread, entries = talk(house, 5)
+    thread, entries = talk(house, 150, 3000)
     path = core_of(house)
-    damaged.page(path, b"entry 2 ")
+    damaged.page(path, b"entry 70 ")
     assert "error" in house.request("thread", action="get", id=thread)
     kept = path.with_name("core.db.damaged")
     wait_for(lambda: kept.exists() and kept.stat().st_size, what="the copy")
