@@ -343,6 +343,7 @@ async def keep_core(parts: Parts) -> None:
 
 def _keep(path: str, *, due: bool) -> None:
     with contextlib.closing(CoreStore(path, LOOP_BUSY_SECONDS)) as core:
+        core.on_damage = lambda: None  # the loop knows by the mark, and has it read
         core.shorten_log()
         if due:
             core.back_up()

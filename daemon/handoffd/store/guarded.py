@@ -142,7 +142,7 @@ class GuardedStore:
             self._close_off(damage.LOST, self._db)
         if self.damage:  # SQLite writes the log into the file, and deletes it
             with contextlib.suppress(StoreError):
-                damage.keep_aside(self.path)
+                damage.keep_aside(self.path, self._db if self._db.path else None)
         self._db.close()
         if self._left is not None:
             self._left.close()
