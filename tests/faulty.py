@@ -42,9 +42,9 @@ class Disk:
         self._page[8 : 8 + 1024] = part.encode().ljust(1024, b"\0")
         self._page[:8] = struct.pack("ii", ERRORS[name], 0)
 
-    def fail_reading(self, path: Path) -> None:
-        """Let no byte of a file be read from now on, also under another name."""
-        self._page[1032:1040] = struct.pack("L", path.stat().st_ino)
+    def fail_reading(self, path: Path, offset: int = 0) -> None:
+        """Let no byte of a file behind an offset be read from now on, also under another name."""
+        self._page[1032:1048] = struct.pack("LL", path.stat().st_ino, offset)
         self._page[4:8] = struct.pack("i", 0)
 
     def mend(self) -> int:

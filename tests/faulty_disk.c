@@ -3,7 +3,7 @@
  * $FAULTY_DISK names a page that the test shares with the program. While `error` is set, every
  * call that changes a file whose path has `part` in it fails with that error, and is counted:
  * those that open or name a file (EACCES, EROFS), or those that fill it (ENOSPC, EIO). Of the
- * file with the number `bad` no byte can be read, whatever its name is by then. */
+ * file with the number `bad` no byte can be read from `from` on, whatever its name is by then. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 struct page {
     int error, count;
     char part[1024];
-    unsigned long bad;
+    unsigned long bad, from;
 };
 static struct page *page;
 
@@ -67,12 +67,14 @@ static int fails_in(int file) {
     return fails(path);
 }
 
-static int fails_to_read(int file) {
+/* Returns how many of these bytes can be read, or -1. */
+static ssize_t readable(int file, unsigned long at, size_t size) {
     struct stat found;
-    if (!page || !page->bad || fstat(file, &found) || found.st_ino != page->bad) return 0;
+    if (!page || !page->bad || fstat(file, &found) || found.st_ino != page->bad) return size;
+    if (at < page->from) return at + size < page->from ? size : page->from - at;
     __atomic_add_fetch(&page->count, 1, __ATOMIC_SEQ_CST);
     errno = EIO;
-    return 1;
+    return -1;
 }
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -99,11 +101,14 @@ FILL(ssize_t, pwrite64, (int file, const void *data, size_t size, off64_t at), f
 FILL(int, fsync, (int file), file)
 FILL(int, fdatasync, (int file), file)
 
-#define READ(name, declared, ...)                                              \
-    ssize_t name declared { return fails_to_read(file) ? -1 : NEXT(name)(__VA_ARGS__); }
-READ(read, (int file, void *data, size_t size), file, data, size)
-READ(pread, (int file, void *data, size_t size, off_t at), file, data, size, at)
-READ(pread64, (int file, void *data, size_t size, off64_t at), file, data, size, at)
+#define READ(name, declared, place, ...)                                       \
+    ssize_t name declared {                                                    \
+        ssize_t part = readable(file, place, size);                            \
+        return part < 0 ? -1 : NEXT(name)(file, data, part __VA_ARGS__);       \
+    }
+READ(read, (int file, void *data, size_t size), lseek(file, 0, SEEK_CUR))
+READ(pread, (int file, void *data, size_t size, off_t at), at, , at)
+READ(pread64, (int file, void *data, size_t size, off64_t at), at, , at)
 
 #define NAME(name, declared, directory, path, ...)                             \
     int name declared { return fails_at(directory, path) ? -1 : NEXT(name)(__VA_ARGS__); }

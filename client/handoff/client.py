@@ -17,6 +17,7 @@ from handoff.errors import (
     HandoffError,
     NotAnsweringError,
     NotRunningError,
+    UnknownMethodError,
     VersionsDifferError,
 )
 from handoff.holder import absence
@@ -92,7 +93,9 @@ def _result(reply: dict[str, Any]) -> dict[str, Any]:
             raise VersionsDifferError(
                 reply["error"]["message"], data.get("hint", ""), str(data.get("version", ""))
             )
-        error = HandoffError(reply["error"]["message"], data.get("hint", ""))
+        is_unknown = reply["error"].get("code") == wire.METHOD_NOT_FOUND
+        kind = UnknownMethodError if is_unknown else HandoffError
+        error = kind(reply["error"]["message"], data.get("hint", ""))
         error.exit_code = data.get("exit", error.exit_code)
         raise error
     result: dict[str, Any] = reply["result"]

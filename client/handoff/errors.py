@@ -50,6 +50,10 @@ class VersionsDifferError(HandoffError):
         self.version = version
 
 
+class UnknownMethodError(HandoffError):
+    """The daemon is older than the question."""
+
+
 class AlreadyRunningError(HandoffError):
     exit_code = EXIT_ALREADY_RUNNING
 

@@ -5,10 +5,11 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
@@ -40,6 +41,9 @@ from handoffd.store.frames import LOG
 from handoffd.store.state import open_state
 from handoffd.triggers.schedule import Schedule
 from handoffd.usher import Usher
+
+if TYPE_CHECKING:
+    from handoffd.store.salvage import Salvaged
 
 HOUSEKEEPING_SECONDS = 30.0
 RETENTION_SECONDS = clock.DAY_SECONDS / 4
@@ -298,16 +302,23 @@ async def forget_old(parts: Parts) -> None:
 def _rescue_soon(parts: Parts) -> None:
     """Read beside the loop what is left of a core.db that turned out to be damaged."""
     log.get().error("core_damaged", why=parts.core.damage)
-    loop = asyncio.get_running_loop()
-
-    def begin() -> None:  # once whoever noticed it is out of it
-        parts.rescue = _guarded(_rescue(parts), parts)
-
-    loop.call_soon(begin)
+    # It begins in the next turn of the loop, once whoever noticed it is out of it.
+    parts.rescue = _guarded(_rescue(parts), parts)
 
 
 async def _rescue(parts: Parts) -> None:
-    parts.core.stand_in(await asyncio.to_thread(parts.core.rescue))
+    """Have it done in a thread that no stop waits for: what it reads is read again at a start."""
+    done: Future[Salvaged] = Future()
+    done.set_running_or_notify_cancel()  # which cannot be taken back
+
+    def work() -> None:
+        try:
+            done.set_result(parts.core.rescue())
+        except Exception as problem:  # noqa: BLE001  whoever awaits it is told
+            done.set_exception(problem)
+
+    threading.Thread(target=work, daemon=True).start()
+    parts.core.stand_in(await asyncio.wrap_future(done))
 
 
 async def keep_core(parts: Parts) -> None:
@@ -332,6 +343,7 @@ async def keep_core(parts: Parts) -> None:
 
 def _keep(path: str, *, due: bool) -> None:
     with contextlib.closing(CoreStore(path, LOOP_BUSY_SECONDS)) as core:
+        core.on_damage = lambda: None  # the loop knows by the mark, and has it read
         core.shorten_log()
         if due:
             core.back_up()

@@ -66,10 +66,10 @@ def _core_problem(path: str) -> str:
     known = damage.is_known(path)
     if os.path.lexists(path + damage.MENDED):
         return _INTERRUPTED
-    if damage.is_lost(path):
-        return "it is gone or empty"
+    if damage.is_lost(path) or (known and not damage.size(path)):
+        return damage.LOST
     if not os.path.lexists(path):
-        return "it is gone" if known else ""
+        return ""
     if not os.path.isfile(path) or os.path.islink(path):
         raise StoreError(f"{path} is no file.", "Move it away, then run this again.")
     if found := damage.log_fault(path):

@@ -232,6 +232,29 @@ def test_a_long_log_is_looked_through_quickly(tmp_path, record_property):
     record_property("figure", f"{size / 1e6:.1f} MB in {seconds * 1000:.0f} ms of processor time")
 
 
+def test_a_reader_holds_nobody_up(tmp_path, record_property):
+    """While somebody reads, the log is not emptied, and neither we nor a writer wait for that."""
+    path = tmp_path / "core.db"
+    core = CoreStore(str(path))  # which would wait for 20 s
+    core.threads.create("hof_x", "t", None, Said("chat", "context", "a first marker", "t"))
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM handoffs").fetchall()
+    core.threads.add("hof_x", Said("chat", "done", "more", "t"), 8 << 20)
+    began = time.monotonic()
+    core.shorten_log()
+    seconds = time.monotonic() - began
+    left = log_of(path).stat().st_size
+    reader.close()
+    core.shorten_log()
+    core.close()
+
+    assert seconds < 5.0
+    assert 0 < left
+    assert b"a first marker" in path.read_bytes()
+    record_property("figure", f"given up after {seconds * 1000:.0f} ms")
+
+
 @pytest.mark.long
 def test_the_log_is_emptied_and_the_first_entry_copied(house, record_property):
     """Little stands in the log alone, and a new store has its copy soon after its first entry."""

@@ -1,5 +1,6 @@
-"""A large core.db goes bad under the daemon: what is left of it is read beside the loop."""
+"""core.db goes bad, or away, under the daemon: what is left of it is read beside the loop."""
 
+import os
 import secrets
 import time
 
@@ -7,8 +8,9 @@ import pytest
 
 import damaged
 import proc
+from conducted import run_after
 from conftest import House, wait_for
-from damaged import core_of, heard, say, talk, warnings
+from damaged import core_of, heard, log_of, say, talk, warnings
 from faulty import Disk
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Said
@@ -67,9 +69,11 @@ def test_answers_while_a_damaged_store_is_read(house, record_property):
     )
 
 
-@pytest.mark.parametrize("name", ["core.db", "core.db-wal"])
-def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, record_property):
-    """The disk gives no byte of it, or of its log, back: the daemon starts, and has the copy."""
+@pytest.mark.parametrize(
+    ("name", "offset"), [("core.db", 0), ("core.db-wal", 0), ("core.db-wal", 10_000)]
+)
+def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, offset, record_property):
+    """The disk gives it, or its log from some byte on, not back: the daemon has the copy."""
     disk = Disk(tmp_path)
     house.environment |= disk.environment
     house.transcripts.mkdir(parents=True)
@@ -77,7 +81,8 @@ def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, record_p
     thread, entries = talk(house, 5)
     assert "result" in say(house, thread, "in the log")
     house.kill()
-    disk.fail_reading(house.state / name)
+    assert offset < (house.state / name).stat().st_size
+    disk.fail_reading(house.state / name, offset)
     house.start()
 
     assert "handoff repair" in warnings(house)["core_damaged"]
@@ -90,3 +95,83 @@ def test_unreadable_core_is_served_from_its_copy(house, tmp_path, name, record_p
     assert "core_damaged" not in warnings(house)
     assert entries + 1 == len(heard(house, thread)), "the disk has it back"
     record_property("figure", f"{entries} of {entries} entries while it fails, then all")
+
+
+def empty(path) -> None:
+    os.truncate(path, 0)
+
+
+@pytest.mark.parametrize("lose", [empty, pytest.param(os.unlink, marks=pytest.mark.long)])
+@pytest.mark.parametrize("notice", ["doctor", "stop"])
+def test_what_is_in_the_log_of_a_lost_core(live, lose, notice, record_property):
+    """core.db is emptied or deleted under the daemon: the log stays, and repair has all of that."""
+    thread, entries = live.call("thread", action="create", title="t", content="first")["id"], 21
+    for number in range(entries - 1):
+        assert "result" in say(live, thread, f"in the log {number}")
+    path = core_of(live)
+    log = log_of(path).read_bytes()
+    lose(path)
+
+    if notice == "doctor":
+        assert "core-damaged" in live.handoff("doctor").stdout
+        assert entries == len(heard(live, thread))
+        assert log == log_of(path).read_bytes()
+        assert log == path.with_name("core.db.damaged-wal").read_bytes()
+    live.restart()
+    assert "handoff repair" in warnings(live)["core_damaged"]
+    assert entries == len(heard(live, thread))
+    live.stop()
+    assert 0 == live.handoff("repair", "--yes").returncode
+    live.start()
+    assert "core_damaged" not in warnings(live)
+    assert entries == len(heard(live, thread))
+    record_property("figure", f"{entries} of {entries} entries")
+
+
+@pytest.mark.long
+def test_a_deleted_core_is_missed(house):
+    """Nobody asks, and nothing stands in its log: the daemon itself finds that core.db is gone."""
+    house.transcripts.mkdir(parents=True)
+    run_after(house, "import handoffd.app\nhandoffd.app.CORE_LOOK_SECONDS = 0.2").start()
+    thread, entries = talk(house, 5)
+    path = core_of(house)
+    wait_for(lambda: not log_of(path).stat().st_size, what="the log is empty")
+    path.unlink()
+    wait_for(lambda: "core_damaged" in warnings(house), what="it is missed")
+
+    assert entries == len(heard(house, thread))
+    assert "error" in say(house, thread, "more")
+
+
+SLOW = """
+import time, handoffd.store.salvage
+handoffd.store.salvage.salvage = lambda _path: time.sleep(120)
+"""
+
+
+OFTEN = "import handoffd.app\nhandoffd.app.CORE_LOOK_SECONDS = handoffd.app.COPY_SECONDS = 0.2\n"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("often", ["", OFTEN], ids=["asked", "copied"])
+def test_stop_amid_a_rescue(house, often, record_property):
+    """A stop does not wait until all is read; nothing is lost by that, and the next start has it."""
+    house.transcripts.mkdir(parents=True)
+    run_after(house, SLOW + often).start()
+    thread, entries = talk(house, 150, 3000)
+    path = core_of(house)
+    damaged.page(path, b"entry 70 ")
+    assert often or "error" in house.request("thread", action="get", id=thread)
+    kept = path.with_name("core.db.damaged")
+    wait_for(lambda: kept.exists() and kept.stat().st_size, what="the copy")
+    found = path.read_bytes()
+    began = time.monotonic()
+    code = house.stop()
+    seconds = time.monotonic() - began
+    del house.spawn  # as it is
+    house.start()
+
+    assert (0, found, found) == (code, path.read_bytes(), kept.read_bytes())
+    assert seconds < 20
+    assert entries == len(heard(house, thread))
+    record_property("figure", f"ended {seconds:.1f} s later, {entries} of {entries} entries")

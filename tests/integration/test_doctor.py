@@ -165,11 +165,22 @@ def test_hanging_daemon(live):
     """A daemon that hangs is called hanging, with what ends it."""
     live.process.send_signal(19)
     found = examined(live)
-    first = next(finding for finding in found["findings"] if finding["subject"] == "socket")
+    first, *more = [finding for finding in found["findings"] if finding["subject"] == "socket"]
 
     assert 1 == found["exit"]
     assert "does not answer" in first["text"]
+    assert [] == more, "nobody says that it was killed"
     assert "handoff restart" in first["remedy"]
+
+
+def test_what_the_daemon_cannot_look_at(live):
+    """A question that it cannot answer is told with its reason; the others are answered."""
+    for path in live.state.glob("core.db*"):
+        path.unlink()
+    found = about(live, "socket")
+
+    assert ["bad"] == levels(found)
+    assert "core.db cannot be opened" in found[0]["text"]
 
 
 # Versions

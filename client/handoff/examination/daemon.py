@@ -5,6 +5,7 @@ import pwd
 import stat
 
 from handoff import paths, service
+from handoff.errors import NotRunningError
 from handoff.examination.finding import Finding, bad, explained, note, ok
 from handoff.examination.scene import Scene
 
@@ -18,24 +19,25 @@ def examine(scene: Scene) -> list[Finding]:
         found = [ok(f"process {status['pid']} answers at {status['socket']}")]
     else:
         found = [bad(scene.problem.title, scene.problem.hint, scene.problem.exit_code)]
-    found += _last_failure(answered=scene.problem is None)
+    is_there = not isinstance(scene.problem, NotRunningError)
+    found += _last_failure(is_there=is_there)
     for path in paths.socket_candidates():
         if path == scene.status.get("socket"):
             break
-        found += _look_at(path, answered=scene.problem is None)
+        found += _look_at(path, is_there=is_there)
     return found
 
 
-def _last_failure(*, answered: bool) -> list[Finding]:
+def _last_failure(*, is_there: bool) -> list[Finding]:
     """Say why the last daemon ended that was not told to."""
     for line in service.failures()[-1:]:
         when, _, why = line.partition(" ")
-        which = "the one before it" if answered else "it"
+        which = "the one before it" if is_there else "it"
         return [note(f"{which} ended by itself at {when}: {why}", "See: handoff logs")]
     return []
 
 
-def _look_at(path: str, *, answered: bool) -> list[Finding]:
+def _look_at(path: str, *, is_there: bool) -> list[Finding]:
     """Say what stands in the way at one of the places where a socket may be."""
     try:
         found = os.lstat(path)
@@ -48,7 +50,7 @@ def _look_at(path: str, *, answered: bool) -> list[Finding]:
         return [note(text, _OTHER_PLACE)]
     if not stat.S_ISSOCK(found.st_mode):
         return [bad(f"{path} is no socket", f"Move it away: mv {path} {path}.old")]
-    if answered:
+    if is_there:
         return []
     return [note(f"nobody listens at {path}: its daemon was killed", "handoff up replaces it.")]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from handoff import fast
 from handoff.client import Client
-from handoff.errors import HandoffError, VersionsDifferError
+from handoff.errors import HandoffError, UnknownMethodError, VersionsDifferError
 from handoff.installing import files, program
 from handoff.installing.entries import PLUGIN
 
@@ -42,7 +42,7 @@ class Scene:
     """All that is looked at more than once."""
 
     claude: ClaudeCode
-    # Empty where the daemon does not answer; `problem` says why.
+    # Empty where the daemon does not answer; `problem` says why, or what else it cannot answer.
     status: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     known: dict[str, Any] = field(default_factory=dict)
@@ -58,14 +58,16 @@ def look() -> Scene:
         return Scene(claude, problem=problem, daemon_version=problem.version)
     except HandoffError as problem:
         return Scene(claude, problem=problem)
+    known, unanswered = {}, None
     try:
         known = Client(_ASKED_SECONDS).call("doctor")["data"]
         answer = Client().call("status")  # with what was found by looking closely
-    except HandoffError:  # an older one does not know the question
-        known = {}
-    return Scene(
-        claude, answer["data"], answer["warnings"], known, daemon_version=answer["version"]
-    )
+    except UnknownMethodError:
+        pass
+    except HandoffError as problem:
+        unanswered = problem
+    status, version = answer["data"], answer["version"]
+    return Scene(claude, status, answer["warnings"], known, unanswered, version)
 
 
 def claude_code() -> ClaudeCode:

@@ -42,6 +42,7 @@ _UNREADABLE = (
 _PIECE_BYTES = 1 << 20
 _REASON_MAX = 1000
 _BEFORE = "it was found so before"
+LOST = "it is gone or empty"
 
 
 def refusal(why: str) -> DamagedError:
@@ -84,9 +85,14 @@ def reason(path: str) -> str:
 
 def find_before(path: str) -> str:
     """Return why a database must not even be opened, if so: SQLite would write to it."""
+    return find_known(path) or log_fault(path)
+
+
+def find_known(path: str) -> str:
+    """Return what is wrong with a database that shows without looking into it, or nothing."""
     if is_known(path):
         return reason(path)
-    return "it is gone or empty" if is_lost(path) else log_fault(path)
+    return LOST if is_lost(path) else ""
 
 
 def log_fault(path: str) -> str:

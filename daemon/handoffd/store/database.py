@@ -156,24 +156,27 @@ def scrub(connection: sqlite3.Connection, name: str) -> None:
     """
     try:
         # With a reader in the way the rest would be in vain, and the log grow by all of the file.
-        _empty_log(connection, name)
+        _require_empty_log(connection, name)
         connection.execute("VACUUM")
-        _empty_log(connection, name)
+        _require_empty_log(connection, name)
     except sqlite3.OperationalError as problem:
         text = f"Erased, but {name} still has the room of it: {problem}."
         hint = "Do it again." if is_busy(problem) else "Free some space, then do it again."
         raise StoreError(text, hint) from None
 
 
-def _empty_log(connection: sqlite3.Connection, name: str) -> None:
+def empty_log(connection: sqlite3.Connection, busy_seconds: float) -> bool:
     """Bring all of the log into the file; while we wait for readers, nobody can write."""
     patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
-    connection.execute(f"PRAGMA busy_timeout = {int(LOOP_BUSY_SECONDS * 1000)}")
+    connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
     try:
-        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     finally:
         connection.execute(f"PRAGMA busy_timeout = {patience}")
-    if busy:
+
+
+def _require_empty_log(connection: sqlite3.Connection, name: str) -> None:
+    if not empty_log(connection, LOOP_BUSY_SECONDS):
         text = f"Erased, but another program is reading {name}: its log still has a copy."
         raise StoreError(text, "End that program, then do it again.")
 

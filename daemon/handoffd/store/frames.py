@@ -5,6 +5,7 @@ were nothing behind it. Here every frame is looked at for itself: its checksum i
 one that the frame before it states, so one damaged frame does not hide the next.
 """
 
+import errno
 import struct
 from array import array
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ _MAGIC = (0x377F0682, 0x377F0683)
 _VERSION = 3007000
 _HEADER, _FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 _PAGE_BYTES = 4096
-_PAGE_MAX = 65536
 # Frames that are looked at together: their checksums are made side by side, in the lanes of
 # one large number, which is ten times as quick as one by one.
 _LANES = 128
@@ -78,6 +78,10 @@ def find_gap(path: str) -> str:
                 return ""
     except FileNotFoundError:
         return ""
+    except OSError as problem:
+        if problem.errno != errno.EIO:
+            raise
+        return "its log cannot be read"
     return f"frame {number + 1} of its log is damaged, and more was kept after it"
 
 

@@ -14,6 +14,7 @@ from handoffd.store.database import (
     BUSY_SECONDS,
     LOOP_BUSY_SECONDS,
     connect,
+    empty_log,
     prepare,
     remedy,
     scrub,
@@ -82,6 +83,8 @@ class GuardedStore:
 
     def rescue(self) -> "Salvaged":
         """Keep the damaged file aside, and read what can be read of it; in a thread."""
+        if not damage.size(self.path):  # SQLite would delete its log
+            return self._rescue(None)
         # While we have it open ourselves nothing is written when this one is closed.
         with contextlib.ExitStack() as stack:
             lock = None
@@ -122,8 +125,8 @@ class GuardedStore:
 
     def look_again(self, found: str = "") -> None:
         """Take note of damage that was found otherwise: by a close look, or by another process."""
-        if not self.damage and (found or damage.is_known(self.path)):
-            self._give_up(found or damage.reason(self.path))
+        if not self.damage and (found := found or damage.find_known(self.path)):
+            self._give_up(found)
 
     def require_whole(self) -> None:
         if self.damage:
@@ -135,6 +138,11 @@ class GuardedStore:
             raise damage.refusal(self.damage)
 
     def close(self) -> None:
+        if not self.damage and damage.is_lost(self.path):
+            self._close_off(damage.LOST, self._db)
+        if self.damage:  # SQLite writes the log into the file, and deletes it
+            with contextlib.suppress(StoreError):
+                damage.keep_aside(self.path, self._db if self._db.path else None)
         self._db.close()
         if self._left is not None:
             self._left.close()
@@ -152,9 +160,13 @@ class GuardedStore:
             raise
 
     def shorten_log(self) -> None:
-        """Bring the log into the file, unless somebody reads: what is in two places is safer."""
+        """Bring the log into the file, and empty it unless somebody reads: little is in it alone.
+
+        The first step, which may take long, holds up no writer; the second waits for nobody.
+        """
         self.require_whole()
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        empty_log(self._db, 0)
 
     def needs_copy(self, every_seconds: float) -> bool:
         """Tell a copy that is old, or that has nothing yet of what is to be kept."""

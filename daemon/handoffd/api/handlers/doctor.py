@@ -9,13 +9,14 @@ from handoffd.api.method import Method, Params, Reply, Send
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 from handoffd.session.storage import load
-from handoffd.store.damage import examine, log_fault
+from handoffd.store.damage import examine, find_before
 
 _NEWEST = 20
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
     await _look_closely(parts)
+    await parts.rescued()
     return Reply(
         {
             "roots": await _roots(parts),
@@ -33,7 +34,7 @@ async def _look_closely(parts: Parts) -> None:
 
 
 def _look(path: str) -> str:
-    return log_fault(path) or examine(path, "quick_check(1)")
+    return find_before(path) or examine(path, "quick_check(1)")
 
 
 async def _roots(parts: Parts) -> list[dict[str, Any]]:
