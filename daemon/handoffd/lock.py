@@ -35,7 +35,7 @@ def hold(path: str) -> None:
     Asked again, take it anew where the file was deleted, or its directory replaced: the one that
     we hold keeps nobody out any more. Another daemon may have been quicker: then that one stays.
     """
-    global _held  # noqa: PLW0603  a process has one
+    global _held  # a process has one
     if not _is_held(path):
         old, _held = _held, lock_instance(path)
         if old >= 0:
