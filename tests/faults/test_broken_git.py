@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from conftest import House, wait_for
+from handoff.paths import CHECKPOINT
+from handoffd.links import git
 
 
 def broken_head(_house: House, project: Path) -> None:
@@ -83,3 +85,23 @@ def test_tracked_checkpoint_of_a_broken_repository(house):
 
     assert "git tracks" in house.show(project)["not_written"]
     assert "goal: Tracked" in house.yaml(project)
+
+
+@pytest.mark.parametrize(
+    ("path", "version", "tracked"),
+    [
+        (".flow-guardian/handoff.yaml", 2, True),
+        ("docs/handoff.yaml", 2, False),
+        (".flow-guardian/handoff.yaml", 4, True),
+    ],
+)
+def test_index_without_git(house, path, version, tracked):
+    """Only our own file counts as tracked; what a shortened index says nobody can tell."""
+    project = house.project()
+    for name in (".flow-guardian/handoff.txt", path):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("goal: x\n")
+        house.git(project, "add", "-f", name)
+    house.git(project, "update-index", "--index-version", str(version))
+
+    assert tracked == git.may_be_tracked(str(project / ".git"), CHECKPOINT)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 
 import pytest
@@ -183,6 +184,7 @@ def test_transcript_away_while_the_pause_ends(live):
     away.mkdir()
     for path in (session.path, other.path):
         os.rename(path, away / path.name)
+    live.process.send_signal(signal.SIGHUP)  # or it would take until the next rescan
     wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
     assert 0 == live.handoff("unpause", str(project)).returncode
     os.rename(away / session.path.name, session.path)
