@@ -56,6 +56,10 @@ def test_written_without_git(house, damage, record_property):
     """Where git fails, the checkpoint is written without its facts, and that is said."""
     house.transcripts.mkdir(parents=True)
     project = house.project()
+    another = project / "docs/handoff.yaml"
+    another.parent.mkdir()
+    another.write_text("goal: Not ours\n")
+    house.git(project, "add", str(another))
     damage(house, project)
     house.start()
     house.session(project).prompt("Work on in a broken repository")
