@@ -356,7 +356,10 @@ async def _keep_house(directory: str, server: Server, schedule: Schedule) -> Non
     while True:
         if ping:
             service.notify("WATCHDOG=1")
-        lock.hold(f"{directory}/handoffd.lock")
+        try:
+            lock.hold(f"{directory}/handoffd.lock")
+        except OSError as problem:  # a full disk, or one that is away: the next look may find it
+            log.get().warning("lock_failed", why=log.why(problem))
         await server.keep_bound()
         schedule.check_clock()
         memory.give_back()

@@ -5,7 +5,8 @@ What is answered over the socket comes from here, and is always the newest.
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
@@ -241,6 +242,15 @@ class Board:
         card.touched = clock.wall()
         card.git_wanted = card.git_wanted or git_too
         self.changed.set()
+
+    @asynccontextmanager
+    async def turn(self, card: Card) -> AsyncIterator[None]:
+        """Hold a card's turn; who waits to write what came meanwhile is woken at its end."""
+        async with card.turn:
+            try:
+                yield
+            finally:
+                self.changed.set()
 
     def forget(self, project: Project) -> None:
         """Let go of what was read and written; call it with the card's locks held."""

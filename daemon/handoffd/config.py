@@ -3,17 +3,28 @@
 import tomllib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from handoffd.errors import ConfigError
 from handoffd.session.redact import compile_patterns
 
+_TOML_HINT = "Correct what stands there: a text has quotation marks around it, a list brackets."
+
+
+def _refuse_boolean(value: object) -> object:
+    """Take "30" for 30, as it is meant, but not true for 1."""
+    if isinstance(value, bool):
+        raise ValueError("a number is wanted")  # noqa: TRY004  what pydantic tells of
+    return value
+
+
 _Text = Annotated[str, Field(min_length=1, max_length=4096)]
+_Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
+_Number = Annotated[float, BeforeValidator(_refuse_boolean)]
 
 
 class _Section(BaseModel):
-    # TOML has types of its own: whoever writes "true" or "30" is told so.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Claude(_Section):
@@ -39,7 +50,7 @@ class Checkpoint(_Section):
 class Triggers(_Section):
     """When a session is handed off without being asked."""
 
-    idle_minutes: float = Field(default=30.0, ge=0, lt=24 * 60)
+    idle_minutes: _Number = Field(default=30.0, ge=0, lt=24 * 60)
     notify: bool = False
 
 
@@ -89,7 +100,7 @@ class Http(_Section):
 
     enabled: bool = False
     host: _Text = "127.0.0.1"
-    port: int = Field(default=8377, ge=1, le=65535)
+    port: _Whole = Field(default=8377, ge=1, le=65535)
     # Names besides localhost by which it may be addressed, as in `name` or `name:port`.
     allowed_hosts: list[_Text] = []
     allowed_origins: list[_Text] = []
@@ -114,7 +125,7 @@ class Redact(_Section):
 class Privacy(_Section):
     """How long what was derived is kept."""
 
-    retention_days: int = Field(default=0, ge=0, le=36500)
+    retention_days: _Whole = Field(default=0, ge=0, le=36500)
 
 
 class Log(_Section):
@@ -148,7 +159,7 @@ def load(path: str) -> Config:
     except (OSError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path} cannot be read: {problem}.", "Check the file.") from None
     except (ValueError, RecursionError) as problem:  # also a number of too many digits
-        raise ConfigError(f"{path} is not valid TOML: {problem}.", "Mend that line.") from None
+        raise ConfigError(f"{path} is not valid TOML: {problem}.", _TOML_HINT) from None
     try:
         return Config.model_validate(data)
     except ValidationError as problem:
@@ -160,10 +171,14 @@ def _explain(path: str, problem: ValidationError) -> tuple[str, str]:
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         return f"{path}: there is no setting `{key}`.", _nearest(first["loc"])
-    if first["type"] == "bool_type":
-        return f"{path}: `{key}` must be true or false.", "Write it without quotation marks."
+    if first["type"] in ("bool_type", "bool_parsing"):
+        hint = "Write true or false, without quotation marks."
+        return f"{path}: `{key}` must be true or false.", hint
     why = first["msg"].removeprefix("Value error, ")
-    return f"{path}: `{key}`: {why}.", "Mend that line."
+    return (
+        f"{path}: `{key}`: {why}.",
+        "Correct the value, or remove the line: the default holds then.",
+    )
 
 
 def _nearest(place: tuple[int | str, ...]) -> str:

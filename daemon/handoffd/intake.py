@@ -100,16 +100,15 @@ class Intake:
     def end_scan(self) -> None:
         """Let go of what the scan did not find: should it come back, the store knows it.
 
-        The sub-agents of an old session are not looked for: they stay as long as it does.
+        The sub-agents of an old session are not looked for: they stay as long as it does. What is
+        silent stays, too: a pause ends where it ended when it was seen last.
         """
         here = {name for name, entry in self.entries.items() if entry.scan == self.scans}
-        here.update(self._backlog.names)
-        if len(here) == len(self.entries):
-            return
-        for name, entry in list(self.entries.items()):
-            if name not in here and entry.cursor.session_id not in here:
-                del self.entries[name]
-                self._tails.drop(name)
+        here.update(self._backlog.names, self.gate.silent_transcripts(self.gate.paused_scopes()))
+        known = self.entries.items()
+        for name in [n for n, entry in known if here.isdisjoint((n, entry.cursor.session_id))]:
+            del self.entries[name]
+            self._tails.drop(name)
 
     def _moved(self, entry: Entry, transcript: Transcript) -> bool:
         """Follow a session whose file moved; a second, older copy of it is left alone."""

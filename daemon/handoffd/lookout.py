@@ -8,6 +8,7 @@ import asyncio
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from handoffd import clock, log, mounts
@@ -25,9 +26,10 @@ TICK_SECONDS = RESCAN_SECONDS[0]
 # The share of a core that rescans may take.
 RESCAN_SHARE = 0.002
 _PAUSE_EVERY = 100
-# On a network's disk what others write is looked for that often, where they wrote of late.
+# On a network's disk others write unseen: what grew of late is looked at that often, or less
+# often if that takes more than a rescan may.
 POLL_SECONDS = 2.0
-POLLED_MAX = 8
+POLLED_MAX = 16
 POLLED_ACTIVE_SECONDS = 3600.0
 
 
@@ -49,6 +51,7 @@ class Lookout:
     _rescan_wanted: bool = True
     _next_rescan: float = 0.0
     _next_poll: float = 0.0
+    _polled: list[str] = field(default_factory=list)
     _watches_stale: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop | None = None
@@ -133,18 +136,41 @@ class Lookout:
 
     def _poll(self, until: float) -> float:
         """Look where work goes on of which no watch tells; returns when to look again."""
-        since = (clock.wall() - POLLED_ACTIVE_SECONDS) * 1e9
-        active = self._active_directories()[:POLLED_MAX]
-        polled = [
-            path for path in active if self._directories[path] > since and mounts.is_remote(path)
-        ]
-        if not polled:
+        if not self._polled:
             return until
         if clock.monotonic() >= self._next_poll:
-            for path in polled:
-                self._scan_directory(path, first=False)
-            self._next_poll = clock.monotonic() + POLL_SECONDS
+            started = clock.thread_cpu()
+            self._look_at_polled()
+            cost = clock.thread_cpu() - started
+            self._next_poll = clock.monotonic() + max(cost / RESCAN_SHARE, POLL_SECONDS)
         return min(until, self._next_poll)
+
+    def _look_at_polled(self) -> None:
+        """Ask each disk once, then for each transcript on it whether it has grown."""
+        answering: dict[str, bool] = {}
+        for name in self._polled:
+            entry = self.intake.entries.get(name)
+            if entry is None:
+                continue
+            path = entry.cursor.path
+            disk = mounts.disk_of(path)
+            if disk not in answering:
+                answering[disk] = mounts.answers(path)
+            if answering[disk]:
+                found = transcripts.revisit(name, entry.cursor.session_id, path)
+                if found is not None:
+                    self.intake.found(found)
+
+    def _choose_polled(self) -> None:
+        """Choose the transcripts on a network's disks that grew of late, the latest first."""
+        self._polled = []
+        if mounts.has_remote():
+            since = (clock.wall() - POLLED_ACTIVE_SECONDS) * 1e9
+            known = self.intake.entries.items()
+            recent = [(e.mtime_ns, name) for name, e in known if e.mtime_ns > since]
+            recent.sort(reverse=True)
+            remote = (n for _, n in recent if mounts.disk_of(self.intake.entries[n].cursor.path))
+            self._polled = list(islice(remote, POLLED_MAX))
 
     async def _wait(self, until: float) -> None:
         try:
@@ -213,6 +239,7 @@ class Lookout:
                 self._directories.pop(directory, None)
         self._refresh_projects()
         self._choose_watches()
+        self._choose_polled()
         self.first_scan_done = True
         self.rescans += 1
         least, most = RESCAN_SECONDS

@@ -42,6 +42,8 @@ class _Disk:
 
 
 _disks: dict[str, _Disk] = {}
+# Disks of this machine that are mounted below one of a network.
+_local: set[str] = set()
 _table = b""
 
 
@@ -56,46 +58,56 @@ def refresh() -> None:
     if found == _table:
         return
     _table = found
-    points = _remote_points(found.decode("utf-8", "surrogateescape"))
-    for gone in _disks.keys() - points:
+    points = _points(found.decode("utf-8", "surrogateescape"))
+    remote = {point for point, is_remote in points.items() if is_remote}
+    for gone in _disks.keys() - remote:
         del _disks[gone]
-    for point in points:
+    for point in remote:
         _disks.setdefault(point, _Disk())
+    _local.clear()
+    _local.update(p for p in points.keys() - remote if any(_holds(above, p) for above in remote))
 
 
-def _remote_points(table: str) -> set[str]:
-    """Return where disks of a network are mounted."""
-    found = set()
+def _points(table: str) -> dict[str, bool]:
+    """Return where disks are mounted, and whether they are a network's; the last one covers."""
+    found = {}
     for line in table.splitlines():
         before, _, after = line.partition(" - ")
-        if _REMOTE.fullmatch(after.partition(" ")[0]):
-            point = before.split(" ")[4]
-            found.add(_OCTAL.sub(lambda code: chr(int(code[1], 8)), point))
+        if after:
+            point = _OCTAL.sub(lambda code: chr(int(code[1], 8)), before.split(" ")[4])
+            found[point] = bool(_REMOTE.fullmatch(after.partition(" ")[0]))
     return found
 
 
-def _point(path: str) -> str:
+def _holds(point: str, path: str) -> bool:
+    return path == point or path.startswith(f"{point.rstrip('/')}/")
+
+
+def disk_of(path: str) -> str:
     """Return the network's disk that a path lies on, or nothing."""
     if not _table:
         refresh()
-    found = [point for point in _disks if path == point or path.startswith(f"{point}/")]
-    return max(found, key=len, default="")
+    if not _disks:
+        return ""
+    nearest = max((p for p in (*_disks, *_local) if _holds(p, path)), key=len, default="")
+    return "" if nearest in _local else nearest
 
 
-def is_remote(path: str) -> bool:
-    return bool(_point(path))
+def has_remote() -> bool:
+    """Tell whether there is any disk of a network."""
+    return bool(_disks)
 
 
 def answers(path: str) -> bool:
     """Tell whether a path may be touched; a disk that was silent is asked by one thread only."""
-    point = _point(path)
+    point = disk_of(path)
     return not point or _answers(point, _disks[point])
 
 
 def require(path: str) -> None:
     """Refuse to touch what lies on a disk that does not answer."""
     if not answers(path):
-        raise SilentError(_point(path))
+        raise SilentError(disk_of(path))
 
 
 def silent() -> list[str]:

@@ -231,7 +231,7 @@ async def _held(parts: Parts, project: Project | None) -> AsyncIterator[None]:
             yield
             return
         card = parts.board.card(project)
-        async with card.turn, card.lock:
+        async with parts.board.turn(card), card.lock:
             yield
 
 
@@ -372,9 +372,10 @@ def _old_sessions(parts: Parts, limit: float, besides: list[Target]) -> list[Tar
     groups: dict[str, set[str]] = {}
     whole = {target.project.id for target in besides if target.project}
     for stored in parts.state.sessions_before(limit, OLD_SESSIONS_MAX):
-        entry = parts.intake.entries.get(stored.session_id)
-        # Of one in which nothing was heard we know no time but the file's.
-        if stored.last_seconds or entry is None or entry.mtime_ns / 1e9 < limit:
+        name = stored.session_id
+        file = parts.intake.entries.get(name) or parts.state.cursor(name)
+        # Of one in which nothing was heard we know no time but the file's, be it here or away.
+        if stored.last_seconds or file is None or 0 < file.mtime_ns / 1e9 < limit:
             groups.setdefault(stored.project_id or "", set()).add(stored.session_id)
     return [
         Target(parts.projects.by_id(project_id), frozenset(sessions), limit, whole=False)

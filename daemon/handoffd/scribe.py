@@ -55,6 +55,7 @@ class Scribe:
     writes: int = 0
     redacted: int = 0
     _beside: set[asyncio.Task[None]] = field(default_factory=set)
+    _writing: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
         wake = self.board.changed
@@ -79,16 +80,16 @@ class Scribe:
                 waits.append(card.git_not_before - now)
             if card.dirty and card.write_not_before <= now and not card.turn.locked():
                 await self._publish_in_time(card)
-            if card.dirty:  # not due yet, or in vain: nobody else would wake us for it
-                least = BUSY_WAIT_SECONDS if card.turn.locked() else 0.0
-                waits.append(max(card.write_not_before - clock.monotonic(), least))
+            # Not due yet, or in vain: nobody else would wake us for it; the end of a turn does.
+            if card.dirty and not card.turn.locked():
+                waits.append(card.write_not_before - clock.monotonic())
         return max(min(waits), 0.0) if waits else None
 
     async def _publish_in_time(self, card: Card) -> None:
         """Write a project's files; one whose disk hangs holds up no other."""
         task = asyncio.ensure_future(self.publish(card))
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
         await asyncio.wait({task}, timeout=PUBLISH_SECONDS)
         if task.done():
             task.result()
@@ -128,8 +129,8 @@ class Scribe:
             card.git_problem = str(problem)
         directory = directories.git_directory(root)
         if card.tracked is None and directory is not None:
-            name = os.path.basename(client_paths.CHECKPOINT)
-            tracked = await asyncio.to_thread(git.may_be_tracked, directory, name)
+            path = client_paths.CHECKPOINT
+            tracked = await asyncio.to_thread(git.may_be_tracked, directory, path)
             self._set_tracked(card, tracked=tracked)
 
     async def _learn_from_git(self, card: Card) -> None:
@@ -164,7 +165,7 @@ class Scribe:
 
     async def publish(self, card: Card) -> None:
         """Write the checkpoint if it says something new, then the brief; tell the watchers."""
-        async with card.turn:
+        async with self.board.turn(card):
             try:
                 await self._publish(card)
             except asyncio.CancelledError:  # we are ending: what is half done is done then
@@ -310,7 +311,7 @@ class Scribe:
         """Write what a person said, wherever the project is; it stands from now on."""
         project.root.require()
         card = self.board.card(project)
-        async with card.turn:
+        async with self.board.turn(card):
             return await self._save(card, project, given, tags)
 
     async def _save(
@@ -374,3 +375,5 @@ class Scribe:
         for card in list(self.board.cards.values()):
             if card.dirty:
                 await self.publish(card)
+        if self._writing:
+            await asyncio.wait(self._writing)

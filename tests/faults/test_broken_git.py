@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from conftest import House, wait_for
+from handoff.paths import CHECKPOINT
+from handoffd.links import git
 
 
 def broken_head(_house: House, project: Path) -> None:
@@ -54,6 +56,10 @@ def test_written_without_git(house, damage, record_property):
     """Where git fails, the checkpoint is written without its facts, and that is said."""
     house.transcripts.mkdir(parents=True)
     project = house.project()
+    another = project / "docs/handoff.yaml"
+    another.parent.mkdir()
+    another.write_text("goal: Not ours\n")
+    house.git(project, "add", str(another))
     damage(house, project)
     house.start()
     house.session(project).prompt("Work on in a broken repository")
@@ -83,3 +89,23 @@ def test_tracked_checkpoint_of_a_broken_repository(house):
 
     assert "git tracks" in house.show(project)["not_written"]
     assert "goal: Tracked" in house.yaml(project)
+
+
+@pytest.mark.parametrize(
+    ("path", "version", "tracked"),
+    [
+        (".flow-guardian/handoff.yaml", 2, True),
+        ("docs/handoff.yaml", 2, False),
+        (".flow-guardian/handoff.yaml", 4, True),
+    ],
+)
+def test_index_without_git(house, path, version, tracked):
+    """Only our own file counts as tracked; what a shortened index says nobody can tell."""
+    project = house.project()
+    for name in (".flow-guardian/handoff.txt", path):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("goal: x\n")
+        house.git(project, "add", "-f", name)
+    house.git(project, "update-index", "--index-version", str(version))
+
+    assert tracked == git.may_be_tracked(str(project / ".git"), CHECKPOINT)

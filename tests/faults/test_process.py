@@ -1,6 +1,7 @@
 """One daemon, whatever is done to it: started, ended, cut off, orphaned, and failing for good."""
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -8,11 +9,14 @@ import socket
 import statistics
 import subprocess
 import time
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from conftest import BIN, wait_for
 from handoff.errors import EXIT_ALREADY_RUNNING, EXIT_FAILED
+from handoffd.lock import lock_instance
 
 HANG_SECONDS = 60
 
@@ -132,9 +136,46 @@ def test_lock_deleted(house):
     wait_for(lambda: lock.exists() and lock.read_text() == f"{house.process.pid}\n", HANG_SECONDS)
 
     assert EXIT_ALREADY_RUNNING == house.spawn().wait(HANG_SECONDS)
+    handles = Path(f"/proc/{house.process.pid}/fd")
+    before = len(os.listdir(handles)) if handles.exists() else 0
+    for _ in range(3):
+        lock.unlink()
+        wait_for(lock.exists, HANG_SECONDS)
+    assert not before or len(os.listdir(handles)) < before + 3, "the old ones are closed"
     lock.unlink()
     assert 0 == house.handoff("down").returncode
     assert 0 == house.process.wait(1)
+
+
+def test_lock_out_of_reach(house, record_property):
+    """The lock cannot be looked at, or taken anew, for a while: the daemon lives on, and says so."""
+    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    house.start()
+    lock, away = house.state / "handoffd.lock", house.state.with_name("away")
+    os.rename(house.state, away)
+    wait_for(lambda: house.log.read_text().count("lock_failed") >= 3, HANG_SECONDS)
+    (away / lock.name).unlink()
+    (away / lock.name).mkdir()
+    os.rename(away, house.state)
+    tries = house.log.read_text().count("lock_failed")
+    wait_for(lambda: house.log.read_text().count("lock_failed") >= tries + 3, HANG_SECONDS)
+    lock.rmdir()
+    wait_for(lambda: lock.exists() and lock.read_text() == f"{house.process.pid}\n", HANG_SECONDS)
+
+    assert EXIT_ALREADY_RUNNING == house.spawn().wait(HANG_SECONDS)
+    assert 0 == house.handoff("status").returncode
+    failed = house.log.read_text().count("lock_failed")
+    record_property("figure", f"{failed} looks in vain, held again")
+
+
+def test_lock_that_cannot_be_written(tmp_path, monkeypatch):
+    """A lock that was taken, and could not be written on a full disk, is free for the next try."""
+    path = str(tmp_path / "lock")
+    with monkeypatch.context() as full:
+        full.setattr("handoffd.lock.os.write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+        with pytest.raises(OSError, match="full"):
+            lock_instance(path)
+    os.close(lock_instance(path))
 
 
 def test_fifty_hooks_without_a_daemon(house, record_property):

@@ -2,11 +2,14 @@
 
 import os
 import random
+import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from conftest import wait_for
+from conftest import House, Session, wait_for
 from handoffd.sources.tailer import Comparison, Replaced, Tail
 from handoffd.store.state import Cursor
 
@@ -89,10 +92,21 @@ def test_changed_in_place(tmp_path, change, record_property):
     record_property("figure", f"{change.__name__.replace('_', ' ')}: {recognised} of 100")
 
 
+def differs(cursor: Cursor) -> bool:
+    """Compare all that was read with what stands there."""
+    comparison = Comparison(cursor)
+    try:
+        while comparison.go_on():
+            pass
+    except Replaced:
+        return True
+    return False
+
+
 def test_compared_as_a_whole(tmp_path, record_property):
     """A byte changed anywhere is found when all is compared; what is as it was is left alone."""
     path = tmp_path / "t.jsonl"
-    recognised = 0
+    recognised = mistaken = 0
     for number in range(100):
         old = lines(CHANCE.randrange(1, 1600))
         path.write_bytes(old)
@@ -100,19 +114,19 @@ def test_compared_as_a_whole(tmp_path, record_property):
         with path.open("ab") as stream:
             stream.write(lines(2)[:-9])  # and it is read on from where it was
         tail.read()
-        same = Comparison(tail.cursor)
-        while same.go_on():
-            pass
+        mistaken += differs(tail.cursor)
         changed_inside(path, path.read_bytes()[: tail.cursor.offset])
-        other = Comparison(tail.cursor)
-        try:
-            while other.go_on():
-                pass
-        except Replaced:
-            recognised += 1
+        recognised += differs(tail.cursor)
 
-    assert 100 == recognised
-    record_property("figure", f"{recognised} of 100, 0 of 100 for nothing")
+    assert (100, 0) == (recognised, mistaken)
+    record_property("figure", f"{recognised} of 100, {mistaken} of 100 for nothing")
+
+
+def compared(house: House, session: Session) -> int:
+    """Return the time of a transcript when it was read, or compared, last."""
+    with closing(sqlite3.connect(house.state / "state.db")) as db:
+        query = "SELECT mtime_ns FROM cursors WHERE transcript = ?"
+        return db.execute(query, (session.id,)).fetchone()[0]
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -124,8 +138,9 @@ def test_rewritten_in_the_middle(live, restarted, record_property):
     session.prompt("Build the front gate of the house")
     session.raw(b"".join(session.line("system", content="x" * 900) for _ in range(40)))
     wait_for(lambda: live.call("status")["records"] == 81)
-    os.utime(session.path)
-    wait_for(live.settled)
+    with session.path.open("r+b") as stream:
+        stream.write(b"{")  # what stands there already
+    wait_for(lambda: compared(live, session) == session.path.stat().st_mtime_ns, 30)
     if restarted:
         live.stop()
     old = session.path.read_bytes()
@@ -141,27 +156,31 @@ def test_rewritten_in_the_middle(live, restarted, record_property):
 
 def test_deleted_transcripts_are_let_go(live, record_property):
     """Nothing is kept in memory of what was deleted; what comes back is not counted twice."""
-    project = live.project()
-    sessions = [live.session(project) for _ in range(300)]
+    project, count = live.project(), 60
+    sessions = [live.session(project) for _ in range(count)]
     for session in sessions:
         session.prompt("Make one of many parts of it")
-    wait_for(lambda: live.call("status")["records"] == 300, 30)
+    wait_for(lambda: live.call("status")["records"] == count, 30)
     kept, away = sessions[0], live.home / "away"
     away.mkdir()
     for session in sessions[1:]:
         os.rename(session.path, away / session.path.name)
+    live.process.send_signal(signal.SIGHUP)  # or it would take until the next rescan
     wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
+    gone = count - live.call("status")["transcripts"]
     known = live.call("status")["sessions"]
     back = sessions[7]
     os.rename(away / back.path.name, back.path)
     back.say("It is back again.")
     kept.say("It was there all the time.")
-    wait_for(lambda: live.call("status")["records"] == 302)
+    wait_for(lambda: live.call("status")["records"] == count + 2)
     status = live.call("status")
 
-    assert (300, 300) == (known, status["sessions"])
-    assert (2, 0) == (status["transcripts"], status["skipped"]["repeated_records"])
-    record_property("figure", "299 of 299 let go, 300 sessions known, 0 records twice")
+    assert (count, count) == (known, status["sessions"])
+    twice = status["skipped"]["repeated_records"]
+    assert (2, 0) == (status["transcripts"], twice)
+    told = f"{gone} of {count - 1} let go, {known} sessions known, {twice} records twice"
+    record_property("figure", told)
 
 
 @pytest.mark.long

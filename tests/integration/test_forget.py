@@ -505,3 +505,18 @@ def test_retention(live):
     rebuild(live)
     assert gone(live, old, mixed)
     assert "Paint the fence today" == live.document(mixed)["goal"]
+
+
+def test_retention_of_a_transcript_that_is_away(live):
+    """A session in which nothing was heard yet, and whose disk is away, is as old as its file."""
+    session = live.session(live.project())
+    session.raw(session.line("system", content="Nothing that anybody said", timestamp=""))
+    wait_for(lambda: live.call("status")["records"] == 1)
+    os.rename(session.path, live.home / "away.jsonl")
+    retained(live, 30)
+    os.rename(live.home / "away.jsonl", session.path)
+    session.prompt("Go on where it stood")
+    wait_for(lambda: live.call("status")["records"] == 1, 30)
+
+    assert 1 == live.call("status")["sessions"]
+    assert 0 == live.call("status")["skipped"]["silenced"]

@@ -1,6 +1,8 @@
 """What is written while paused is never folded, stored, logged or answered: not even later."""
 
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -167,6 +169,30 @@ def test_unpausing_one_project_while_everything_is_paused(live):
 
     assert 1 == tried.returncode
     assert "handoff unpause" in tried.stderr
+
+
+def test_transcript_away_while_the_pause_ends(live):
+    """A transcript that is away when a pause ends is heard again when it is back, from then on."""
+    project = live.project()
+    session, other = live.session(project), live.session(live.project("other"))
+    session.prompt("Before the pause it is heard")
+    other.prompt("Nobody pauses this")
+    wait_for(lambda: live.call("status")["records"] == 2)
+    assert 0 == live.handoff("pause", str(project)).returncode
+    session.prompt(f"Do the {PHRASE} thing")
+    away = live.home / "away"
+    away.mkdir()
+    for path in (session.path, other.path):
+        os.rename(path, away / path.name)
+    live.process.send_signal(signal.SIGHUP)  # or it would take until the next rescan
+    wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
+    assert 0 == live.handoff("unpause", str(project)).returncode
+    os.rename(away / session.path.name, session.path)
+    session.prompt("After the pause it is heard, too")
+    wait_for(lambda: live.document(project)["now"] == "After the pause it is heard, too", 40)
+
+    assert nowhere(live, project)
+    assert 3 == live.call("status")["records"]
 
 
 def test_excluded_and_disabled_projects(house):

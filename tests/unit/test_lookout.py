@@ -1,6 +1,14 @@
-"""The lookout: which paths it takes a hint for."""
+"""The lookout: which paths it takes a hint for, and what it looks at on a network's disk."""
 
-from handoffd.lookout import Lookout
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from handoffd import clock, mounts
+from handoffd.backlog import Entry
+from handoffd.lookout import POLL_SECONDS, POLLED_MAX, Lookout
+from handoffd.store.state import Cursor
 
 
 def test_hint_through_a_symlink(tmp_path):
@@ -15,3 +23,51 @@ def test_hint_through_a_symlink(tmp_path):
     lookout.hint("")
 
     assert {f"{real}/-p/a.jsonl"} == lookout._dirty
+
+
+@pytest.fixture
+def far(tmp_path, monkeypatch):
+    """A network's disk with transcripts, every other of which is old."""
+    asked, looked, entries = [], [], {}
+    monkeypatch.setattr(mounts, "_table", b"known")
+    monkeypatch.setattr(mounts, "_disks", {str(tmp_path): mounts._Disk()})
+    monkeypatch.setattr(mounts, "_ask", asked.append)
+    for number in range(4 * POLLED_MAX):
+        path = tmp_path / f"{number}.jsonl"
+        path.touch()
+        at = clock.wall() - (2 * 3600 if number % 2 else 2000 - number)
+        os.utime(path, (at, at))
+        cursor = Cursor(path.stem, path.stem, str(path))
+        entries[path.stem] = Entry(cursor, 0, path.stat().st_mtime_ns)
+    lookout = Lookout([], SimpleNamespace(entries=entries, found=looked.append), None)
+    return SimpleNamespace(lookout=lookout, asked=asked, looked=looked)
+
+
+def test_network_disk_is_asked_little(far, tmp_path, record_property):
+    """A disk is asked once a poll, and then for the few transcripts that grew within the hour."""
+    far.lookout._choose_polled()
+    again = far.lookout._poll(float("inf")) - clock.monotonic()
+    far.lookout._poll(float("inf"))
+    latest = [str(number) for number in range(4 * POLLED_MAX) if not number % 2][-POLLED_MAX:]
+
+    assert [str(tmp_path)] == far.asked
+    assert sorted(latest) == sorted(found.name for found in far.looked)
+    assert POLL_SECONDS / 2 < again
+    record_property("figure", f"{len(far.looked)} of {4 * POLLED_MAX}, each asked for once")
+
+
+def test_costly_poll_comes_less_often(far, monkeypatch):
+    """What takes a tenth of a second of a processor is not done every two seconds."""
+    monkeypatch.setattr(clock, "thread_cpu", iter((0.0, 0.1)).__next__)
+    far.lookout._choose_polled()
+
+    assert 40 < far.lookout._poll(float("inf")) - clock.monotonic()
+
+
+def test_nothing_is_polled_without_a_network_disk(far, monkeypatch):
+    """Where there is no disk of a network nothing is looked for, and nothing sorted."""
+    monkeypatch.setattr(mounts, "_disks", {})
+    far.lookout._choose_polled()
+
+    assert 7.0 == far.lookout._poll(7.0)
+    assert [] == far.looked == far.lookout._polled

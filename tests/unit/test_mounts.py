@@ -15,6 +15,10 @@ TABLE = r"""
 42 31 0:52 / /mnt/stick rw - fuseblk /dev/sdb1 rw
 43 40 0:53 / /net/home/ann rw - cifs //server/ann rw
 44 31 0:54 / /shared rw - 9p host rw
+46 40 8:2 / /net/home/scratch rw - ext4 /dev/sda2 rw
+47 46 0:56 / /net/home/scratch/far rw - nfs server:/far rw
+48 31 0:57 / /auto rw - autofs systemd-1 rw
+49 48 0:58 / /auto rw - nfs server:/auto rw
 45 31 0:55 / /sys/fs/fuse/connections rw - fusectl fusectl rw
 """
 
@@ -27,6 +31,7 @@ def table(tmp_path, monkeypatch):
     monkeypatch.setattr(mounts, "_TABLE", str(path))
     monkeypatch.setattr(mounts, "_table", b"")
     monkeypatch.setattr(mounts, "_disks", {})
+    monkeypatch.setattr(mounts, "_local", set())
     return path
 
 
@@ -39,13 +44,16 @@ def table(tmp_path, monkeypatch):
         ("/net/my disk/code", True),
         ("/mnt/stick/code", False),
         ("/shared/code", True),
+        ("/net/home/scratch/code", False),
+        ("/net/home/scratch/far/code", True),
+        ("/auto/code", True),
         ("/home/ann/code", False),
         ("", False),
     ],
 )
 def test_kinds_of_disks(table, path, remote):
     """A disk of a network is known by its kind, and a path by the disk it lies on."""
-    assert remote == mounts.is_remote(path)
+    assert remote == bool(mounts.disk_of(path))
 
 
 def test_silent_disk(table, monkeypatch):
@@ -67,8 +75,23 @@ def test_silent_disk(table, monkeypatch):
 
 def test_disk_that_is_gone(table):
     """A disk that was unmounted is asked no more."""
-    assert mounts.is_remote("/shared/code")
+    assert mounts.disk_of("/shared/code")
     table.write_text(TABLE.replace("9p", "ext4"))
     mounts.refresh()
 
-    assert not mounts.is_remote("/shared/code")
+    assert not mounts.disk_of("/shared/code")
+
+
+def test_everything_on_a_network_disk(table):
+    """A machine without a disk of its own is known, and what it mounts of its own below that."""
+    table.write_text(TABLE.replace("ext4 /dev/sda1", "nfs server:/root"))
+
+    assert ["/", "/", ""] == [mounts.disk_of(path) for path in ("/home/ann", "/", "/proc/self")]
+
+
+def test_no_network_disk(table):
+    """A machine with disks of its own only is never asked about one."""
+    table.write_text("31 27 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n")
+
+    assert "" == mounts.disk_of("/home/ann")
+    assert not mounts.has_remote()

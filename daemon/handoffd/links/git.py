@@ -19,6 +19,7 @@ FILES_MAX = 200
 REASON_MAX = 200
 OUTPUT_MAX_BYTES = 8 << 20
 SCANNED_MAX_BYTES = 1 << 20
+_SHORTENED = (4).to_bytes(4, "big")
 _SAFE = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -97,14 +98,15 @@ def is_tracked(root: str, path: str) -> bool:
     return bool(ask(root, time.monotonic() + TIMEOUT_SECONDS, "ls-files", "-z", "--", path))
 
 
-def may_be_tracked(git_directory: str, name: str) -> bool:
-    """Tell whether a file's name stands in the index, where git itself cannot be asked."""
+def may_be_tracked(git_directory: str, path: str) -> bool:
+    """Tell whether a path stands in the index, where git itself cannot be asked."""
     try:
         with (
             open(f"{git_directory}/index", "rb") as stream,
             mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as index,
         ):
-            return index.find(name.encode()) >= 0
+            # From version 4 on a path stands there only as far as it differs from the last one.
+            return index[4:8] >= _SHORTENED or index.find(path.encode()) >= 0
     except (OSError, ValueError):  # not there, or empty
         return False
 

@@ -58,13 +58,18 @@ def at(path: str) -> Transcript | None:
     stem = os.path.basename(path).removesuffix(".jsonl")
     if not _NAME.match(stem) or stem.startswith("agent-"):
         return None
+    return revisit(stem, stem, path)
+
+
+def revisit(name: str, session_id: str, path: str) -> Transcript | None:
+    """Return a transcript that is known as it is now, at the price of one question."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    return Transcript(stem, stem, path, status.st_size, status.st_mtime_ns)
+    return Transcript(name, session_id, path, status.st_size, status.st_mtime_ns)
 
 
 def agents_of(transcript: Transcript) -> Iterator[Transcript]:
