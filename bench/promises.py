@@ -71,7 +71,7 @@ def run(named: list[str], workers: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only the rows whose proof has one of these words")
-    parser.add_argument("-n", dest="workers", type=int, default=2, help="at a time (2)")
+    parser.add_argument("-n", dest="workers", type=int, default=3, help="at a time (3)")
     options = parser.parse_args()
     named = [
         proof

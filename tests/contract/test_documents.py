@@ -139,6 +139,14 @@ def test_every_fault_is_a_promise():
     assert set() == found - set(re.findall(r"\| `(tests/[^`]+)` \|", read("docs/promises.md")))
 
 
+def test_promises_are_measured():
+    """Every row of docs/promises.md has a figure, and none is of a test that failed or was skipped."""
+    rows = re.findall(r"(?m)^\| .+ \| `([^`]+)` \|(.*)\|$", read("docs/promises.md"))
+
+    assert [] == [proof for proof, figure in rows if not figure.strip() or "**" in figure]
+    assert len(rows) > 100
+
+
 def test_versions_agree():
     """The package's version is that of pyproject.toml."""
     from handoff import __version__
