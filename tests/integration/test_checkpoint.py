@@ -558,4 +558,5 @@ def test_a_project_that_failed_is_told_with_the_remedy(live):
         "its handoff.yaml could not be looked at: The store cannot be written: database is locked."
     )
     assert (why, "Try again.") == (lines[0]["why"], lines[0]["remedy"])
-    wait_for(lambda: live.document(project)["goal"].startswith("Mind the tax"), 30)
+    # It is looked at again by the rescan, after a minute at the latest.
+    wait_for(lambda: live.document(project)["goal"].startswith("Mind the tax"), 75)
