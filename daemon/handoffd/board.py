@@ -145,11 +145,12 @@ class Board:
         try:
             self._look(card, project)
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
-            card.problem = f"its handoff.yaml could not be looked at: {log.why(problem)}"
+            card.stamp = ""  # look again
+            why = f"its handoff.yaml could not be looked at: {log.why(problem)}"
             remedy = getattr(problem, "hint", "") or "Find out more with: handoff doctor"
-            log.get().error(
-                "project_failed", project=project.root.path, why=card.problem, remedy=remedy
-            )
+            if why != card.problem:
+                log.get().error("project_failed", project=project.root.path, why=why, remedy=remedy)
+            card.problem = why
 
     def _look(self, card: Card, project: Project) -> None:
         branch = directories.branch(project.root.path)

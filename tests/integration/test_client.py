@@ -505,7 +505,9 @@ def test_python_client(live):
         text=True, check=False,
     )  # fmt: skip
 
-    assert "Add a discount code field\nUnknownMethodError There is no method" in done.stdout, done.stderr
+    assert "Add a discount code field\nUnknownMethodError There is no method" in done.stdout, (
+        done.stderr
+    )
 
 
 def test_client_of_an_unreachable_socket(house):
