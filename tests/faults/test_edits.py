@@ -81,6 +81,27 @@ def test_edits_while_the_daemon_writes(live, edits, record_property):
     record_property("figure", f"{edits} of {edits} kept beside {saves} writes of ours")
 
 
+def test_editor_that_takes_its_time(live, record_property):
+    """An edit whose editor is held up between emptying the file and filling it is not lost."""
+    project = live.project()
+    path = project / ".flow-guardian/handoff.yaml"
+    live.session(project).prompt("Let us both write into one file")
+    wait_for(path.exists, 30)
+    text = path.read_text()
+    with path.open("w") as stream:
+        saver = threading.Thread(
+            target=live.request, args=("save",), kwargs={"cwd": str(project), "hypothesis": "ours"}
+        )
+        saver.start()
+        time.sleep(0.5)
+        stream.write(f"{text.rstrip()}\nmine: 51\n")
+    saver.join()
+    wait_for(lambda: "ours" in live.yaml(project))
+
+    assert "mine: 51" in live.yaml(project)
+    record_property("figure", "held up for 0.5 s: kept")
+
+
 def append(text, number):
     return f"{text or ''}ours {number}\n"
 

@@ -26,9 +26,9 @@ LOCK_NAME = ".handoff.lock"
 UNREADABLE = f"{NAME}.unreadable-"
 _IGNORE = b"*\n"
 WAIT_SECONDS = 5.0
-_TRIES = 50
-# An editor empties a file before it fills it again.
-_SETTLE_SECONDS = 0.1
+_TRIES = 100
+# An editor empties a file before it fills it again, on a busy machine much later.
+_SETTLE_SECONDS, _EMPTY_SECONDS = 0.1, 1.0
 _PAUSE_SECONDS = 0.02
 
 Data = dict[str, Any]
@@ -236,7 +236,8 @@ def _is_being_written(found: Stored) -> bool:
     known = _last_written.get("it")
     if found.status is None or (known and known[0] == found.text):
         return False
-    return abs(clock.wall() - found.status.st_mtime) < _SETTLE_SECONDS
+    settled = _SETTLE_SECONDS if found.status.st_size else _EMPTY_SECONDS
+    return abs(clock.wall() - found.status.st_mtime) < settled
 
 
 def _refuse_or_set_aside(handle: int, found: Stored) -> None:
