@@ -9,7 +9,7 @@ help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
 	@echo "make stop   end it"
 	@echo "make demo   watch a scripted session become a handoff (10 s, in a temporary HOME)"
-	@echo "make test   lint, types and every test, against the built wheel"
+	@echo "make test   lint, types and the tests but the long ones, against the built wheel"
 	@echo "make man    docs/man, from what --help is made from"
 	@echo "make e2e    every test with the real Claude Code, with both versions of it"
 	@echo "make faults every promise of docs/promises.md, measured (ROWS=WORD: some of them)"
