@@ -228,6 +228,66 @@ def test_a_file_that_is_moved_away_after_an_edit(tmp_path, monkeypatch, newer):
     assert ("newer\n" if newer else "one\ntwo\n") == path.read_text()
 
 
+@pytest.mark.parametrize("flags", [os.O_RDWR, os.O_WRONLY | os.O_APPEND])
+def test_an_edit_through_a_file_that_was_open_already(tmp_path, monkeypatch, flags):
+    """Who opened the file before the names were exchanged, and writes after it, loses nothing."""
+    path = tmp_path / "a"
+    path.write_text("one\n")
+    editors = []
+
+    def write_later(handle):
+        time.sleep(0.2)
+        os.write(handle, b"1\ntwo\n")
+        os.close(handle)
+
+    def open_it():
+        editors.append(threading.Thread(target=write_later, args=[os.open(path, flags)]))
+        editors[0].start()
+
+    found = write_around(path, monkeypatch, open_it, lambda: None)
+    editors[0].join()
+
+    assert found is None
+    assert "two\n" in path.read_text()
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_file_that_somebody_keeps_open(tmp_path, monkeypatch):
+    """Readers hold up no write, and who keeps it open for writing only for a second."""
+    path = tmp_path / "a"
+    path.write_text("one\n")
+    with path.open() as _:
+        began = time.monotonic()
+        assert write_around(path, monkeypatch, lambda: None, lambda: None)
+        assert time.monotonic() - began < placing._OPEN_SECONDS
+    with path.open("a") as _:
+        assert write_around(path, monkeypatch, lambda: None, lambda: None)
+
+    assert "ours\n" == path.read_text()
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_who_opens_what_is_aside_ends_nobody(tmp_path):
+    """A program that opens the file while the kernel is asked about it does not kill us."""
+    path = tmp_path / "a"
+    path.write_text("one\n")
+    child = os.fork()
+    if not child:
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            os.close(os.open(path, os.O_WRONLY))
+        os._exit(0)
+    asked = 0
+    with files.directory(str(tmp_path)) as handle:
+        while asked < 2000:
+            placing._is_open_for_writing(handle, "a")
+            asked += 1
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+    assert 2000 == asked
+
+
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
