@@ -15,7 +15,7 @@ help:
 	@echo "make faults every promise of docs/promises.md, measured (ROWS=WORD: some of them)"
 	@echo "make fuzz   inputs that nobody would write (SECONDS=60, SEED=N, TARGET=WORD)"
 	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: that and one more)"
-	@echo "make bench  measure, and print ratios"
+	@echo "make bench  measure, beside floors and other programs, into bench/results.md (ONLY=PART, QUICK=1)"
 	@echo "make scores how well secrets are found (EXAMPLES=FILE: a labelled set, too)"
 	@echo "make desktop-bundle   dist/handoffd.mcpb, for Claude Desktop"
 
@@ -88,8 +88,9 @@ fuzz: $(TEST)/installed
 soak: $(TEST)/installed
 	$(TEST)/bin/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORD),--record)
 
+# ONLY=freshness,start: some parts; QUICK=1: a try that writes nothing down.
 bench: $(TEST)/installed
-	$(TEST)/bin/python bench/core.py
+	$(TEST)/bin/python bench/core.py $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 scores: $(TEST)/installed
 	$(TEST)/bin/python bench/redaction.py $(if $(EXAMPLES),--examples $(EXAMPLES))

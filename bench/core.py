@@ -1,6 +1,6 @@
-"""Measures handoffd against its floors and prints one table of ratios.
+"""Measures handoffd against its floors and against other programs, and writes bench/results.md.
 
-bench/core.py [--quick] [--only ROWS]: it runs the handoffd of the interpreter that runs it.
+bench/core.py [--quick] [--only PARTS]: it runs the handoffd of the interpreter that runs it.
 """
 
 import argparse
@@ -16,44 +16,62 @@ import growth
 import idle
 import latency
 import mcp
+import network
+import results
 import saving
 from measure import Table
 
 Part = Callable[[Table, bool], None]
 
+
+def _inside(table: Table, quick: bool) -> None:
+    latency.measure(table, 100 if quick else 400)
+    saving.measure(table, 50 if quick else 300)
+    folding.measure(table, 3 if quick else 9)
+    growth.measure(table, *((10, 60) if quick else (40, 200)))
+
+
 PARTS: dict[str, Part] = {
-    "client": lambda table, quick: clients.measure(table, 20 if quick else 100),
-    "latency": lambda table, quick: latency.measure(table, 100 if quick else 400),
+    "start": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
-    "save": lambda table, quick: saving.measure(table, 50 if quick else 300),
-    "idle": lambda table, _quick: idle.measure(table),
-    "fold": lambda table, quick: folding.measure(table, 3 if quick else 9),
-    "growth": lambda table, quick: growth.measure(table, *((10, 60) if quick else (40, 200))),
-    "backfill": lambda table, quick: growth.measure_backfill(
+    "scan": lambda table, quick: growth.measure_backfill(
         table, *((10, 20) if quick else (20, 100))
     ),
+    "standing": lambda table, _quick: idle.measure(table),
+    "inside": _inside,
 }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure handoffd and print ratios.")
-    parser.add_argument("--quick", action="store_true", help="fewer runs, smaller first read")
+    parser = argparse.ArgumentParser(description="Measure handoffd, beside floors and peers.")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer and smaller runs; results.md stays as it is"
+    )
     parser.add_argument("--only", default=",".join(PARTS), help="parts, default: %(default)s")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
     if unknown := set(wanted) - set(PARTS):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
-    table = Table()
+    network.leave()
+    missed = 0
     with tempfile.TemporaryDirectory(prefix="handoffd-bench-") as home:
         # What is loaded into this process must not find the user's own files either.
         os.environ.update(HOME=home, XDG_RUNTIME_DIR=home)
         for name in wanted:
-            started = time.monotonic()
-            PARTS[name](table, arguments.quick)
-            took = time.monotonic() - started
-            print(f"measured {name} in {took:.0f} s", file=sys.stderr, flush=True)
+            missed += _measure(name, quick=arguments.quick)
+    return 1 if missed else 0
+
+
+def _measure(name: str, *, quick: bool) -> int:
+    """Measure a part, and keep it at once: a later one that fails loses nothing."""
+    began, table = time.monotonic(), Table()
+    load = os.getloadavg()[0]
+    PARTS[name](table, quick)
+    print(f"measured {name} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     table.print()
-    return 1 if table.missed else 0
+    if not quick:
+        results.enter(name, table, load)
+    return table.missed
 
 
 if __name__ == "__main__":

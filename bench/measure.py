@@ -3,6 +3,7 @@
 import statistics
 from dataclasses import dataclass, field
 
+HEADS = ("what", "handoffd", "floor or peer", "ratio", "bar", "")
 _UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 
 
@@ -40,18 +41,21 @@ class Row:
     ratio: float | None = None
     bar: str = ""
     passed: bool | None = None
+    note: str = ""  # in place of a ratio
 
     def cells(self) -> tuple[str, ...]:
-        ratio = "" if self.ratio is None else f"{self.ratio:.2f}x"
+        ratio = self.note if self.ratio is None else f"{self.ratio:.3g}x"
         verdict = {None: "", True: "pass", False: "MISS"}[self.passed]
         return self.what, self.figure, self.floor, ratio, self.bar, verdict
 
 
 @dataclass
 class Table:
-    """Rows in the order they were measured."""
+    """Rows in the order they were measured, what has to be said of them, and pictures (SVG)."""
 
     rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    drawings: dict[str, str] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
@@ -84,14 +88,16 @@ class Table:
         self.add(Row(what, str(found), of, None, "0", found == 0))
 
     def print(self) -> None:
-        heads = ("what", "figure", "floor or peer", "ratio", "bar", "")
-        lines = [heads, *(row.cells() for row in self.rows)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+        lines = [HEADS, *(row.cells() for row in self.rows)]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
         for line in lines:
             cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
             print("  ".join(cells).rstrip())
+        print("\n".join([*self.notes, self.verdict()]))
+
+    def verdict(self) -> str:
         bars = [row for row in self.rows if row.passed is not None]
-        print(f"{len(bars) - self.missed} of {len(bars)} bars kept.")
+        return f"{len(bars) - self.missed} of {len(bars)} bars kept."
 
     @property
     def missed(self) -> int:

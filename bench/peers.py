@@ -3,6 +3,7 @@
 An environment is made on first use and kept outside the clone; from then on no network is needed.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -29,6 +30,13 @@ def programs(name: str) -> Path:
         print(f"installing {name} into {place}", file=sys.stderr, flush=True)
         _install(place, requirements)
     return place / "bin"
+
+
+def install_all() -> None:
+    """Install what is missing; a peer that cannot be had is missed where it is measured."""
+    for requirements in sorted(_REQUIREMENTS.glob("*.txt")):
+        with contextlib.suppress(PeerError):
+            programs(requirements.stem)
 
 
 def _install(place: Path, requirements: Path) -> None:

@@ -1,0 +1,98 @@
+"""bench/results.md: a section for each part that was measured, and what README shows of it."""
+
+import os
+import platform
+import re
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import network
+from measure import HEADS, Row, Table
+
+RESULTS = Path(__file__).with_name("results.md")
+README = RESULTS.parent.parent / "README.md"
+# In the order of the page.
+TITLES = {
+    "freshness": "Freshness: from a line that is appended to a handoff that says so",
+    "start": "The start of a session: from the start of a program to what it tells",
+    "mcp": "MCP over stdio",
+    "deaths": "Deaths: is there a right handoff a minute later, with nobody touching anything?",
+    "secrets": "Secrets: what is let through, and what is masked in vain",
+    "scan": "The first start over a large tree",
+    "standing": "Standing cost: what it takes while nothing happens",
+    "worth": "Worth: what a token of it tells the next session",
+    "inside": "Inside: the daemon's own work over its floors",
+}
+_INTRODUCTION = """# Measured
+
+Written by `make bench`; [README.md](README.md) says how each figure is taken.
+Times are medians with the 95th percentile over ten runs or more, ours and theirs in turns.
+A ratio of `2x` is twice the floor's in rows whose bar is `<=`, and twice as fast as the other
+program in those with `>=`. What was missed stands here as it is.
+"""
+_SECTION = re.compile(r"(?ms)^## (?P<title>[^\n]+)\n(?P<body>.*?)(?=^## |\Z)")
+_ROW = re.compile(r"(?m)^\| (.+?) \| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\|$")
+# What README shows: its words, and the part and row where the figures stand.
+COMPARED: tuple[tuple[str, str, str], ...] = ()
+_MARKED = re.compile(r"(?s)(<!-- bench -->\n).*?(<!-- /bench -->)")
+
+
+def enter(part: str, table: Table, load: float) -> None:
+    """Replace the section of a part, then README's table."""
+    sections = {match["title"]: match["body"] for match in _SECTION.finditer(_text())}
+    sections[TITLES[part]] = _section(table, load)
+    for name, drawing in table.drawings.items():
+        RESULTS.with_name(f"{name}.svg").write_text(drawing)
+    ordered = [(title, sections[title]) for title in TITLES.values() if title in sections]
+    body = "".join(f"\n## {title}\n\n{text.strip()}\n" for title, text in ordered)
+    RESULTS.write_text(_INTRODUCTION + body)
+    README.write_text(_MARKED.sub(rf"\1{comparison()}\2", README.read_text()))
+
+
+def _text() -> str:
+    return RESULTS.read_text() if RESULTS.exists() else ""
+
+
+def _section(table: Table, load: float) -> str:
+    lines = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
+    lines += [
+        f"| {' | '.join(cell.replace('|', '/') for cell in row.cells())} |" for row in table.rows
+    ]
+    lines += [f"\n{note}" for note in table.notes]
+    lines += [f"\n![{name}]({name}.svg)" for name in table.drawings]
+    return "\n".join([*lines, "", f"{table.verdict()} {_taken(load)}"])
+
+
+def _taken(load: float) -> str:
+    """Say when and on what it was measured."""
+    where = "network off" if network.is_off() else "network on"
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    return (
+        f"Measured on {day} with handoffd {version('handoffd')}: {_processor()}, "
+        f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}, "
+        f"Python {sys.version.split()[0]}; load {load:.1f} before, {where}."
+    )
+
+
+def _processor() -> str:
+    names = re.findall(r"(?m)^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text())
+    return names[0] if names else platform.machine()
+
+
+def rows(part: str) -> dict[str, Row]:
+    """Return what stands in a section, by its first column."""
+    body = next((m["body"] for m in _SECTION.finditer(_text()) if m["title"] == TITLES[part]), "")
+    found = [match.groups() for match in _ROW.finditer(body)][1:]
+    return {what: Row(what, figure, floor, note=ratio) for what, figure, floor, ratio, *_ in found}
+
+
+def comparison() -> str:
+    """Return README's table, from what stands in results.md."""
+    lines = ["| | handoffd | beside it | |", "|---|---|---|---|"]
+    for words, part, what in COMPARED:
+        if row := rows(part).get(what):
+            lines.append(f"| {words} | {row.figure} | {row.floor} | {row.note} |")
+    return "\n".join(lines) + "\n"
