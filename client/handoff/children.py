@@ -1,7 +1,5 @@
 """The processes that a relay starts: one that starts the daemon, and one that does without it."""
 
-from __future__ import annotations
-
 import posix
 import sys
 
@@ -48,7 +46,7 @@ class Child:
         posix.waitpid(self.pid, 0)
 
 
-def starter() -> Child | None:
+def starter() -> "Child | None":
     """Start the daemon as `handoff up` does; None while another relay is at it."""
     lock = _lock()
     if lock is None:
@@ -70,7 +68,7 @@ def starter() -> Child | None:
             posix.close(lock)
 
 
-def alone(client: str) -> tuple[Child, _socket.socket]:
+def alone(client: str) -> "tuple[Child, _socket.socket]":
     """Start one that answers from core.db, with a socket for its stdin and stdout."""
     import _socket
 
@@ -86,7 +84,7 @@ def alone(client: str) -> tuple[Child, _socket.socket]:
     return child, ours
 
 
-def _spawn(words: list[str], actions: Sequence[tuple[object, ...]]) -> int:
+def _spawn(words: list[str], actions: "Sequence[tuple[object, ...]]") -> int:
     """Start `handoff` in a process group of its own: what ends us is not meant for it."""
     environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"PYTHON")}
     command = [sys.executable, "-P", "-m", "handoff", *words]

@@ -1,17 +1,16 @@
 """The hot path: argv -> one frame -> print.
 
 It imports neither os nor json, and nothing of the directory it runs in: a hook of
-the editor pays one interpreter start. Whatever it does not know goes to cli.py.
+the editor pays one interpreter start. What only a failure needs is imported there, and
+annotations are quoted, since `__future__` is a module, too. Whatever it does not know goes to
+cli.py.
 """
-
-from __future__ import annotations
 
 import posix
 import sys
 import time
 
 from handoff import paths, wire
-from handoff.errors import EXIT_FAILED, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFER, NOT_RUNNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def relays(arguments: list[str]) -> bool:
     return arguments in ([], ["--client", "chat"], ["--client", "code"])
 
 
-def parse(command: str, arguments: list[str]) -> Params | None:
+def parse(command: str, arguments: list[str]) -> "Params | None":
     """Return the parameters of a hot command, or None for what argparse should see."""
     if command not in HOT_COMMANDS:
         return None
@@ -118,7 +117,7 @@ def working_directory() -> str:
         return ""
 
 
-def rendering(as_json: bool) -> Params:
+def rendering(as_json: bool) -> "Params":
     """Tell the daemon what this terminal can show."""
     columns, colour = 80, False
     if posix.isatty(1):
@@ -130,11 +129,13 @@ def rendering(as_json: bool) -> Params:
     return {"columns": columns, "colour": colour, "json": as_json}
 
 
-def run(command: str, params: Params) -> Outcome:
+def run(command: str, params: "Params") -> "Outcome":
     """Ask the daemon; return exit code, standard output and standard error."""
     try:
         reply = call(command, params, REPLY_SECONDS)
     except Unreachable as reason:
+        from handoff.errors import EXIT_FAILED, EXIT_NOT_RUNNING
+
         code, why, remedy = EXIT_FAILED, str(reason), "End it and start it anew: handoff restart"
         if not isinstance(reason, Hanging):
             from handoff.holder import absence
@@ -148,20 +149,24 @@ def run(command: str, params: Params) -> Outcome:
     return outcome(reply)
 
 
-def outcome(reply: Params) -> Outcome:
+def outcome(reply: "Params") -> "Outcome":
     error = reply.get("error")
     if error:
+        from handoff.errors import EXIT_FAILED
+
         data = error.get("data") or {}
         hint = data.get("hint")
         text = f"handoff: {error.get('message')}\n" + (f"{hint}\n" if hint else "")
         return data.get("exit", EXIT_FAILED), "", text
     result = reply.get("result") or {}
     if result.get("protocol") != wire.PROTOCOL:
+        from handoff.errors import EXIT_VERSIONS_DIFFER
+
         return EXIT_VERSIONS_DIFFER, "", versions_differ(result)
     return result.get("exit", 0), result.get("text", ""), ""
 
 
-def versions_differ(result: Params) -> str:
+def versions_differ(result: "Params") -> str:
     from handoff import __version__
 
     return (
@@ -170,7 +175,7 @@ def versions_differ(result: Params) -> str:
     )
 
 
-def call(method: str, params: Params, seconds: float) -> Params:
+def call(method: str, params: "Params", seconds: float) -> "Params":
     """Ask and return the reply, no later than the budget allows."""
     deadline = time.monotonic() + seconds
     while True:
@@ -181,7 +186,7 @@ def call(method: str, params: Params, seconds: float) -> Params:
         time.sleep(0.01)
 
 
-def _exchange(request: bytes, deadline: float) -> Params:
+def _exchange(request: bytes, deadline: float) -> "Params":
     """Send one request and wait for its reply."""
     connection = connect(deadline)
     try:
@@ -205,7 +210,7 @@ def _exchange(request: bytes, deadline: float) -> Params:
         connection.close()
 
 
-def connect(deadline: float) -> _socket.socket:
+def connect(deadline: float) -> "_socket.socket":
     """Connect to the first socket that answers."""
     import _socket
 
@@ -229,10 +234,12 @@ def connect(deadline: float) -> _socket.socket:
                     return connection
                 connection.close()
                 break
+    from handoff.errors import NOT_RUNNING
+
     raise Unreachable(NOT_RUNNING)
 
 
-def is_ours(connection: _socket.socket) -> bool:
+def is_ours(connection: "_socket.socket") -> bool:
     """Tell whether we or root listen there: `su` may leave us another user's XDG_RUNTIME_DIR.
 
     Both the kernels' structures have the user in their second word.
@@ -250,7 +257,7 @@ def is_ours(connection: _socket.socket) -> bool:
     return int.from_bytes(uid, sys.byteorder) in (posix.getuid(), 0)
 
 
-def _serve_hook(command: str, params: Params) -> tuple[str, str]:
+def _serve_hook(command: str, params: "Params") -> tuple[str, str]:
     """Answer a hook: within the budget or from disk, and never as a failure."""
     try:
         hook = hook_input()
@@ -265,7 +272,7 @@ def _serve_hook(command: str, params: Params) -> tuple[str, str]:
         return "", f"handoff {command}: {problem}\n"
 
 
-def _from_disk(command: str, params: Params, hook: Params) -> tuple[str, str]:
+def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str]:
     if command == "hook" and not (
         text_of(hook, "hook_event_name") == "SessionStart"
         and text_of(hook, "source") in TOLD_FROM_DISK
@@ -302,7 +309,7 @@ def read_brief(root: str) -> str | None:
     return body if head == f"{root}\t{paths.checkpoint_stamp(root)}" else None
 
 
-def fields_of(hook: str) -> Params:
+def fields_of(hook: str) -> "Params":
     try:
         found = wire.decode(hook.encode())
     except Exception:  # noqa: BLE001  whatever came on stdin, it was no hook's JSON
@@ -310,7 +317,7 @@ def fields_of(hook: str) -> Params:
     return found if isinstance(found, dict) else {}
 
 
-def text_of(hook: Params, name: str) -> str:
+def text_of(hook: "Params", name: str) -> str:
     found = hook.get(name)
     return found if isinstance(found, str) else ""
 

@@ -1,7 +1,5 @@
 """Who answers a relay: the daemon, or a process of the relay's own; and the lines they exchange."""
 
-from __future__ import annotations
-
 import select
 
 from handoff import wire
@@ -66,7 +64,7 @@ class Request:
 
     __slots__ = ("frame", "handed", "line", "since", "tool")
 
-    def __init__(self, frame: Frame, line: bytes, since: float, tool: object = None) -> None:
+    def __init__(self, frame: "Frame", line: bytes, since: float, tool: object = None) -> None:
         self.frame = frame
         self.line = line
         self.since = since
@@ -101,7 +99,9 @@ class Peer:
 
     __slots__ = ("_lines", "asked", "asked_at", "child", "greeted", "outgoing", "stream")
 
-    def __init__(self, stream: _socket.socket, hello: bytes, child: Child | None = None) -> None:
+    def __init__(
+        self, stream: "_socket.socket", hello: bytes, child: "Child | None" = None
+    ) -> None:
         stream.setblocking(False)
         self.stream = stream
         self.child = child
@@ -159,12 +159,12 @@ def ready(events: dict[int, int], seconds: float | None) -> list[int]:
     return [handle for handle, _ in poll.poll(seconds and seconds * 1000)]
 
 
-def error(request_id: Any, code: int, message: str) -> bytes:
+def error(request_id: "Any", code: int, message: str) -> bytes:
     found = {"code": code, "message": message}
     return wire.encode({"jsonrpc": "2.0", "id": request_id, "error": found}).encode()
 
 
-def is_request(frame: Any) -> bool:
+def is_request(frame: "Any") -> bool:
     return (
         isinstance(frame, dict)
         and isinstance(frame.get("method"), str)
@@ -172,7 +172,7 @@ def is_request(frame: Any) -> bool:
     )
 
 
-def is_answer(frame: Any) -> bool:
+def is_answer(frame: "Any") -> bool:
     return (
         isinstance(frame, dict)
         and "method" not in frame
@@ -180,7 +180,7 @@ def is_answer(frame: Any) -> bool:
     )
 
 
-def decoded(line: bytes) -> Frame:
+def decoded(line: bytes) -> "Frame":
     try:
         found = wire.decode_strictly(line)
     except (ValueError, RecursionError):

@@ -7,8 +7,6 @@ answered here at once, and a call by a process of ours that reads core.db.
 A relay lives as long as its client, so it loads no more than the hot path does.
 """
 
-from __future__ import annotations
-
 import _signal  # type: ignore[import-not-found]  # the public one loads enum
 import posix
 import select
@@ -199,7 +197,7 @@ class Relay:
         elif not is_answer(frame):
             self._refuse(None, wire.INVALID_REQUEST, "That is not a JSON-RPC request")
 
-    def _enqueue(self, frame: Frame, line: bytes, now: float) -> None:
+    def _enqueue(self, frame: "Frame", line: bytes, now: float) -> None:
         is_call = frame["method"] == CALL
         if is_call:
             self.calls_made += 1
@@ -217,7 +215,7 @@ class Relay:
         else:
             self._answer_here(frame)
 
-    def _answer_here(self, frame: Frame) -> None:
+    def _answer_here(self, frame: "Frame") -> None:
         try:
             from handoff import local
 
@@ -226,7 +224,7 @@ class Relay:
             text = f"handoffd cannot be loaded ({problem}). Install it again, then reconnect"
             self._refuse(frame["id"], wire.INTERNAL_ERROR, text)
 
-    def _refuse(self, request_id: Any, code: int, message: str) -> None:
+    def _refuse(self, request_id: "Any", code: int, message: str) -> None:
         self.output += error(request_id, code, message) + b"\n"
 
     # What is answered
@@ -351,7 +349,7 @@ class Relay:
             self.next_start = now + self.start_pause
             self.start_pause = min(self.start_pause * 2, START_PAUSE_MAX_SECONDS)
 
-    def _started(self, starter: Child, now: float) -> None:
+    def _started(self, starter: "Child", now: float) -> None:
         self.starter = None
         self.is_alone = False
         if starter.failed and not self.has_answered:

@@ -1,7 +1,5 @@
 """The status line: ours, below that of a person's own command. As light as fast.py."""
 
-from __future__ import annotations
-
 import posix
 import select
 import time

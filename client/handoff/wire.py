@@ -3,8 +3,6 @@
 docs/protocol.md describes the methods. The hot path loads this: C modules only.
 """
 
-from __future__ import annotations
-
 import _json
 
 TYPE_CHECKING = False
@@ -39,16 +37,16 @@ class _StrictContext(_ScannerContext):
     strict = True
 
 
-_scan: Any = _json.make_scanner(_ScannerContext())  # type: ignore[arg-type]  # it wants no more
-_scan_strictly: Any = _json.make_scanner(_StrictContext())  # type: ignore[arg-type]
+_scan: "Any" = _json.make_scanner(_ScannerContext())  # type: ignore[arg-type]  # it wants no more
+_scan_strictly: "Any" = _json.make_scanner(_StrictContext())  # type: ignore[arg-type]
 
 
-def decode(line: bytes) -> Any:
+def decode(line: bytes) -> "Any":
     """Parse one frame that our own daemon sent; the package json would cost a second floor."""
     return _scan(line.decode("utf-8", "replace"), 0)[0]
 
 
-def decode_strictly(line: bytes) -> Any:
+def decode_strictly(line: bytes) -> "Any":
     """Parse what anybody sent, as the daemon will; a ValueError if it is not JSON and no more."""
     text = line.decode("utf-8", "surrogatepass")
     try:
@@ -60,7 +58,7 @@ def decode_strictly(line: bytes) -> Any:
     return value
 
 
-def encode(value: Any) -> str:
+def encode(value: "Any") -> str:
     """Write plain values as compact JSON."""
     if value is None:
         return "null"
@@ -75,6 +73,6 @@ def encode(value: Any) -> str:
     return repr(value)
 
 
-def request(method: str, params: dict[str, Any]) -> bytes:
+def request(method: str, params: "dict[str, Any]") -> bytes:
     frame = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return encode(frame).encode() + b"\n"
