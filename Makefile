@@ -88,9 +88,11 @@ fuzz: $(TEST)/installed
 soak: $(TEST)/installed
 	$(TEST)/bin/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORD),--record)
 
-# ONLY=freshness,start: some parts; QUICK=1: a try that writes nothing down.
+# ONLY=freshness,start: some parts; QUICK=1: a try that writes nothing down. EXAMPLES, FIDELITY and CORPUS are what
+# bench/README.md says they are.
 bench: $(TEST)/installed
-	$(TEST)/bin/python bench/core.py $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+	HANDOFFD_BENCH_EXAMPLES=$(EXAMPLES) HANDOFFD_BENCH_FIDELITY=$(FIDELITY) HANDOFFD_BENCH_CORPUS=$(CORPUS) \
+		$(TEST)/bin/python bench/core.py $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 scores: $(TEST)/installed
 	$(TEST)/bin/python bench/redaction.py $(if $(EXAMPLES),--examples $(EXAMPLES))

@@ -121,7 +121,8 @@ def _come_to_rest(world: World) -> int:
     """Wait until what was still to be written is; returns how often anything was."""
     deadline = time.monotonic() + KNOWN_SECONDS
     before, now = -1, _written(world)
-    while now != before and time.monotonic() < deadline:
+    log = world.home / ".local/state/handoffd/core.db-wal"  # emptied within a minute
+    while (now != before or log.stat().st_size) and time.monotonic() < deadline:
         time.sleep(QUIET_SECONDS)
         before, now = now, _written(world)
     return now

@@ -34,8 +34,8 @@ def _said(state: SessionState) -> Statement | None:
 def _last_telling(heard: list[Statement]) -> Statement | None:
     """Return the last statement; "You're welcome!" says less than what was said before it."""
     heard = [said for said in heard if said.opening.text]
-    found = [said for said in heard if weight(said.opening.text) >= FILLER] or heard
-    return found[-1] if found else None
+    telling = (said for said in reversed(heard) if weight(said.opening.text) >= FILLER)
+    return next(telling, heard[-1] if heard else None)
 
 
 def is_aside(state: SessionState) -> bool:

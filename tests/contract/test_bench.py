@@ -1,0 +1,39 @@
+"""What is published of the benchmarks is what was measured."""
+
+import re
+import sys
+
+import pytest
+
+from conftest import REPOSITORY
+
+sys.path.append(str(REPOSITORY / "bench"))
+import results
+
+
+def read(name: str) -> str:
+    return (REPOSITORY / name).read_text()
+
+
+def test_readme_shows_what_was_measured():
+    """README's table is made from bench/results.md, and none of its rows is missing there."""
+    marked = re.search(r"(?s)<!-- bench -->\n(.*?)<!-- /bench -->", read("README.md"))
+
+    assert results.comparison() == marked[1]
+    assert len(results.COMPARED) == len(marked[1].splitlines()) - 2
+
+
+@pytest.mark.parametrize("part", results.TITLES)
+def test_every_part_has_figures(part):
+    """Each part of the benchmark has a section with rows, and says when and on what it was taken."""
+    section = read("bench/results.md").partition(f"## {results.TITLES[part]}\n")[2]
+
+    assert results.rows(part)
+    assert re.search(r"Measured on \d{4}-\d\d-\d\d with handoffd", section.partition("\n## ")[0])
+
+
+def test_every_part_is_run():
+    """What `make bench` runs are the parts that results.md has sections for."""
+    keys = set(re.findall(r'(?m)^    "(\w+)": ', read("bench/core.py")))
+
+    assert set(results.TITLES) == keys
