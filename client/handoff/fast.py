@@ -175,20 +175,25 @@ def versions_differ(result: "Params") -> str:
     )
 
 
-def call(method: str, params: "Params", seconds: float) -> "Params":
+def call(
+    method: str, params: "Params", seconds: float, connection: "_socket.socket | None" = None
+) -> "Params":
     """Ask and return the reply, no later than the budget allows."""
     deadline = time.monotonic() + seconds
     while True:
-        reply = _exchange(wire.request(method, params), deadline)
+        reply = _exchange(wire.request(method, params), deadline, connection)
+        connection = None
         is_busy = (reply.get("error") or {}).get("code") == wire.BUSY
         if not is_busy or time.monotonic() > deadline:
             return reply
         time.sleep(0.01)
 
 
-def _exchange(request: bytes, deadline: float) -> "Params":
+def _exchange(
+    request: bytes, deadline: float, connection: "_socket.socket | None" = None
+) -> "Params":
     """Send one request and wait for its reply."""
-    connection = connect(deadline)
+    connection = connection or connect(deadline)
     try:
         try:  # noqa: SIM105  contextlib is one import more
             connection.sendall(request)
@@ -260,16 +265,27 @@ def is_ours(connection: "_socket.socket") -> bool:
 def _serve_hook(command: str, params: "Params") -> tuple[str, str]:
     """Answer a hook: within the budget or from disk, and never as a failure."""
     try:
+        # The daemon takes us in while we read what the hook has to say.
+        connection = _connect_or_none()
         hook = hook_input()
         params["hook"] = hook
         params["cwd"] = params["cwd"] or "/"
         params["environment"] = {name: paths.variable(name) for name in HOOK_VARIABLES}
         try:
-            return outcome(call(command, params, HOOK_BUDGET_SECONDS))[1:]
+            if connection:
+                return outcome(call(command, params, HOOK_BUDGET_SECONDS, connection))[1:]
         except Unreachable:
-            return _from_disk(command, params, fields_of(hook))
+            pass
+        return _from_disk(command, params, fields_of(hook))
     except Exception as problem:  # noqa: BLE001  a hook never fails the program it serves
         return "", f"handoff {command}: {problem}\n"
+
+
+def _connect_or_none() -> "_socket.socket | None":
+    try:
+        return connect(time.monotonic() + HOOK_BUDGET_SECONDS)
+    except Unreachable:
+        return None
 
 
 def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str]:
