@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import statistics
 import subprocess
@@ -24,8 +25,9 @@ PAUSE_SECONDS = 0.1
 RUN_MOST_SECONDS = 300.0
 _LOOK_SECONDS = 0.01
 _DAY = 24 * 3600.0
-# Half of the sessions are below the middle; one in a hundred is a hundred times as large.
-_SPREAD, _LARGEST_SHARE = 2.0, 0.02
+# Of sizes, in medians: many sessions are small, one in a hundred is a hundred times as large.
+_SPREAD, _LARGEST = 2.0, 1500.0
+_WRITTEN_TOKENS = re.compile(rb'"output_tokens":(\d+)')
 _BARE = """
 import json, os, sys
 for directory, _, names in os.walk(sys.argv[1]):
@@ -110,31 +112,35 @@ class Other(Reader):
 
 def measure(table: Table, runs: int, files: int, size_mb: int) -> None:
     with World() as world:
-        size_bytes = _write(world, files, size_mb * 1_000_000)
+        size_bytes, tokens = _write(world, files, size_mb * 1_000_000)
         ours = Ours("handoffd", world=world)
         bare = _bare(world)
-        others = _others(table, world, files)
+        others = _others(table, world, files, tokens)
         _take_turns([ours, bare, *others], runs)
     what = f"{size_bytes / 1e9:.2f} GB in {files:,} files"
     _report(table, what, ours, bare, others)
     table.notes += [f"{runs} runs of each.", DIFFERENCES]
 
 
-def _write(world: World, files: int, size_bytes: int) -> int:
-    """Write sessions that are all older than a day: of them nothing is written elsewhere."""
+def _write(world: World, files: int, size_bytes: int) -> tuple[int, int]:
+    """Write sessions that are older than a day: of them nothing is written elsewhere.
+
+    Returns how many bytes there are, and how many tokens they say that a model wrote.
+    """
     draw = random.Random(7)
-    shares = [draw.lognormvariate(0.0, _SPREAD) for _ in range(files)]
+    shares = [min(draw.lognormvariate(0.0, _SPREAD), _LARGEST) for _ in range(files)]
     each = size_bytes / sum(shares)
     projects = [world.project(f"project{number}") for number in range(files // FILES_EACH)]
-    written = 0
+    written = tokens = 0
     for number, share in enumerate(shares):
-        size = int(min(share * each, size_bytes * _LARGEST_SHARE))
         ago = (2 + 180 * number / files) * _DAY
         project = projects[number % len(projects)]
-        session = world.session(project, size, seed=number, ago_seconds=ago)
-        written += session.path.stat().st_size
+        session = world.session(project, int(share * each), seed=number, ago_seconds=ago)
+        content = session.path.read_bytes()
+        written += len(content)
+        tokens += sum(map(int, _WRITTEN_TOKENS.findall(content)))
     os.sync()  # or the disk would be at work while we measure
-    return written
+    return written, tokens
 
 
 def _bare(world: World) -> Other:
@@ -142,11 +148,12 @@ def _bare(world: World) -> Other:
     return Other("a bare json loop", words=words, environment=_home(world, "bare"))
 
 
-def _others(table: Table, world: World, files: int) -> list[Other]:
+def _others(table: Table, world: World, files: int, tokens: int) -> list[Other]:
+    """Return the other programs, each with what it says if it has read everything."""
     found = []
     for name, program, options, says in (
-        ("ccusage", "ccusage", ["daily", "--offline"], "opus-4-5"),
-        ("fast-resume", "fr", ["--rebuild", "--stats"], str(files)),
+        ("ccusage", "ccusage", ["daily", "--offline"], f"{tokens:,}"),
+        ("fast-resume", "fr", ["--rebuild", "--stats"], f"Indexed {files} sessions"),
     ):
         try:
             words = [str(peers.programs(name) / program), *options]
