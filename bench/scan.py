@@ -37,11 +37,10 @@ for directory, _, names in os.walk(sys.argv[1]):
                 json.loads(line)
 """
 DIFFERENCES = (
-    "All read the same files, from the page cache. The work is not the same: ccusage (native, all "
-    "cores) adds up tokens, fast-resume (native, all cores) makes an index to search in, the bare "
-    "loop keeps nothing; handoffd, in one thread, folds every record into a session's state, masks "
-    "the secrets in it, writes it down, and answers its socket meanwhile. "
-    "Complete is counted from the start of each process."
+    "All read the same files, from the page cache. The work is not the same: ccusage (native) adds "
+    "up tokens, fast-resume (native) makes an index to search in, the bare loop keeps nothing; "
+    "handoffd folds every record into a session's state, masks the secrets in it, writes it down, "
+    "and answers its socket meanwhile. Complete is counted from the start of each process."
 )
 
 
