@@ -13,12 +13,13 @@ from collections.abc import Callable
 import clients
 import folding
 import growth
-import idle
 import latency
 import mcp
 import network
 import results
 import saving
+import scan
+import standing
 from measure import Table
 
 Part = Callable[[Table, bool], None]
@@ -34,10 +35,10 @@ def _inside(table: Table, quick: bool) -> None:
 PARTS: dict[str, Part] = {
     "start": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
-    "scan": lambda table, quick: growth.measure_backfill(
-        table, *((10, 20) if quick else (20, 100))
+    "scan": lambda table, quick: scan.measure(
+        table, *((3, 1_000, 100) if quick else (10, 10_000, 1_000))
     ),
-    "standing": lambda table, _quick: idle.measure(table),
+    "standing": lambda table, quick: standing.measure(table, 20 if quick else 600),
     "inside": _inside,
 }
 

@@ -22,32 +22,46 @@ class PeerError(Exception):
 
 
 def programs(name: str) -> Path:
-    """Return the directory with a peer's programs, as versions/NAME.txt pins it."""
-    requirements = _REQUIREMENTS / f"{name}.txt"
+    """Return the directory with a peer's programs, as versions/NAME.txt or NAME.npm pins it."""
+    requirements = next(_REQUIREMENTS.glob(f"{name}.*"))
     stamp = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
     place = _CACHE / f"{name}-{stamp}"
     if not (place / "installed").exists():
         print(f"installing {name} into {place}", file=sys.stderr, flush=True)
         _install(place, requirements)
-    return place / "bin"
+    return place / ("node_modules/.bin" if requirements.suffix == ".npm" else "bin")
 
 
 def install_all() -> None:
     """Install what is missing; a peer that cannot be had is missed where it is measured."""
-    for requirements in sorted(_REQUIREMENTS.glob("*.txt")):
+    for requirements in sorted(_REQUIREMENTS.iterdir()):
         with contextlib.suppress(PeerError):
             programs(requirements.stem)
 
 
 def _install(place: Path, requirements: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
-    pip = [str(place / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    for words in (
-        [sys.executable, "-m", "venv", str(place)],
-        [*pip, "install", "-r", str(requirements)],
-    ):
+    commands = _node_commands if requirements.suffix == ".npm" else _python_commands
+    for words in commands(place, requirements):
         done = subprocess.run(words, env=_ENVIRONMENT, capture_output=True, text=True, check=False)
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["failed"]
             raise PeerError(f"{requirements.stem}: {said[-1]}")
     (place / "installed").touch()
+
+
+def _python_commands(place: Path, requirements: Path) -> list[list[str]]:
+    pip = [str(place / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    return [
+        [sys.executable, "-m", "venv", str(place)],
+        [*pip, "install", "-r", str(requirements)],
+    ]
+
+
+def _node_commands(place: Path, requirements: Path) -> list[list[str]]:
+    """Return how the machine's npm installs it; what a package wants to run is not run."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        raise PeerError(f"{requirements.stem}: npm is not installed")
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(_CACHE / "npm")]
+    return [[npm, "install", "--prefix", str(place), *options, *requirements.read_text().split()]]

@@ -24,7 +24,8 @@ _Number = Annotated[float, BeforeValidator(_refuse_boolean)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # A validator stays in memory, and without a file none is needed: the defaults are ours.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Claude(_Section):
@@ -133,20 +134,20 @@ class Log(_Section):
 
 
 class Config(_Section):
-    claude: Claude = Claude()
-    projects: Projects = Projects()
-    checkpoint: Checkpoint = Checkpoint()
-    contract: Contract = Contract()
-    tracks: Tracks = Tracks()
-    triggers: Triggers = Triggers()
-    beads: Beads = Beads()
-    mail: Mail = Mail()
-    hooks: Hooks = Hooks()
-    threads: Threads = Threads()
-    http: Http = Http()
-    redact: Redact = Redact()
-    privacy: Privacy = Privacy()
-    log: Log = Log()
+    claude: Claude = Claude.model_construct()
+    projects: Projects = Projects.model_construct()
+    checkpoint: Checkpoint = Checkpoint.model_construct()
+    contract: Contract = Contract.model_construct()
+    tracks: Tracks = Tracks.model_construct()
+    triggers: Triggers = Triggers.model_construct()
+    beads: Beads = Beads.model_construct()
+    mail: Mail = Mail.model_construct()
+    hooks: Hooks = Hooks.model_construct()
+    threads: Threads = Threads.model_construct()
+    http: Http = Http.model_construct()
+    redact: Redact = Redact.model_construct()
+    privacy: Privacy = Privacy.model_construct()
+    log: Log = Log.model_construct()
 
 
 def load(path: str) -> Config:
@@ -155,7 +156,7 @@ def load(path: str) -> Config:
         with open(path, "rb") as stream:
             data = tomllib.load(stream)
     except FileNotFoundError:
-        return Config()
+        return Config.model_construct()
     except (OSError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path} cannot be read: {problem}.", "Check the file.") from None
     except (ValueError, RecursionError) as problem:  # also a number of too many digits
