@@ -32,6 +32,15 @@ class Entry:
     # The last scan that found it.
     scan: int = 0
 
+    def share(self) -> None:
+        """Keep one number where there are several of the same value: most transcripts are read."""
+        cursor = self.cursor
+        if self.size == cursor.offset:
+            self.size = cursor.offset
+        self.read_to = 0 if self.read_to == cursor.offset else self.read_to
+        if self.mtime_ns == cursor.mtime_ns:
+            self.mtime_ns = cursor.mtime_ns
+
     @property
     def lag_bytes(self) -> int:
         """How far behind we are; an unfinished line that was read is not behind."""

@@ -357,6 +357,7 @@ class Intake:
         stored, masked = self._folds.stored(session, project.id if project else None)
         self.counters.redacted += masked
         self.state.commit(entry.cursor, stored)
+        entry.share()
         self.counters.last_record_at = clock.wall()
         if project:
             self.changed(session, project.id, clock.parse(session.heard_time))

@@ -181,7 +181,9 @@ class Tail:
         cursor.offset = taken.end
         if cursor.head_bytes < min(_HEAD_BYTES, taken.end):
             head = os.pread(handle, min(_HEAD_BYTES, taken.end), 0)
-            cursor.head, cursor.head_bytes = _digest(head), len(head)
+            # One number for all of them: there are as many cursors as transcripts.
+            length = _HEAD_BYTES if len(head) == _HEAD_BYTES else len(head)
+            cursor.head, cursor.head_bytes = _digest(head), length
 
 
 class Comparison:

@@ -142,8 +142,9 @@ class StateStore:
         return all(found.get(name) == columns for name, columns in tables.items())
 
     def cursors(self) -> Iterator[Cursor]:
-        for row in self._db.execute("SELECT * FROM cursors"):
-            yield Cursor(*row)
+        for transcript, session_id, *rest in self._db.execute("SELECT * FROM cursors"):
+            # They are all kept: those of a main transcript are one text.
+            yield Cursor(transcript, transcript if session_id == transcript else session_id, *rest)
 
     @contextmanager
     def batch(self) -> Iterator[None]:
