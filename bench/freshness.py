@@ -167,7 +167,7 @@ class Hook(Follower):
 
 
 class Log(Follower):
-    """claude-code-log, which watches the project that it is started in."""
+    """claude-code-log, which watches the transcripts of the project."""
 
     name = peer = "claude-code-log"
     limit_seconds = 600.0
@@ -176,7 +176,9 @@ class Log(Follower):
         super().__init__(world, size_mb)
         with (world.base / f"watch{size_mb}.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [self.program, "watch", "-f", "md"], env=world.environment, cwd=self.project,
+                # Named, since it would not find the directory of a path with an underscore.
+                [self.program, "watch", "-f", "md", str(self.session.path.parent)],
+                env=world.environment, cwd=self.project,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
@@ -186,7 +188,11 @@ class Log(Follower):
 
     def ready(self) -> None:
         """Wait until it has converted what was there."""
-        wait_for(self.artifact, b"", self.limit_seconds)
+        deadline = time.monotonic() + self.limit_seconds
+        while not self.artifact.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} converted nothing")
+            time.sleep(0.05)
         self.end()
 
     def end(self) -> None:
@@ -273,6 +279,8 @@ def measure(table: Table, sizes_mb: tuple[int, ...], rounds: int, peer_rounds: i
         written, asked = _ours(stack, sizes_mb)
         hooks = _others(table, stack, Hook, list(sizes_mb))
         logs = _others(table, stack, Log, [size for size in sizes_mb if size <= LOG_MOST_MB])
+        # Only ours waits for the disk, and would wait for the transcripts that were just written.
+        os.sync()
         every = max(rounds // peer_rounds, 1)
         for number in range(rounds):
             due = [*written, *asked] if number % every else [*written, *hooks, *logs, *asked]
