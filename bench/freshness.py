@@ -21,7 +21,7 @@ FLAT_MOST = 1.5
 P95_MOST_MS = 100.0
 HOOK_LEAST, HOOK_LEAST_AT = 1.0, {100: 8.0}
 LOG_LEAST_AT = {10: 50.0}
-# What claude-code-log converts in each round, and once only: there it takes a minute.
+# What claude-code-log converts in each round, and what once only, for the time that it takes.
 LOG_MOST_MB, LOG_ONCE_MB = 10, 100
 # The daemon writes at once after quiet, and then at most every two seconds.
 QUIET_SECONDS = (2.3, 2.6)
