@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import clients
 import folding
+import freshness
 import growth
 import latency
 import mcp
@@ -33,6 +34,9 @@ def _inside(table: Table, quick: bool) -> None:
 
 
 PARTS: dict[str, Part] = {
+    "freshness": lambda table, quick: freshness.measure(
+        table, *(((1, 10), 3, 3) if quick else ((1, 10, 100, 500), 20, 10))
+    ),
     "start": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
     "scan": lambda table, quick: scan.measure(
