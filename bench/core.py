@@ -15,10 +15,12 @@ import folding
 import growth
 import idle
 import latency
+import leaks
 import mcp
 import network
 import results
 import saving
+import worth
 from measure import Table
 
 Part = Callable[[Table, bool], None]
@@ -34,10 +36,12 @@ def _inside(table: Table, quick: bool) -> None:
 PARTS: dict[str, Part] = {
     "start": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
+    "secrets": lambda table, quick: leaks.measure(table, 8 if quick else 1),
     "scan": lambda table, quick: growth.measure_backfill(
         table, *((10, 20) if quick else (20, 100))
     ),
     "standing": lambda table, _quick: idle.measure(table),
+    "worth": lambda table, quick: worth.measure(table, *((3, 4) if quick else (12, 40))),
     "inside": _inside,
 }
 
