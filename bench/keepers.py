@@ -35,7 +35,7 @@ class Note:
     @property
     def marked(self) -> str:
         # The marks are short words: "password:" takes what follows it for its value.
-        return f"Keep in mind: note {self.number:05d} ~\n{self.text}\n~ {self.number:05d} ~"
+        return f"Keep in mind: note {self.number:05d} /\n{self.text}\n/ {self.number:05d} /"
 
 
 class Program:

@@ -28,7 +28,7 @@ EXAMPLES = "HANDOFFD_BENCH_EXAMPLES"
 LINE_ROUNDS = 8
 _LINES_FROM, _LABELLED_FROM = 50_000, 80_000
 _CORE, _KEY = 12, 8
-_NOTE = re.compile(r"note (\d{5}) ~(.*?)(~ \1 ~|…|note \d{5} ~|\Z)", re.DOTALL)
+_NOTE = re.compile(r"note (\d{5}) /(.*?)(/ \1 /|…|(?=note \d{5} /)|\Z)", re.DOTALL)
 _SPACE = re.compile(rb"\s|\\n")
 _SQLITE = b"SQLite format 3\0"
 _NOTES = (
@@ -113,7 +113,8 @@ def examine(program: Program, notes: list[Note]) -> Kept:
     kept, secrets = Kept(), _by_key(notes)
     for path in program.files():
         data = path.read_bytes()
-        kept.modes.append(path.stat().st_mode)
+        if path != program.world.base / "daemon.log":  # that one was opened by us
+            kept.modes.append(path.stat().st_mode)
         _find_secrets(data, secrets, kept)
         for text in _texts(path, data):
             _find_notes(text, program.mask, kept)
@@ -173,7 +174,7 @@ def _find_notes(text: str, mask: str, kept: Kept) -> None:
         kept.taken.add(number)
         if mask in found[2]:
             kept.masked.add(number)
-        if found[3].startswith("~"):
+        if found[3].startswith("/"):
             kept.whole.add(number)
 
 

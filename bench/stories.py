@@ -114,7 +114,8 @@ class Scene(Script):
 def tax(scene: Scene) -> Facts:
     scene.ask("Round the tax per invoice line instead of once at the end, our books are off.")
     scene.tell("I'll look at how the totals are computed.").run("grep -rn total src", "3 matches")
-    scene.change("src/billing/tax.py").change("tests/test_tax.py")
+    scene.tell("It is rounded once, in src/billing/tax.py. Which way shall it be rounded?")
+    scene.ask("half up, as the law says").change("src/billing/tax.py").change("tests/test_tax.py")
     scene.run("pytest -q", "FAILED tests/test_refund.py::test_a\n2 failed, 39 passed in 1.2s", 1)
     scene.tell(
         "Two tests still expect the old totals. Next I'll correct the expected totals in "

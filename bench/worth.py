@@ -116,17 +116,16 @@ def _play(world: World, branch: str, number: int) -> tuple[Path, Path, Facts]:
 
 
 def _texts(world: World, program: str, project: Path, path: Path) -> Iterator[tuple[str, str]]:
-    new, brief = str(uuid.uuid4()), [program, "--brief-hook-stdin"]
+    new = str(uuid.uuid4())
     start = hook_event("SessionStart", str(project), new, str(path.with_name(f"{new}.jsonl")))
     ours = _run(world, project, [str(BIN / "handoff"), "hook"], start)
     yield "ours", ours
-    end = hook_event("SessionEnd", str(project), path.stem, str(path))
-    _run(world, project, [program, "--hook-stdin"], end)
-    yield "digest", (world.home / f".claude/handoffs/{path.stem}.md").read_text()
+    whole = [program, str(path), "-o", "-"]
+    yield "digest", _run(world, project, whole)
     budget = str(len(ours) // TOKEN_CHARACTERS)
-    yield "fitted", _run(world, project, [program, str(path), "--fit", budget, "-o", "-"])
+    yield "fitted", _run(world, project, [*whole, "--fit", budget])
     _run(world, project, [program, "--brief"])
-    yield "brief", _run(world, project, brief, start)
+    yield "brief", _run(world, project, [program, "--brief-hook-stdin"], start)
 
 
 def _run(world: World, directory: Path, words: list[str], given: bytes = b"") -> str:
@@ -190,9 +189,9 @@ def _note(table: Table, ours: Told, digest: Told, fitted: Told) -> None:
         f"characters. Found by ours and by the digest: {', '.join(shares)}."
     )
     table.notes.append(
-        "Ours is what `handoff hook` tells a new session. claude-handoff writes its digest when a "
-        "session ends, for a person to paste; at SessionStart it tells its brief, which has titles "
-        "and files. --fit never goes below 2,000 characters of conversation and leaves out nothing "
+        "Ours is what `handoff hook` tells a new session. claude-handoff writes its digest for a "
+        "person to paste; at SessionStart it tells its brief, which has titles and files. --fit "
+        "never goes below 2,000 characters of conversation and leaves out nothing "
         f"else, so it is {fitted.tokens / ours.tokens:.1f} times as long as ours."
     )
 
