@@ -88,20 +88,23 @@ class Ours(Program):
                 self.write(_placed(project, part))
                 sessions += 1
         self.world.start().settle()
-        self._wait_for_handoffs(sessions)
+        wait_for_handoffs(self.world, sessions)
         self._ask(projects)
-
-    def _wait_for_handoffs(self, sessions: int) -> None:
-        """Wait until every session has left a handoff: they have been silent for long enough."""
-        left, deadline = self.world.home / ".claude/handoffs", time.monotonic() + LIMIT_SECONDS
-        while sum(1 for _ in left.rglob("*.md")) < sessions and time.monotonic() < deadline:
-            time.sleep(0.5)
 
     def _ask(self, projects: list[Path]) -> None:
         with contextlib.closing(self.world.connect()) as connection:
             for project in projects:
                 asked = (frame(method, cwd=str(project)) for method in _ASKED)
                 self.replies += [connection.ask(request).decode() for request in asked]
+
+
+def wait_for_handoffs(world: World, sessions: int) -> None:
+    """Wait until every session has left a handoff: they have been silent for long enough."""
+    left, deadline = world.home / ".claude/handoffs", time.monotonic() + LIMIT_SECONDS
+    while sum(1 for _ in left.rglob("*.md")) < sessions:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not every session left a handoff within {LIMIT_SECONDS:g} s")
+        time.sleep(0.5)
 
 
 def _placed(project: Path, notes: list[Note]) -> Scene:

@@ -26,6 +26,13 @@ import planted
 # Labelled texts, which are not part of this project.
 EXAMPLES = "HANDOFFD_BENCH_EXAMPLES"
 LINE_ROUNDS = 8
+# What everybody has; many of the other kinds are known to few.
+COMMON = (
+    "anthropic-key", "aws-key", "bearer-token", "github-token", "gitlab-token", "google-key",
+    "hugging-face-token", "jwt", "npm-token", "openai-key", "password", "private-key",
+    "pypi-token", "secret", "sendgrid-key", "slack-token", "stripe-key", "telegram-token",
+    "url-password", "webhook",
+)  # fmt: skip
 _LINES_FROM, _LABELLED_FROM = 50_000, 80_000
 _CORE, _KEY = 12, 8
 _NOTE = re.compile(r"note (\d{5}) /(.*?)(/ \1 /|…|(?=note \d{5} /)|\Z)", re.DOTALL)
@@ -41,7 +48,8 @@ _NOTES = (
     (
         "claude-handoff and claude-code-log get the same texts as prompts of sessions, by the hook "
         "at the end and by a conversion to markdown; ai-handoff and handoff-mcp get them by calls, "
-        "as from a model. handoff-mcp and the viewer claude-code-log never promised redaction."
+        "as from a model. The set is our own, and larger than what they set out to mask; "
+        "handoff-mcp and the viewer claude-code-log never promised redaction."
     ),
 )
 
@@ -86,7 +94,8 @@ def _secrets() -> Iterator[Note]:
 
 
 def _lines() -> Iterator[Note]:
-    found = planted.plain_lines(random.Random(redaction.SEED), LINE_ROUNDS)
+    # Another seed: from the same one a hash is drawn that is part of a secret.
+    found = planted.plain_lines(random.Random(redaction.SEED + 1), LINE_ROUNDS)
     for number, text in enumerate(found, _LINES_FROM):
         if Ours.mask not in text:
             yield Note(number, "plain", text)
@@ -188,6 +197,10 @@ def _report_planted(table: Table, notes: list[Note], ours: Kept, others: dict[st
     table.none(f"{what}, ours", len(ours.leaked), f"of {taken} taken in")
     for name, theirs in others.items():
         table.add(Row(f"{what}, beside {name}", _leaks(ours, notes), _leaks(theirs, notes)))
+    common = [note for note in notes if note.kind in COMMON]
+    for name, theirs in others.items():
+        row = f"of these the {len(COMMON)} most common kinds: leaks, beside {name}"
+        table.add(Row(row, _leaks(ours, common), _leaks(theirs, common)))
 
 
 def _leaks(kept: Kept, notes: list[Note]) -> str:

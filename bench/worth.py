@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import peers
+from keepers import wait_for_handoffs
 from measure import Row, Table
 from peers import PeerError
 from stories import SCENES, Facts, Scene, hook_event
@@ -98,6 +99,7 @@ def _tell(world: World, program: str, scenes: int) -> tuple[list[Facts], dict[st
     """Play the scenes, then let each program tell a new session of them."""
     played = [_play(world, branch, number) for number, branch in enumerate([*SCENES][:scenes])]
     world.start().settle()
+    wait_for_handoffs(world, len(played))
     told = {name: Told(name) for name in ("ours", "digest", "fitted", "brief")}
     for project, path, facts in played:
         for name, text in _texts(world, program, project, path):
