@@ -195,6 +195,8 @@ def _report_planted(table: Table, notes: list[Note], ours: Kept, others: dict[st
     what = f"planted secrets, {len(notes)} texts of {kinds} kinds: leaks"
     taken = sum(note.number in ours.taken for note in notes)
     table.none(f"{what}, ours", len(ours.leaked), f"of {taken} taken in")
+    if leaked := sorted({note.kind for note in notes if note.number in ours.leaked}):
+        table.notes.append(f"Of ours leaked: {', '.join(leaked)}.")
     for name, theirs in others.items():
         table.add(Row(f"{what}, beside {name}", _leaks(ours, notes), _leaks(theirs, notes)))
     common = [note for note in notes if note.kind in COMMON]

@@ -31,6 +31,7 @@ LIMIT_SECONDS = 120.0
 # The environment names what is not part of this project.
 SCORER, CORPUS = "HANDOFFD_BENCH_FIDELITY", "HANDOFFD_BENCH_CORPUS"
 _ADAPTER = Path(__file__).with_name("digest.py")
+_LEFT = "**Handoff of "
 _SCORES = ("goal", "now", "next", "files_f1")
 
 
@@ -189,6 +190,11 @@ def _note(table: Table, ours: Told, digest: Told, fitted: Told) -> None:
     table.notes.append(
         "An answer is found if its exact words are in what is told; a token is taken for four "
         f"characters. Found by ours and by the digest: {', '.join(shares)}."
+    )
+    left = sum(len(text) - len(text.partition(_LEFT)[0]) for text in ours.texts)
+    table.notes.append(
+        f"Of ours {left / TOKEN_CHARACTERS / ours.tokens:.0%} is the newest handoff, which is told "
+        "after the state and mostly says the same again."
     )
     table.notes.append(
         "Ours is what `handoff hook` tells a new session. claude-handoff writes its digest for a "
