@@ -97,9 +97,8 @@ class Scene(Script):
 
     def noise(self, megabytes: float) -> Self:
         """Reads and runs things for so long; now and then somebody says a word."""
-        wanted = sum(map(len, self.lines)) + megabytes * MEGABYTE
-        written = sum(map(len, self.lines))
-        while written < wanted:
+        written = 0
+        while written < megabytes * MEGABYTE:
             begun = len(self.lines)
             if self._random.random() < 0.03:
                 self.ask(self._random.choice(("go on", "yes", "ok, continue", "looks good, go on")))
