@@ -15,12 +15,14 @@ import folding
 import freshness
 import growth
 import latency
+import leaks
 import mcp
 import network
 import results
 import saving
 import scan
 import standing
+import worth
 from measure import Table
 
 Part = Callable[[Table, bool], None]
@@ -39,10 +41,12 @@ PARTS: dict[str, Part] = {
     ),
     "start": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
+    "secrets": lambda table, quick: leaks.measure(table, 8 if quick else 1),
     "scan": lambda table, quick: scan.measure(
         table, *((3, 1_000, 100) if quick else (10, 10_000, 1_000))
     ),
     "standing": lambda table, quick: standing.measure(table, 20 if quick else 600),
+    "worth": lambda table, quick: worth.measure(table, *((3, 4) if quick else (12, 40))),
     "inside": _inside,
 }
 

@@ -70,7 +70,7 @@ def score_examples(table: Table, path: Path, verbose: bool) -> None:
     Labels are a rule's: a text may be positive by one rule and negative by another. Such a text is
     counted as it is labelled, and once more apart.
     """
-    rows = list(_rows(path))
+    rows = list(read_examples(path))
     positive = [row for row in rows if row["kind"] == "positive"]
     negative = [row for row in rows if row["kind"] != "positive"]
     found = [row for row in positive if redact(row["text"])[1]]
@@ -112,7 +112,7 @@ def _seconds(work: Callable[[str], object], lines: list[str]) -> float:
     return time.process_time() - started
 
 
-def _rows(path: Path) -> Iterator[dict]:
+def read_examples(path: Path) -> Iterator[dict]:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8") as stream:
         for line in stream:
