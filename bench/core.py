@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import clients
+import deaths
 import folding
 import growth
 import idle
@@ -34,6 +35,7 @@ def _inside(table: Table, quick: bool) -> None:
 PARTS: dict[str, Part] = {
     "start": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
+    "deaths": lambda table, quick: deaths.measure(table, quick=quick),
     "scan": lambda table, quick: growth.measure_backfill(
         table, *((10, 20) if quick else (20, 100))
     ),
