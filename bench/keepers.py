@@ -21,9 +21,23 @@ class Keeper(Stage):
     """A system in a HOME of its own, in which Claude Code runs."""
 
     name = ""
+    # What its installation puts on the search path.
+    programs: tuple[str, ...] = ()
 
     def __init__(self, world: World) -> None:
         self.world = world
+
+    def put_on_path(self, claudes: list[Claude]) -> None:
+        """Let everything find the client and the system's programs by their names."""
+        directory = self.world.home / ".local/bin"
+        directory.mkdir(parents=True)
+        (directory / "claude").symlink_to(claudes[0].program)
+        for name in self.programs:
+            (directory / name).symlink_to(self.program(name))
+        path = f"{directory}:{claudes[0].environment['PATH']}"
+        self.world.environment["PATH"] = path
+        for claude in claudes:
+            claude.environment["PATH"] = path
 
     def install(self, claude: Claude, projects: list[Path]) -> None:
         """Put its hooks and servers into the client's settings, by its own installer."""
@@ -69,7 +83,10 @@ class Ours(Keeper):
         path = scene.claude.cwd / ".flow-guardian/handoff.yaml"
         current = path.read_text() if path.exists() else ""
         shelf = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(scene.claude.cwd))
-        return [current, *(self._read(f".claude/handoffs/{shelf}/*.md") if scene.over else [])]
+        return [
+            current,
+            *(self._read(f".claude/handoffs/{shelf}/*.md") if scene.death.over else []),
+        ]
 
     def _told(self, scene: Scene) -> str:
         """Return what a new session is told."""
@@ -94,6 +111,7 @@ class ClaudeHandoff(Keeper):
     """Hooks at the end of a session and before a compaction, which read the transcript."""
 
     name = "claude-handoff"
+    programs = ("claude-handoff", "chf")
 
     def install(self, _claude: Claude, _projects: list[Path]) -> None:
         for option in ("--install-hook", "--install-brief-hook"):
@@ -114,13 +132,12 @@ class AiHandoff(Keeper):
     """
 
     name = "ai-handoff"
+    programs = ("handoff",)
     allowed = "Bash,mcp__handoff"
 
     def install(self, claude: Claude, _projects: list[Path]) -> None:
-        self.run(
-            "env", f"PATH={_with_claude(self.world, claude)}", f"CLAUDE_CONFIG_DIR={claude.config}",
-            self.program("handoff"), "setup", "--yes", "--client", "claude",
-        )  # fmt: skip
+        where = f"CLAUDE_CONFIG_DIR={claude.config}"
+        self.run("env", where, self.program("handoff"), "setup", "--yes", "--client", "claude")
 
     def epilogue(self, scene: Scene) -> list[Turn]:
         plot = scene.plot
@@ -143,6 +160,7 @@ class Daimon(Keeper):
     """
 
     name = "daimon-briefing"
+    programs = ("daimon",)
 
     def install(self, claude: Claude, _projects: list[Path]) -> None:
         model = self.world.home / "model.py"
@@ -164,6 +182,7 @@ class HandoffMcp(Keeper):
     """Tools for the model, and words that ask it to use them; nothing reminds it later."""
 
     name = "handoff-mcp"
+    programs = ("handoff-mcp",)
 
     def install(self, claude: Claude, projects: list[Path]) -> None:
         claude.does("mcp", "add", "--scope", "user", "handoff", "--", self.program("handoff-mcp"))
@@ -175,14 +194,6 @@ class HandoffMcp(Keeper):
 
 
 PEERS = (ClaudeHandoff, AiHandoff, Daimon, HandoffMcp)
-
-
-def _with_claude(world: World, claude: Claude) -> str:
-    """Return a search path on which the client is found by its name."""
-    directory = world.home / "bin"
-    directory.mkdir(exist_ok=True)
-    (directory / "claude").symlink_to(claude.program)
-    return f"{directory}:{claude.environment['PATH']}"
 
 
 # Goes on in the background, as the client waits for no model when it ends.

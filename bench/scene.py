@@ -12,12 +12,14 @@ from world import PYTHON, World, append
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from conftest import wait_for
 from e2e.claude import Claude
-from e2e.model import Held, Model, Turn, limited, say, use
+from e2e.model import Held, Model, Refusal, Request, Said, Turn, limited, say, use
 from e2e.terminal import Terminal
 from e2e.test_compaction import compact
 
 VERSION = "325"
 VARIABLE = f"HANDOFFD_TEST_CLAUDE_{VERSION}"
+_QUESTION = "Are these whole cents, and is each line rounded up?"
+_ANSWER = "Yes, whole cents, rounded up. Go ahead."
 _TEST = """\
 import unittest
 from {module} import tax
@@ -66,13 +68,25 @@ class Plot:
         written = use("Write", file_path=str(project / self.file), content=_CODE)
         return [
             [say("First, I look at what is there."), _run("ls")],
-            [say("There is a test, so I read it."), _run("cat test_tax.py")],
+            [
+                say("There is a test, so I read it."),
+                _run("cat test_tax.py"),
+            ],
             [say("I run it before I change anything."), test],
-            [say("It is red, because the module is missing."), _run("git log --oneline")],
-            [say("Nothing was there before, so I write it."), written],
+            [
+                say("It is red: the module is missing."),
+                _run("git log --oneline"),
+            ],
+            [say("It never was there, so I write it."), written],
             [say("Now I run the test again."), test],
-            [say("It is green. I look at what changed."), _run("git status --short")],
-            [say("Only what I meant to change."), _run("git diff --stat")],
+            [
+                say("It is green. I look at what changed."),
+                _run("git status --short"),
+            ],
+            [
+                say("Only what I meant to change."),
+                _run("git diff --stat"),
+            ],
         ]
 
 
@@ -80,60 +94,76 @@ def _run(command: str) -> dict:
     return use("Bash", command=command, description=f"Run {command}")
 
 
-class Scene:
-    """A session at work, in its terminal; its death is known before."""
+class Last(Held):
+    """The turn in which a session dies: it waits, and is answered or refused then."""
 
-    def __init__(self, claude: Claude, plot: Plot, *, over: bool) -> None:
+    refusal: Refusal | None = None
+
+    def __call__(self, request: Request) -> Said:
+        said = super().__call__(request)
+        if self.refusal:
+            raise self.refusal
+        return said
+
+
+class Scene:
+    """A session at work, in its terminal, and the death that waits for it."""
+
+    def __init__(self, claude: Claude, death: "Death") -> None:
         self.claude = claude
-        self.over = over
-        self.plot = plot
+        self.death = death
+        self.plot = Plot(death.place)
         self.model = claude.model
+        self.last = Last(say("It is done."))
         self._opened = contextlib.ExitStack()
 
     def close(self) -> None:
+        self.last.go.set()
         self._opened.close()
         self.model.close()
-
-    def play(self, allowed: str, *turns: Turn) -> Terminal:
-        """Begin, with these turns after the known ones."""
-        self.model.will(*self.plot.turns(self.claude.cwd), *turns)
-        words = (f"--allowedTools={allowed}", self.plot.goal)
-        return self._opened.enter_context(Terminal(self.claude, *words))
 
     @property
     def transcript(self) -> Path:
         return self.claude.transcript(self.model.requests[-1].session)
 
-    @property
-    def said(self) -> dict:
-        return say(f"{self.plot.done} {self.plot.last}")
-
-    def stopped(self, allowed: str) -> Terminal:
-        """Play until the model is waited for, in the middle of a turn, and kill the client."""
-        held = Held(say("It is done."))
-        terminal = self.play(allowed, [self.said, _run("git diff")], held)
-        terminal.until(held.asked.is_set, "the last turn was not asked for")
+    def begin(self, stage: "Stage") -> None:
+        """Play until the model is waited for in the middle of a turn, or to the turn's end."""
+        self.model.will(say(_QUESTION))
+        words = (f"--allowedTools={stage.allowed}", self.plot.goal)
+        self.terminal = self._opened.enter_context(Terminal(self.claude, *words))
+        self.terminal.played()
+        self.model.will(*self._turns(stage))
+        self.terminal.type(_ANSWER)
+        if self.death.in_turn:
+            self.terminal.until(self.last.asked.is_set, "the last turn was not asked for")
+        else:
+            self.terminal.played()
         # What is on its way to the disk is nobody's to know.
         known = self.plot.last.encode()
         wait_for(lambda: known in self.transcript.read_bytes(), what="the last words")
-        terminal.kill()
-        held.go.set()
-        return terminal
 
-    def finished(self, allowed: str, epilogue: list[Turn]) -> Terminal:
-        """Play to the end of a turn."""
-        terminal = self.play(allowed, self.said, *epilogue)
-        terminal.played()
-        return terminal
+    def _turns(self, stage: "Stage") -> list[Turn]:
+        said, turns = say(f"{self.plot.done} {self.plot.last}"), self.plot.turns(self.claude.cwd)
+        if self.death.in_turn:
+            return [*turns, [said, _run("git diff")], self.last]
+        return [*turns, said, *stage.epilogue(self)]
+
+    def kill(self) -> None:
+        self.terminal.kill()
+        self.last.go.set()
 
 
 @dataclass(frozen=True)
 class Death:
-    """A way to end, the place that its session is about, and whether the session is over then."""
+    """A way to end: in the middle of a turn or after it; whether the session is over then.
+
+    The place is what its session is about.
+    """
 
     what: str
     place: str
     strike: Callable[["Scene", "Stage"], None]
+    in_turn: bool = False
     over: bool = True
 
 
@@ -156,54 +186,54 @@ def _last_line(path: Path) -> bytes:
     return path.read_bytes().splitlines(keepends=True)[-1]
 
 
-def _killed(scene: Scene, stage: Stage) -> None:
-    scene.stopped(stage.allowed)
+def _killed(scene: Scene, _stage: Stage) -> None:
+    scene.kill()
     line = _last_line(scene.transcript)
     append(scene.transcript, line[: len(line) // 2])
 
 
 def _cut(scene: Scene, stage: Stage) -> None:
-    scene.stopped(stage.allowed)
+    scene.kill()
     path = scene.transcript
     with stage.without_power():
         os.truncate(path, path.stat().st_size - len(_last_line(path)) // 2)
 
 
-def _limited(scene: Scene, stage: Stage) -> None:
-    terminal = scene.play(stage.allowed, [scene.said, _run("git diff")], limited())
-    terminal.played()
+def _limited(scene: Scene, _stage: Stage) -> None:
+    scene.last.refusal = limited()
+    scene.last.go.set()
+    scene.terminal.played()
 
 
-def _left(scene: Scene, stage: Stage) -> None:
-    scene.finished(stage.allowed, stage.epilogue(scene)).leave()
+def _left(scene: Scene, _stage: Stage) -> None:
+    scene.terminal.leave()
 
 
-def _cleared(scene: Scene, stage: Stage) -> None:
-    terminal = scene.finished(stage.allowed, stage.epilogue(scene))
-    terminal.type("/clear")
-    terminal.until(lambda: scene.plot.file not in terminal.screen.text, "it was not cleared")
+def _cleared(scene: Scene, _stage: Stage) -> None:
+    scene.terminal.type("/clear")
+    seen = scene.terminal.screen
+    scene.terminal.until(lambda: scene.plot.file not in seen.text, "it was not cleared")
 
 
-def _compacted(scene: Scene, stage: Stage) -> None:
-    compact(scene.finished(stage.allowed, stage.epilogue(scene)), scene.model)
+def _compacted(scene: Scene, _stage: Stage) -> None:
+    compact(scene.terminal, scene.model)
 
 
 # The power goes first: with it goes our daemon, which the others need.
 DEATHS = (
-    Death("power cut, half of the last line lost", "Bruges", _cut),
-    Death("kill -9 in the middle of a line", "Ghent", _killed),
-    Death("usage limit reached", "Delft", _limited, over=False),
+    Death("power cut, half of the last line lost", "Bruges", _cut, in_turn=True),
+    Death("kill -9 in the middle of a line", "Ghent", _killed, in_turn=True),
+    Death("usage limit reached", "Delft", _limited, in_turn=True, over=False),
     Death("/exit", "Leiden", _left),
     Death("/clear", "Namur", _cleared),
     Death("compaction", "Breda", _compacted),
 )
 
 
-def scenes(world: World, deaths: tuple[Death, ...]) -> dict[Death, Scene]:
+def scenes(world: World, deaths: tuple[Death, ...]) -> list[Scene]:
     """Return a session for each death, all in one HOME; each has a model of its own."""
-    found = {}
+    found = []
     for death in deaths:
-        plot = Plot(death.place)
-        claude = Claude(VERSION, world, Model(), plot.prepare(world))
-        found[death] = Scene(claude, plot, over=death.over)
+        project = Plot(death.place).prepare(world)
+        found.append(Scene(Claude(VERSION, world, Model(), project), death))
     return found
