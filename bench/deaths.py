@@ -168,8 +168,8 @@ file and the next step are looked for, word for word. Ours must have them in han
 new session is told and, where the session is over, in the handoff that it left, each by itself; the
 seconds are those until the files were right. Of the others, all that they wrote counts as one.
 
-claude-handoff writes by hooks, at the end of a session and before a compaction; by hand it is right
-without them. Of a long turn it keeps the beginning; this one is short. ai-handoff has the model
+claude-handoff writes by hooks, at the end of a session and before a compaction; by hand it needs
+none of them. Of a long turn it keeps the beginning; this one is short. ai-handoff has the model
 asked at the end of a turn, and this model does as it is asked. daimon-briefing has a model write at
 the end of a session: a script that knows the answer stands for it, and its hook, whose plugin comes
 from the network, is written here with the same command. handoff-mcp has what the model writes of
