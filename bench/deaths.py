@@ -101,27 +101,35 @@ def measure(table: Table, *, quick: bool) -> None:
     cases: list[Case] = []
     with ExitStack() as stack:
         for kind in kinds:
-            _play(kind(stack.enter_context(World())), deaths, cases, table)
+            keeper = kind(stack.enter_context(World()))
+            mine = [Case(keeper, scene) for scene in scenes(keeper.world, deaths)]
+            for case in mine:
+                stack.callback(case.scene.close)  # also where a step fails
+            if _install(keeper, mine, table):
+                _play(mine, cases)
         for case in cases:
             time.sleep(max(case.died + WAIT_SECONDS - time.monotonic(), 0))
             _judge_due(cases)
     _report(table, deaths, cases)
 
 
-def _play(keeper: Keeper, deaths: tuple[Death, ...], cases: list[Case], table: Table) -> None:
-    """Let the sessions begin, then die; the minutes in which nobody touches them overlap.
-
-    The first takes our daemon with it, so it dies before the others are there.
-    """
-    ours = [Case(keeper, scene) for scene in scenes(keeper.world, deaths)]
-    claudes = [case.scene.claude for case in ours]
+def _install(keeper: Keeper, cases: list[Case], table: Table) -> bool:
+    claudes = [case.scene.claude for case in cases]
     try:
         keeper.put_on_path(claudes)
         keeper.install(claudes[0], [claude.cwd for claude in claudes])
     except (PeerError, RuntimeError, AssertionError) as problem:
         table.notes.append(f"{keeper.name} could not be installed: {problem}")
-        return
-    for group in (ours[:1], ours[1:]):
+        return False
+    return True
+
+
+def _play(mine: list[Case], cases: list[Case]) -> None:
+    """Let the sessions begin, then die; the minutes in which nobody touches them overlap.
+
+    The first takes our daemon with it, so it dies before the others are there.
+    """
+    for group in (mine[:1], mine[1:]):
         for case in group:
             case.begin()
             _judge_due(cases)
