@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from keepers import PEERS, ClaudeHandoff, Keeper, Ours
+from heirs import PEERS, ClaudeHandoff, Keeper, Ours
 from measure import Row, Table, seconds
 from peers import PeerError
 from scene import DEATHS, VARIABLE, Death, Plot, Scene, scenes
