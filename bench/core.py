@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import clients
+import deaths
 import folding
 import freshness
 import growth
@@ -41,6 +42,7 @@ PARTS: dict[str, Part] = {
     ),
     "start": lambda table, quick: clients.measure(table, 20 if quick else 100),
     "mcp": lambda table, quick: mcp.measure(table, 10 if quick else 20),
+    "deaths": lambda table, quick: deaths.measure(table, quick=quick),
     "secrets": lambda table, quick: leaks.measure(table, 8 if quick else 1),
     "scan": lambda table, quick: scan.measure(
         table, *((3, 1_000, 100) if quick else (10, 10_000, 1_000))
