@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from handoff import paths as client_paths
 from handoff.errors import HandoffError
-from handoffd import clock, log
+from handoffd import clock, log, mounts
 from handoffd.gate import Gate
 from handoffd.handoffs import briefing, checkpoint_file, shelf
 from handoffd.handoffs.checkpoint import LISTS
@@ -346,7 +346,11 @@ class Board:
             return None
         base = shelf.shelves(self.gate.config.contract.directory)
         place = shelf.Place(project.root.path, project.root.path)
-        found = await asyncio.to_thread(shelf.newest, base, place)
+        # A thread takes longer to come back than a disk of this machine.
+        if any(map(mounts.disk_of, (base, project.root.path))):
+            found = await asyncio.to_thread(shelf.newest, base, place)
+        else:
+            found = shelf.newest(base, place)
         return found if found and clock.wall() - found.seconds < UNREAD_SECONDS else None
 
     def unread(self, project: Project) -> list[Unread]:

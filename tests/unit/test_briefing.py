@@ -31,7 +31,7 @@ def left(text: str = HANDOFF) -> Left:
 def test_a_handoff_is_told_without_what_was_told_already():
     """Of the newest handoff a session is told what the state does not say, traps before deeds."""
     lines = briefing.render(DOCUMENT, "/p", around=Around(left=left())).splitlines()
-    at = lines.index("**Handoff of 2026-03-04T09:12:40Z:** Round tax")
+    at = lines.index("**Handoff of 2026-03-04T09:12:40Z:**")
 
     assert [
         "- Next: the same for shipping",
@@ -40,6 +40,19 @@ def test_a_handoff_is_told_without_what_was_told_already():
         "- Done: Tax is rounded",
         "</handoffd-context>",
     ] == lines[at + 1 :]
+
+
+def test_what_a_handoff_says_in_other_words_is_told():
+    """What one line of the state says in another order is not told again; what it denies is."""
+    said = (
+        "# Handoff\n\npurpose: Ship it\n\n## Next\n- never add a test\n\n"
+        "## Done\n- Said last: “tax.py Editing”\n"
+    )
+    lines = briefing.render(DOCUMENT, "/p", around=Around(left=left(said))).splitlines()
+
+    assert ["**Handoff of 2026-03-04T09:12:40Z:** Ship it", "- Next: never add a test"] == [
+        line for line in lines if line.startswith(("**Handoff", "- Next:", "- Done:"))
+    ]
 
 
 def test_a_handoff_that_says_nothing_new_is_not_mentioned():

@@ -57,8 +57,10 @@ def test_unpushed_commits(repository, tmp_path):
 
 
 def test_uncommitted_files(repository):
-    """What differs from the last commit is told, but for what the client has half written."""
+    """What differs from the last commit is told, but not what is half written or compiled."""
     root, _run = repository
+    (root / "__pycache__").mkdir()
+    (root / "__pycache__/a.pyc").write_text("")
     for name in ("a.txt", "b.txt", "b.txt.tmp.22036.ff07b314c84e", "c.tmp"):
         (root / name).write_text("two\n")
 

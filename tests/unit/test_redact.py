@@ -282,3 +282,17 @@ def test_a_token_at_the_end_of_such_a_run_is_found():
     token = "ghp_" + "a1B2c3D4e5" * 4
 
     assert token not in redact("ghp_" * 1000 + " " + token)[0]
+
+
+@pytest.mark.parametrize("text", ["password: lYuXSjsWdMRu", "the password is qWbHtZkRmXs"])
+def test_letters_drawn_by_lot_are_a_password(text):
+    """A password without a digit is masked where it is said, though it could be a name."""
+    assert redact(text)[1]
+
+
+@pytest.mark.parametrize(
+    "value", ["ChangeMePlease", "getPasswordFromEnv", "REQUIRED", "userAPIKEY"]
+)
+def test_names_are_no_password(value):
+    """A name of several words behind the same sign is left alone."""
+    assert (f"password: {value}", ()) == redact(f"password: {value}")

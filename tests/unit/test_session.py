@@ -609,3 +609,18 @@ def test_a_secret_is_never_cut_before_it_is_recognised():
 
     assert 1 == count_masks(kept)
     assert "ghp_" not in kept
+
+
+def test_going_on_leaves_what_is_pending():
+    """Whoever says "go on" after a compaction goes on with what the summary calls pending."""
+    told = SCENES["after_a_compaction"]().prompt("Go on, please.")
+
+    assert "Move the invoices of 2024" in told.view().document["next"][0]
+
+
+def test_a_file_has_one_name():
+    """A file that the client tracks by its relative path is the one that was edited."""
+    told = Told().prompt("Round the tax per line, please").edit("tax.py")
+    told.record("file-history-delta", trackingPath="tax.py")
+
+    assert [f"{ROOT}/tax.py"] == [file.path for file in told.folded().files]

@@ -1,5 +1,6 @@
 """What a new session is told: a record of the past, marked as ours, at most 2 KB. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ _LEFT = (
     ("Risks", "Risk", 2),
     ("Done", "Done", 3),
 )
+# How a handoff begins what the state says without such words.
+_LEAD = re.compile(r"(?:Edited|Said last:|Tests (?:green|red):) ")
+_WORD = re.compile(r"[\w./-]*\w")
 _STATE = "## Current Session State"
 _MENTION = "**Unread entries in threads used here:**"
 _NAMES = (
@@ -117,27 +121,36 @@ def moves(branch: tuple[str | None, str | None], commits: Sequence[str]) -> list
 
 def shows(text: str, contract: Contract) -> bool:
     """Tell whether a brief says all that is to be told of a handoff."""
-    told = text.casefold()
+    told = [_words(line) for line in text.split("\n")]
     return all(
-        _line(item).casefold() in told
-        for section, _, most in _LEFT
-        for item in contract.items(section, most)
+        _is_told(item, told) for section, _, most in _LEFT for item in contract.items(section, most)
     )
 
 
-def _left(left: Left, told: Sequence[str]) -> Iterator[str]:
+def _left(left: Left, lines: Sequence[str]) -> Iterator[str]:
     """Yield what a handoff says that was not told already."""
-    said = " ".join(told).casefold()
-    items = [
-        f"- {title}: {_line(item)}"
-        for section, title, most in _LEFT
-        for item in left.contract.items(section, most)
-        if _line(item).casefold() not in said
-    ]
+    told = [_words(line) for line in lines]
+    items = []
+    for section, title, most in _LEFT:
+        for item in left.contract.items(section, most):
+            if not _is_told(item, told):
+                items.append(f"- {title}: {_line(item)}")
+                told.append(_words(items[-1]))
     if items:
         gist = left.contract.gist or "(no purpose)"
-        yield f"**Handoff of {_line(left.time)}:** {_line(gist)}"
+        what = "" if _is_told(gist, told) else f" {_line(gist)}"
+        yield f"**Handoff of {_line(left.time)}:**{what}"
         yield from items
+
+
+def _is_told(item: str, told: Sequence[set[str]]) -> bool:
+    """Tell what says nothing new: one line has each of its words, in whatever order."""
+    words = _words(_LEAD.sub("", _line(item)))
+    return any(words <= line for line in told)
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
 
 
 def mention_anew(text: str, project: str, unread: Sequence[tuple[str, int]]) -> str:

@@ -45,8 +45,9 @@ class GitError(Exception):
 
 # What we write ourselves is nobody's work.
 _OURS = (".flow-guardian/", "conductor/handoffs/", "conductor/.last_activity")
-# What Claude Code writes beside a file before it takes its name: it is gone a moment later.
-_HALF_WRITTEN = re.compile(r"\.tmp\.\d+\.[0-9a-f]+$")
+# What Claude Code writes beside a file before it takes its name: it is gone a moment later. And
+# what Python makes of sources.
+_MADE = re.compile(r"\.tmp\.\d+\.[0-9a-f]+$|(?:^|/)__pycache__/$")
 # How many fields stand before the path, by the first letter of an entry.
 _FIELDS = {"1": 8, "u": 10, "?": 1}
 
@@ -83,7 +84,7 @@ def status(root: str, seconds: float, *more: str) -> tuple[dict[str, str], list[
 
 
 def _is_nobodys(path: str) -> bool:
-    return path.startswith(_OURS) or bool(_HALF_WRITTEN.search(path))
+    return path.startswith(_OURS) or bool(_MADE.search(path))
 
 
 def _path(entry: str) -> str:

@@ -160,7 +160,9 @@ def _request(state: SessionState, value: Value) -> None:
     """Take up a person's words: whoever types on has dealt with what was open."""
     state.last_prompt, state.activity, state.activity_kept = value, None, True
     state.waiting, state.waiting_for, state.spoke_last = None, "", False
-    state.questions, state.pending = [], []
+    state.questions = []
+    if is_substantial(value.text):  # "go on" is said of just that
+        state.pending = []
     state.todos_age += 1
     mention(state, value.text)
 

@@ -49,10 +49,12 @@ _TELLING_ERROR = re.compile(
 
 
 def edited(state: SessionState, event: Edited, source: Receipt) -> None:
-    if not is_ours(state, event.path):
+    # The client's list of files has them from the directory it was started in.
+    path = event.path if event.path.startswith("/") else f"{state.cwd}/{event.path}"
+    if not is_ours(state, path):
         return
     seen = source.observed
-    known = file_of(state, event.path, seen)
+    known = file_of(state, path, seen)
     known.edits += 1
     known.attention += EDITED
     known.receipt = seen

@@ -88,6 +88,9 @@ _TEXT = re.compile(
     r"|cannot|do|does|has|have|this|that|from|in|of|to|a|an|flag|option|argument|stdin|prompt)\b"
 )
 # The name of a field, a route or a path, where a value could be.
+# A capital with one small letter at most: a name of several words has hardly any.
+_HUMP = re.compile(r"(?<![A-Z])[A-Z][a-z]?(?![a-z])")
+_HUMPS_MIN = 3
 _IDENTIFIER = re.compile(
     r"/.*|[a-z]+(?:_[a-z]+)+|[a-zA-Z]+(?:[/#:][a-zA-Z_-]+)+|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     r"|(?i:(?:\w*[_ -])?(?:passw(?:or[dt]|d)|pwd|pass|kennwort|contraseña|senha))",
@@ -249,6 +252,8 @@ def _agrees_bare(name: str, trust: Trust, sign: re.Match[str], value: str, after
     tight = sign["sign"] == "=" and not sign["space"] and after not in {")", ","}
     tight = tight or (sign["sign"] == ">" and after == "<")
     if trust is Trust.PASSWORD:
+        if value.isalpha() and len(value) >= SECRET_MIN and len(_HUMP.findall(value)) >= _HUMPS_MIN:
+            return True  # letters drawn by lot
         return not _IDENTIFIER.fullmatch(value) and _is_password(name, sign, value, flag, tight)
     if sign["gap"] is not None and not flag:
         # As in a Dockerfile: ENV API_TOKEN ...; in a sentence, a hash could follow.
