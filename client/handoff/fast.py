@@ -343,21 +343,25 @@ def hook_input() -> str:
     kind = posix.fstat(0).st_mode & 0o170000
     if kind not in (0o010000, 0o140000, 0o100000):  # a pipe, a socket or a file
         return ""
-    import select
+    import _signal  # type: ignore[import-not-found]  # built in, while select may be a file
 
     parts: list[bytes] = []
-    size = 0
-    deadline = time.monotonic() + HOOK_BUDGET_SECONDS
-    while size < HOOK_INPUT_MAX_BYTES:
-        ready = select.select([0], [], [], max(deadline - time.monotonic(), 0))[0]
-        part = posix.read(0, 1 << 16) if ready else b""
-        if not part:
-            break
-        parts.append(part)
-        size += len(part)
-        if part.endswith(b"}\n"):
-            break
+    try:
+        _signal.signal(_signal.SIGALRM, _give_up)
+        _signal.setitimer(_signal.ITIMER_REAL, HOOK_BUDGET_SECONDS)
+        while sum(map(len, parts)) < HOOK_INPUT_MAX_BYTES:
+            part = posix.read(0, 1 << 16)
+            parts.append(part)
+            if not part or part.endswith(b"}\n"):
+                break
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+    except TimeoutError:
+        pass
     return b"".join(parts).decode("utf-8", "replace")
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError
 
 
 def _leave(code: int, out: str = "", err: str = "") -> None:
