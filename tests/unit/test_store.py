@@ -134,3 +134,15 @@ def test_a_store_is_a_file(tmp_path):
 
     with pytest.raises(OSError, match="symbolic"):
         CoreStore(str(tmp_path / "core.db"))
+
+
+def test_cursors_share_their_directory():
+    """A cursor gives back the path it was made with; those of a directory have one text for it."""
+    one, other = (Cursor(name, name, f"/home/ann/p/{name}.jsonl") for name in ("a", "b"))
+    agent = Cursor("a/agent-1", "a", "/home/ann/p/a/subagents/agent-1.jsonl")
+
+    assert one._place is other._place
+    assert ("/home/ann/p/a.jsonl", "/home/ann/p/b.jsonl") == (one.path, other.path)
+    assert "/home/ann/p/a/subagents/agent-1.jsonl" == agent.path
+    one.path = "/elsewhere/a.jsonl"
+    assert "/elsewhere/a.jsonl" == one.path
