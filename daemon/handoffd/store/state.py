@@ -83,7 +83,7 @@ class Cursor:
     tail_bytes: int
     mtime_ns: int
 
-    def __init__(  # noqa: PLR0913  the columns of its table
+    def __init__(  # noqa: PLR0913, PLR0917  the columns of its table
         self,
         transcript: str,
         session_id: str,
