@@ -30,6 +30,7 @@ from handoffd.store.ledger import Firing
 from handoffd.triggers import manual
 
 LOOK_SECONDS = 5.0
+CLAIMS_SECONDS = 1.0
 # With a look every five seconds, a handoff is there within a minute of the last record.
 QUIET_SECONDS = 50.0
 RETRY_SECONDS = 60.0
@@ -77,6 +78,8 @@ class Archivist:
     writes: int = 0
     problem: str = ""
     _secrets: dict[str, list[str]] = field(default_factory=dict)
+    # When it was last asked who runs what, and the answer.
+    _asked: tuple[float, Claims | None] = (float("-inf"), None)
     # Held by whoever writes, or erases, handoffs.
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -92,6 +95,9 @@ class Archivist:
             known = Watched(
                 project_id, 0.0, first, compactions=state.compactions, headless=state.headless
             )
+            if clock.wall() - last_seconds < LOOK_SECONDS:
+                # Its client may be gone before the next look.
+                known.claimed = state.session_id in (self._claims() or ())
             self.watched[state.session_id] = known
         known.project_id = project_id
         known.heard_at = last_seconds
@@ -121,14 +127,22 @@ class Archivist:
             return  # what is written could not be remembered
         # Who runs what matters only where a session may still go on.
         open_ones = any(known.due or not known.over for known in self.watched.values())
-        # A few small files beside the transcripts: a thread for them would cost several wake-ups.
-        places = self.config_dirs()
-        may_look = open_ones and all(map(mounts.answers, places))
-        claims = processes.running(places) if may_look else None
+        claims = self._claims(fresh=True) if open_ones else None
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
                 await self._try(session_id, known, claims)
             await asyncio.sleep(0)  # the socket is answered between two sessions
+
+    def _claims(self, *, fresh: bool = False) -> Claims | None:
+        """Return who runs what, or None where that cannot be seen; many may ask within a second."""
+        asked_at, found = self._asked
+        now = clock.monotonic()
+        if fresh or now - asked_at > CLAIMS_SECONDS:
+            # A few small files beside the transcripts: a thread would cost several wake-ups.
+            places = self.config_dirs()
+            found = processes.running(places) if all(map(mounts.answers, places)) else None
+            self._asked = now, found
+        return found
 
     async def _try(self, session_id: str, known: Watched, claims: Claims | None) -> None:
         """Look at a session; where its handoff cannot be written it is tried again later."""

@@ -5,6 +5,7 @@ import os
 import time
 
 from conftest import timestamp, wait_for
+from handoffd import archivist
 from left import handoffs, shelf, text, work
 
 
@@ -95,6 +96,21 @@ def test_ended_client_leaves_a_handoff(live, client):
     path.unlink()
 
     wait_for(lambda: handoffs(live, project), 30)
+
+
+def test_client_that_came_and_went_between_two_looks(live, client):
+    """A session that is over before anybody looked at its client has not to wait for a silence."""
+    project = live.project()
+    session = live.session(project)
+    path = claim(live, session, client)
+    began = time.monotonic()
+    session.prompt("Round tax per line in the invoice module")
+    session.edit(f"{project}/src/tax.py")
+    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    path.unlink()
+
+    wait_for(lambda: handoffs(live, project), 30)
+    assert time.monotonic() - began < archivist.QUIET_SECONDS
 
 
 def test_compaction_leaves_a_handoff(live, client):
