@@ -44,7 +44,7 @@ class Row:
     note: str = ""  # in place of a ratio
 
     def cells(self) -> tuple[str, ...]:
-        ratio = self.note if self.ratio is None else f"{self.ratio:.3g}x"
+        ratio = self.note if self.ratio is None else _times(self.ratio)
         verdict = {None: "", True: "pass", False: "MISS"}[self.passed]
         return self.what, self.figure, self.floor, ratio, self.bar, verdict
 
@@ -102,6 +102,10 @@ class Table:
     @property
     def missed(self) -> int:
         return sum(row.passed is False for row in self.rows)
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f}x" if ratio >= 1000 else f"{ratio:.3g}x"
 
 
 def ratio_row(what: str, figure: str, floor: str, ratio: float, most: float | None = None) -> Row:
