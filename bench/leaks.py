@@ -246,6 +246,11 @@ def _report_labelled(table: Table, notes: list[Note], ours: Kept, others: dict[s
             row = f"labelled set, {what}, beside {name}"
             table.add(Row(row, _masked(ours, some), _masked(theirs, some)))
     redaction.score_examples(table, Path(os.environ[EXAMPLES]), verbose=False)
+    table.notes.append(
+        "A label is one rule's: what is no key of its kind may be another's secret, as in "
+        "`aws_secret_key: …` with a value that is none of Amazon's. Such look-alikes are masked, "
+        "and counted as raised."
+    )
 
 
 def _report_modes(table: Table, ours: Kept, others: dict[str, Kept]) -> None:
