@@ -261,6 +261,7 @@ def _prepare(world: World, project: Path, words: list[str], stdin: bytes = b"") 
 
 def _take_turns(turns: list[Turn], runs: int) -> None:
     """Run each case once a round, each round beginning with another, after a warm-up round."""
+    before = os.getcwd()
     try:
         for turn in turns:
             os.chdir(turn.place.directory)
@@ -271,7 +272,7 @@ def _take_turns(turns: list[Turn], runs: int) -> None:
             for turn in due[first:] + due[:first]:
                 turn.case.run(turn.place)
     finally:
-        os.chdir("/")
+        os.chdir(before)
 
 
 def _report(table: Table, cases: list[Case]) -> None:

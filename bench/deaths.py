@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ WAIT_SECONDS = 60.0
 # A session with work in it lives longer than its script takes.
 LIFE_SECONDS = 8.0
 _POLL_SECONDS = 0.05
-RIGHT, NONE = "right", "none"
+RIGHT, NONE, LATE, NOT_PLAYED = "right", "none", "later than a minute", "not played"
 _QUICK = tuple(death for death in DEATHS if death.what.startswith("kill -9"))
 
 
@@ -41,8 +42,9 @@ class Case:
 
     def die(self) -> None:
         time.sleep(max(self.begun + LIFE_SECONDS - time.monotonic(), 0))
-        self._try(lambda: self.scene.death.strike(self.scene, self.keeper))
+        # To be fair to others the clock runs from before the blow, also where it takes its time.
         self.died = time.monotonic()
+        self._try(lambda: self.scene.death.strike(self.scene, self.keeper))
         if isinstance(self.keeper, Ours) and not self.found:
             self._watch = threading.Thread(target=self._watch_files, args=(self.keeper,))
             self._watch.start()
@@ -53,8 +55,9 @@ class Case:
             return
         try:
             step()
-        except AssertionError as problem:
-            self.found = f"not played: {str(problem).splitlines()[0]}"
+        except Exception as problem:  # noqa: BLE001  whatever a program of others does
+            traceback.print_exception(problem)
+            self.found = NOT_PLAYED
 
     def _watch_files(self, keeper: Ours) -> None:
         """Note down when the files became right."""
@@ -74,10 +77,14 @@ class Case:
             self._watch.join()
         try:
             self.found = self.found or _verdict(self.keeper.texts(self.scene), self.scene.plot)
+            if isinstance(self.keeper, Ours) and self.right_after_seconds is None:
+                self.found = LATE if self.found == RIGHT else self.found
             if isinstance(self.keeper, ClaudeHandoff):
+                self.by_hand = NOT_PLAYED
                 self.by_hand = _verdict([self.keeper.by_hand(self.scene)], self.scene.plot)
-        except RuntimeError as problem:
-            self.found = self.found or f"not read: {problem}"
+        except Exception as problem:  # noqa: BLE001  the other cases are looked at all the same
+            traceback.print_exception(problem)
+            self.found = self.found or NOT_PLAYED
         self.scene.close()
 
 
@@ -95,8 +102,7 @@ def _verdict(texts: list[str], plot: Plot) -> str:
 
 def measure(table: Table, *, quick: bool) -> None:
     if not os.environ.get(VARIABLE):
-        table.add(Row("deaths", "not measured", f"{VARIABLE} names no Claude Code"))
-        return
+        raise RuntimeError(f"{VARIABLE} names no Claude Code; .ci/mcp installs one and says where")
     deaths, kinds = (_QUICK, (Ours, ClaudeHandoff)) if quick else (DEATHS, (Ours, *PEERS))
     cases: list[Case] = []
     with ExitStack() as stack:
@@ -119,7 +125,10 @@ def _install(keeper: Keeper, cases: list[Case], table: Table) -> bool:
         keeper.put_on_path(claudes)
         keeper.install(claudes[0], [claude.cwd for claude in claudes])
     except (PeerError, RuntimeError, AssertionError) as problem:
-        table.notes.append(f"{keeper.name} could not be installed: {problem}")
+        if isinstance(keeper, Ours):
+            raise
+        traceback.print_exception(problem)
+        table.add(Row(keeper.name, "not measured: it could not be installed", passed=False))
         return False
     return True
 
@@ -146,7 +155,9 @@ def _judge_due(cases: list[Case]) -> None:
 
 def _report(table: Table, deaths: tuple[Death, ...], cases: list[Case]) -> None:
     for death in deaths:
-        ours, *others = [case for case in cases if case.scene.death == death]
+        played = [case for case in cases if case.scene.death == death]
+        (ours,) = [case for case in played if isinstance(case.keeper, Ours)]
+        others = [case for case in played if case is not ours]
         told = ", ".join(f"{case.keeper.name}: {case.found}" for case in others)
         table.add(Row(death.what, _figure(ours), told, None, RIGHT, ours.found == RIGHT))
     if hands := [case for case in cases if case.by_hand]:

@@ -13,7 +13,7 @@ import peers
 import plot
 from measure import Row, Table, quantile, seconds, spread
 from peers import PeerError
-from world import World, append, frame
+from world import World, append, end_group, frame
 
 from proc import children, cpu_seconds
 
@@ -155,7 +155,7 @@ class Hook(Follower):
         appended = super().append(text)
         self._process = subprocess.Popen(
             [self.program, "--hook-stdin"], env=self.world.environment, cwd=self.project,
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         self._process.stdin.write(self._given)
         self._process.stdin.close()
@@ -164,6 +164,10 @@ class Hook(Follower):
     def end(self) -> None:
         if self._process.wait(60):
             raise RuntimeError(f"{self.name} ended with {self._process.returncode}")
+
+    def close(self) -> None:
+        if self._process:
+            end_group(self._process)
 
 
 class Log(Follower):
@@ -179,7 +183,7 @@ class Log(Follower):
                 # Named, since it would not find the directory of a path with an underscore.
                 [self.program, "watch", "-f", "md", str(self.session.path.parent)],
                 env=world.environment, cwd=self.project,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     @property
@@ -209,12 +213,7 @@ class Log(Follower):
         return sum(cpu_seconds(pid) for pid in pids)
 
     def close(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_group(self._process)
 
 
 def wait_for(path: Path, wanted: bytes, limit_seconds: float) -> float:

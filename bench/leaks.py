@@ -126,6 +126,7 @@ def examine(program: Program, notes: list[Note]) -> Kept:
             kept.modes.append(path.stat().st_mode)
         _find_secrets(data, secrets, kept)
         for text in _texts(path, data):
+            _find_secrets(text.encode(), secrets, kept)
             _find_notes(text, program.mask, kept)
     for reply in program.replies:
         _find_secrets(reply.encode(), secrets, kept)
@@ -195,6 +196,7 @@ def _report_planted(table: Table, notes: list[Note], ours: Kept, others: dict[st
     what = f"planted secrets, {len(notes)} texts of {kinds} kinds: leaks"
     taken = sum(note.number in ours.taken for note in notes)
     table.none(f"{what}, ours", len(ours.leaked), f"of {taken} taken in")
+    table.none("planted secrets that were not taken in, ours", len(notes) - taken)
     if leaked := sorted({note.kind for note in notes if note.number in ours.leaked}):
         table.notes.append(f"Of ours leaked: {', '.join(leaked)}.")
     for name, theirs in others.items():

@@ -20,15 +20,19 @@ def leave() -> None:
         _raise_loopback()
         return
     peers.install_all()
-    # Root needs no user namespace; in one, another user's files would seem to be nobody's.
-    words = (
-        ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--map-current-user"]
-    )
-    if shutil.which("unshare") is None or subprocess.run([*words, "true"], check=False).returncode:
+    words = ["unshare", "--net"]
+    if os.geteuid() != 0:  # in a user namespace of root's, his files would seem to be nobody's
+        words += ["--map-current-user", "--keep-caps"]
+    if shutil.which("unshare") is None or not _can_leave(words):
         print("the network stays on: unshare(1) cannot make another here", file=sys.stderr)
         return
     words = [*words, sys.executable, *sys.argv]
     os.execvpe(words[0], words, os.environ | {_MARK: "1"})
+
+
+def _can_leave(words: list[str]) -> bool:
+    tried = [*words, sys.executable, __file__]
+    return not subprocess.run(tried, capture_output=True, check=False).returncode
 
 
 def is_off() -> bool:
@@ -38,3 +42,7 @@ def is_off() -> bool:
 def _raise_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         fcntl.ioctl(handle, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+
+
+if __name__ == "__main__":
+    _raise_loopback()

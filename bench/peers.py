@@ -45,8 +45,9 @@ def _install(place: Path, requirements: Path) -> None:
     for words in commands(place, requirements):
         done = subprocess.run(words, env=_ENVIRONMENT, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = done.stderr.strip().splitlines() or ["failed"]
-            raise PeerError(f"{requirements.stem}: {said[-1]}")
+            # Not into the results: it names directories and hosts.
+            print(done.stderr, file=sys.stderr)
+            raise PeerError(f"{requirements.stem} could not be installed")
     (place / "installed").touch()
 
 
@@ -62,6 +63,6 @@ def _node_commands(place: Path, requirements: Path) -> list[list[str]]:
     """Return how the machine's npm installs it; what a package wants to run is not run."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
-        raise PeerError(f"{requirements.stem}: npm is not installed")
+        raise PeerError(f"{requirements.stem} needs npm and node")
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(_CACHE / "npm")]
     return [[npm, "install", "--prefix", str(place), *options, *requirements.read_text().split()]]

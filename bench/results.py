@@ -30,8 +30,9 @@ _INTRODUCTION = """# Measured
 
 Written by `make bench`; [README.md](README.md) says how each figure is taken.
 Times are medians with the 95th percentile over ten runs or more, ours and theirs in turns.
-A ratio of `2x` is twice the floor's in rows whose bar is `<=`, and twice as fast as the other
-program in those with `>=`. What was missed stands here as it is.
+A ratio beside a floor, or with a bar `<=`, is ours over the other: less is better. "Against" and
+"beside" another program it says how many times better ours is: more is better.
+What was missed stands here as it is.
 """
 _SECTION = re.compile(r"(?ms)^## (?P<title>[^\n]+)\n(?P<body>.*?)(?=^## |\Z)")
 _ROW = re.compile(r"(?m)^\| (.+?) \| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\|$")
@@ -100,7 +101,8 @@ def enter(part: str, table: Table, load: float) -> None:
     ordered = [(title, sections[title]) for title in TITLES.values() if title in sections]
     body = "".join(f"\n## {title}\n\n{text.strip()}\n" for title, text in ordered)
     RESULTS.write_text(_INTRODUCTION + body)
-    README.write_text(_MARKED.sub(rf"\1{comparison()}\2", README.read_text()))
+    made = _MARKED.sub(lambda marks: marks[1] + comparison() + marks[2], README.read_text())
+    README.write_text(made)
 
 
 def _text() -> str:
@@ -109,12 +111,14 @@ def _text() -> str:
 
 def _section(table: Table, load: float) -> str:
     lines = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
-    lines += [
-        f"| {' | '.join(cell.replace('|', '/') for cell in row.cells())} |" for row in table.rows
-    ]
-    lines += [f"\n{note}" for note in table.notes]
+    lines += [f"| {' | '.join(map(_one_line, row.cells()))} |" for row in table.rows]
+    lines += [f"\n{' '.join(note.split())}" for note in table.notes]
     lines += [f"\n![{name}]({name}.svg)" for name in table.drawings]
     return "\n".join([*lines, "", f"{table.verdict()} {_taken(load)}"])
+
+
+def _one_line(cell: str) -> str:
+    return " ".join(cell.replace("|", "/").split())
 
 
 def _taken(load: float) -> str:
@@ -122,9 +126,10 @@ def _taken(load: float) -> str:
     where = "network off" if network.is_off() else "network on"
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     day = f"{datetime.now(UTC):%Y-%m-%d}"
+    system = f"{platform.system()} {platform.release().partition('-')[0]}"
     return (
         f"Measured on {day} with handoffd {version('handoffd')}: {_processor()}, "
-        f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}, "
+        f"{os.cpu_count()} cores, {memory:.0f} GiB, {system}, "
         f"Python {sys.version.split()[0]}; load {load:.1f} before, {where}."
     )
 

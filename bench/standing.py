@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import peers
 from measure import Row, Table
 from peers import PeerError
 from servers import Ours
-from world import PYTHON, World, resting_memory
+from world import PYTHON, World, end_group, resting_memory
 
 from proc import cpu_seconds, descriptors, memory_bytes, switches, threads
 
@@ -77,12 +78,12 @@ def measure(table: Table, window_seconds: float) -> None:
         http = Standing(f"{_known(MANY)}, HTTP on", door.pid)
         watch = _start_watch(table, stack)
         time.sleep(SETTLE_SECONDS)
-        _observe([*found.values(), http, *watch], window_seconds)
+        _observe([*found.values(), http, *(other for _, other in watch)], window_seconds)
         _report(table, found, floor_mb)
         _report_http(table, http)
         _report_relays(table, worlds[MANY])
-    for other in watch:
-        _report_watch(table, found[MANY], other)
+    for count, other in watch:
+        _report_watch(table, found[count], other)
     table.notes += [f"Nothing happened for {window_seconds:.0f} s.", NO_DAEMON]
 
 
@@ -144,7 +145,7 @@ def _use_door(world: World, port: int) -> None:
 # The other that stands by
 
 
-def _start_watch(table: Table, stack: contextlib.ExitStack) -> list[Standing]:
+def _start_watch(table: Table, stack: contextlib.ExitStack) -> list[tuple[int, Standing]]:
     """Start a peer's watch, over as many sessions as it can take up in time."""
     try:
         program = str(peers.programs(WATCH) / WATCH)
@@ -158,14 +159,14 @@ def _start_watch(table: Table, stack: contextlib.ExitStack) -> list[Standing]:
         with log.open("wb") as said:
             process = subprocess.Popen(
                 words, env=world.environment, cwd=world.home,
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
             )  # fmt: skip
-        stack.callback(_end, process)
+        stack.callback(end_group, process)
         if _has_converted(log):
-            return [Standing(f"{WATCH} watch, {_known(count)}", process.pid)]
-        _end(process)
-    said = log.read_text()[-200:]
-    table.add(Row(f"against {WATCH} watch", f"not measured: {said}", passed=False))
+            return [(count, Standing(f"{WATCH} watch, {_known(count)}", process.pid))]
+        end_group(process)
+    print(log.read_text()[-2000:], file=sys.stderr)
+    table.add(Row(f"against {WATCH} watch", "not measured: it did not come to rest", passed=False))
     return []
 
 
@@ -176,11 +177,6 @@ def _has_converted(log: Path) -> bool:
             return False
         time.sleep(0.2)
     return True
-
-
-def _end(process: subprocess.Popen) -> None:
-    process.kill()
-    process.wait()
 
 
 # What they take

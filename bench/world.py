@@ -151,6 +151,13 @@ def _all_read(status: dict) -> bool:
     return status["first_scan_done"] and not status["waiting_transcripts"]
 
 
+def end_group(process: subprocess.Popen) -> None:
+    """End a program that began a session of its own, with all that it started."""
+    if process.poll() is None:  # else the number may be another's by now
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
 class Session:
     def __init__(self, path: Path, script: Script) -> None:
         self.path = path

@@ -193,8 +193,8 @@ def _note(table: Table, ours: Told, digest: Told, fitted: Told) -> None:
     )
     left = sum(len(text) - len(text.partition(_LEFT)[0]) for text in ours.texts)
     table.notes.append(
-        f"Of ours {left / TOKEN_CHARACTERS / ours.tokens:.0%} is the newest handoff, which is told "
-        "after the state and mostly says the same again."
+        f"Of ours {left / TOKEN_CHARACTERS / ours.tokens:.0%} is what the newest handoff says "
+        "besides the state."
     )
     table.notes.append(
         "Ours is what `handoff hook` tells a new session. claude-handoff writes its digest for a "

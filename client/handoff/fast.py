@@ -348,6 +348,8 @@ def hook_input() -> str:
     parts: list[bytes] = []
     try:
         _signal.signal(_signal.SIGALRM, _give_up)
+        # Whoever started us may have blocked it.
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGALRM])
         _signal.setitimer(_signal.ITIMER_REAL, HOOK_BUDGET_SECONDS)
         while sum(map(len, parts)) < HOOK_INPUT_MAX_BYTES:
             part = posix.read(0, 1 << 16)

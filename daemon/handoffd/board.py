@@ -32,6 +32,7 @@ from handoffd.store.threads import Unread
 
 LANES_MAX = 8
 ABSENT_SECONDS = 2.0
+SHELF_SECONDS = 0.002
 # Two clocks may differ by so much; a record that is further ahead is from before ours was set back.
 AHEAD_SECONDS = 60.0
 
@@ -79,6 +80,8 @@ class Card:
     unreadable: str = ""
     absent_since: float = 0.0
     asking: bool = False
+    # To look through its handoffs takes long.
+    has_long_shelf: bool = False
 
 
 @dataclass(slots=True)
@@ -346,11 +349,13 @@ class Board:
             return None
         base = shelf.shelves(self.gate.config.contract.directory)
         place = shelf.Place(project.root.path, project.root.path)
-        # A thread takes longer to come back than a disk of this machine.
-        if any(map(mounts.disk_of, (base, project.root.path))):
+        card = self.card(project)
+        began = clock.thread_cpu()
+        if card.has_long_shelf or mounts.may_hang(base):
             found = await asyncio.to_thread(shelf.newest, base, place)
-        else:
+        else:  # a thread would take longer to come back
             found = shelf.newest(base, place)
+            card.has_long_shelf = clock.thread_cpu() - began > SHELF_SECONDS
         return found if found and clock.wall() - found.seconds < UNREAD_SECONDS else None
 
     def unread(self, project: Project) -> list[Unread]:

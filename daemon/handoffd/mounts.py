@@ -7,6 +7,7 @@ of this machine are never asked. Only Linux says which disk is of which kind.
 
 import os
 import re
+import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -81,6 +82,11 @@ def _points(table: str) -> dict[str, bool]:
 
 def _holds(point: str, path: str) -> bool:
     return path == point or path.startswith(f"{point.rstrip('/')}/")
+
+
+def may_hang(path: str) -> bool:
+    """Tell whether a path lies, or, where nobody says so, might lie on a network's disk."""
+    return not sys.platform.startswith("linux") or bool(disk_of(path))
 
 
 def disk_of(path: str) -> str:

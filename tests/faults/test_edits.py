@@ -1,8 +1,10 @@
 """What a person writes into a file while we write it, too."""
 
+import fcntl
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 
@@ -267,25 +269,29 @@ def test_a_file_that_somebody_keeps_open(tmp_path, monkeypatch):
     assert [path] == list(tmp_path.iterdir())
 
 
-def test_who_opens_what_is_aside_ends_nobody(tmp_path):
+def test_who_opens_what_is_aside_ends_nobody(tmp_path, monkeypatch):
     """A program that opens the file while the kernel is asked about it does not kill us."""
     path = tmp_path / "a"
     path.write_text("one\n")
-    child = os.fork()
-    if not child:
-        until = time.monotonic() + 5
-        while time.monotonic() < until:
-            os.close(os.open(path, os.O_WRONLY))
-        os._exit(0)
-    asked = 0
-    with files.directory(str(tmp_path)) as handle:
-        while asked < 2000:
-            placing._is_open_for_writing(handle, "a")
-            asked += 1
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    lease, told, opened = fcntl.fcntl, [], []
+    before = signal.signal(signal.SIGURG, lambda number, _: told.append(number))
 
-    assert 2000 == asked
+    def open_amid(handle, request, value):
+        done = lease(handle, request, value)
+        if request == fcntl.F_SETLEASE:  # it waits until the lease is given back
+            opened.append(subprocess.Popen(["sh", "-c", f": >> '{path}'"]))
+            wait_for(lambda: told)
+        return done
+
+    monkeypatch.setattr(placing.fcntl, "fcntl", open_amid)
+    try:
+        with files.directory(str(tmp_path)) as handle:
+            assert not placing._is_open_for_writing(handle, "a")
+    finally:
+        signal.signal(signal.SIGURG, before)
+
+    assert [signal.SIGURG] == told
+    assert 0 == opened[0].wait(10)
 
 
 def die():

@@ -267,14 +267,17 @@ def test_hook_never_waits_for_a_stopped_daemon(live):
     assert took < 1.5
 
 
-def test_hook_does_not_hang_on_an_open_pipe(live):
-    """A pipe on stdin that stays open and silent does not hold the client."""
+@pytest.mark.parametrize("blocked", [(), (signal.SIGALRM,)])
+def test_hook_does_not_hang_on_an_open_pipe(live, blocked):
+    """A pipe on stdin that stays open and silent does not hold the client, whoever starts it."""
     project, _ = begin(live)
     reading, writing = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
         done = live.handoff("inject", cwd=project, stdin=reading)
         assert "Add a discount code field" in done.stdout
     finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
         os.close(reading)
         os.close(writing)
 

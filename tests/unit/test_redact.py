@@ -291,7 +291,7 @@ def test_letters_drawn_by_lot_are_a_password(text):
 
 
 @pytest.mark.parametrize(
-    "value", ["ChangeMePlease", "getPasswordFromEnv", "REQUIRED", "userAPIKEY"]
+    "value", ["ChangeMePlease", "getPasswordFromEnv", "REQUIRED", "userAPIKEY", "resetPwInDbNow"]
 )
 def test_names_are_no_password(value):
     """A name of several words behind the same sign is left alone."""

@@ -618,9 +618,18 @@ def test_going_on_leaves_what_is_pending():
     assert "Move the invoices of 2024" in told.view().document["next"][0]
 
 
+@pytest.mark.parametrize("text", ["stop", "No.", "forget that", "cancel everything", "that's all"])
+def test_who_calls_it_off_leaves_nothing_pending(text):
+    """After any other word nobody is told to do what was pending."""
+    told = SCENES["after_a_compaction"]().prompt(text)
+
+    assert [] == told.folded().pending
+
+
 def test_a_file_has_one_name():
     """A file that the client tracks by its relative path is the one that was edited."""
     told = Told().prompt("Round the tax per line, please").edit("tax.py")
-    told.record("file-history-delta", trackingPath="tax.py")
+    for path in ("tax.py", "./tax.py"):
+        told.record("file-history-delta", trackingPath=path)
 
     assert [f"{ROOT}/tax.py"] == [file.path for file in told.folded().files]

@@ -27,8 +27,8 @@ _LEFT = (
     ("Done", "Done", 3),
 )
 # How a handoff begins what the state says without such words.
-_LEAD = re.compile(r"(?:Edited|Said last:|Tests (?:green|red):) ")
-_WORD = re.compile(r"[\w./-]*\w")
+_LEAD = re.compile(r"^(?:Edited|Said last:) ")
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _STATE = "## Current Session State"
 _MENTION = "**Unread entries in threads used here:**"
 _NAMES = (
@@ -121,7 +121,7 @@ def moves(branch: tuple[str | None, str | None], commits: Sequence[str]) -> list
 
 def shows(text: str, contract: Contract) -> bool:
     """Tell whether a brief says all that is to be told of a handoff."""
-    told = [_words(line) for line in text.split("\n")]
+    told = _flat(text.partition(_STATE)[2].split("\n"))
     return all(
         _is_told(item, told) for section, _, most in _LEFT for item in contract.items(section, most)
     )
@@ -129,13 +129,13 @@ def shows(text: str, contract: Contract) -> bool:
 
 def _left(left: Left, lines: Sequence[str]) -> Iterator[str]:
     """Yield what a handoff says that was not told already."""
-    told = [_words(line) for line in lines]
-    items = []
-    for section, title, most in _LEFT:
-        for item in left.contract.items(section, most):
-            if not _is_told(item, told):
-                items.append(f"- {title}: {_line(item)}")
-                told.append(_words(items[-1]))
+    told = _flat(lines)
+    items = [
+        f"- {title}: {_line(item)}"
+        for section, title, most in _LEFT
+        for item in left.contract.items(section, most)
+        if not _is_told(item, told)
+    ]
     if items:
         gist = left.contract.gist or "(no purpose)"
         what = "" if _is_told(gist, told) else f" {_line(gist)}"
@@ -143,14 +143,15 @@ def _left(left: Left, lines: Sequence[str]) -> Iterator[str]:
         yield from items
 
 
-def _is_told(item: str, told: Sequence[set[str]]) -> bool:
-    """Tell what says nothing new: one line has each of its words, in whatever order."""
-    words = _words(_LEAD.sub("", _line(item)))
-    return any(words <= line for line in told)
+def _is_told(item: str, told: Sequence[str]) -> bool:
+    """Tell what stands in one line already, whatever is between its words and at its ends."""
+    (words,) = _flat([_LEAD.sub("", _line(item)).strip("“”\"'.,:; ")])
+    return any(words in line for line in told) if words.strip() else False
 
 
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.casefold()))
+def _flat(lines: Sequence[str]) -> list[str]:
+    """Return lines by their words and signs, so that one is in another only as a whole."""
+    return [f" {' '.join(_TOKEN.findall(line.casefold()))} " for line in lines]
 
 
 def mention_anew(text: str, project: str, unread: Sequence[tuple[str, int]]) -> str:

@@ -48,8 +48,13 @@ _TASK = re.compile(
 )
 
 
+def is_going_on(text: str) -> bool:
+    """Tell "go on" from a request of its own."""
+    return bool(_GO_ON.match(text)) and len(text) < GO_ON_MAX
+
+
 def is_substantial(text: str) -> bool:
-    if weight(text) < SAYING or (_GO_ON.match(text) and len(text) < GO_ON_MAX):
+    if weight(text) < SAYING or is_going_on(text):
         return False
     if len(text.split()) >= WORDS_MIN or _TASK.match(text):
         return True  # also "fix login bug"

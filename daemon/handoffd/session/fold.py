@@ -7,7 +7,7 @@ from handoffd.session import work
 from handoffd.session.attention import age_files, looked, mention
 from handoffd.session.commands import in_words, is_for_client, note_command
 from handoffd.session.commits import git_done, note_pull_request
-from handoffd.session.course import follow, is_substantial, name
+from handoffd.session.course import follow, is_going_on, is_substantial, name
 from handoffd.session.dead_ends import note_refusal
 from handoffd.session.echo import is_echo, note_injected
 from handoffd.session.redact import redact
@@ -161,7 +161,7 @@ def _request(state: SessionState, value: Value) -> None:
     state.last_prompt, state.activity, state.activity_kept = value, None, True
     state.waiting, state.waiting_for, state.spoke_last = None, "", False
     state.questions = []
-    if is_substantial(value.text):  # "go on" is said of just that
+    if not is_going_on(value.text):
         state.pending = []
     state.todos_age += 1
     mention(state, value.text)

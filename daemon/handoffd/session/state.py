@@ -168,7 +168,7 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     unread: list[tuple[str, Receipt]] = []
     # Whether the assistant spoke last, with no tool at work since.
     spoke_last: bool = False
-    # What the last summary called pending, until a person types again.
+    # What the last summary called pending, until a person says more than "go on".
     pending: list[Value] = []
     files: list[File] = []
     todos: list[Todo] = []

@@ -1,6 +1,7 @@
 """What was done: files, commands, tests, commits, and what led nowhere. Pure."""
 
 import re
+from posixpath import normpath
 from zlib import crc32
 
 from handoffd.session.attention import EDITED, file_of, is_ours, now, short
@@ -50,8 +51,8 @@ _TELLING_ERROR = re.compile(
 
 def edited(state: SessionState, event: Edited, source: Receipt) -> None:
     # The client's list of files has them from the directory it was started in.
-    path = event.path if event.path.startswith("/") else f"{state.cwd}/{event.path}"
-    if not is_ours(state, path):
+    path = event.path if event.path.startswith("/") else normpath(f"{state.cwd}/{event.path}")
+    if not is_ours(state, path) or not (state.cwd or path == event.path):
         return
     seen = source.observed
     known = file_of(state, path, seen)

@@ -87,10 +87,11 @@ _TEXT = re.compile(
     r"|reset|invalid|wrong|incorrect|new|missing|required|at least|characters?|field|user|login"
     r"|cannot|do|does|has|have|this|that|from|in|of|to|a|an|flag|option|argument|stdin|prompt)\b"
 )
-# The name of a field, a route or a path, where a value could be.
 # A capital with one small letter at most: a name of several words has hardly any.
 _HUMP = re.compile(r"(?<![A-Z])[A-Z][a-z]?(?![a-z])")
-_HUMPS_MIN = 3
+# Of letters drawn by lot there is one in so many, or more.
+_HUMP_LETTERS = 3.5
+# The name of a field, a route or a path, where a value could be.
 _IDENTIFIER = re.compile(
     r"/.*|[a-z]+(?:_[a-z]+)+|[a-zA-Z]+(?:[/#:][a-zA-Z_-]+)+|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     r"|(?i:(?:\w*[_ -])?(?:passw(?:or[dt]|d)|pwd|pass|kennwort|contraseña|senha))",
@@ -252,7 +253,7 @@ def _agrees_bare(name: str, trust: Trust, sign: re.Match[str], value: str, after
     tight = sign["sign"] == "=" and not sign["space"] and after not in {")", ","}
     tight = tight or (sign["sign"] == ">" and after == "<")
     if trust is Trust.PASSWORD:
-        if value.isalpha() and len(value) >= SECRET_MIN and len(_HUMP.findall(value)) >= _HUMPS_MIN:
+        if len(value) >= SECRET_MIN and _is_jumble(value):
             return True  # letters drawn by lot
         return not _IDENTIFIER.fullmatch(value) and _is_password(name, sign, value, flag, tight)
     if sign["gap"] is not None and not flag:
@@ -262,6 +263,10 @@ def _agrees_bare(name: str, trust: Trust, sign: re.Match[str], value: str, after
     if trust is Trust.SECRET and tight and value.isalpha() and value.islower():
         return len(value) >= SECRET_MIN and after.strip() == ""
     return drawn(value, _least(trust))
+
+
+def _is_jumble(value: str) -> bool:
+    return value.isalpha() and len(_HUMP.findall(value)) * _HUMP_LETTERS >= len(value)
 
 
 def _is_password(name: str, sign: re.Match[str], value: str, flag: bool, tight: bool) -> bool:
