@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from handoffd.counters import Counters
 from handoffd.sources.tailer import Comparison
-from handoffd.store.state import Cursor
+from handoffd.store.cursor import Cursor
 
 LIVE, RECENT, OLD = 0, 1, 2
 _FIRST = -(1 << 63)

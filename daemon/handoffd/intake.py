@@ -22,7 +22,8 @@ from handoffd.session.state import FOLD_VERSION, SessionState
 from handoffd.sources.tailer import Comparison, Replaced, Slice, Tail, Tails
 from handoffd.sources.transcripts import Transcript
 from handoffd.store.core import Skip
-from handoffd.store.state import Cursor, StateStore
+from handoffd.store.cursor import Cursor
+from handoffd.store.state import StateStore
 from handoffd.transcript.records import Record, parse_line
 
 # How long the socket may wait for the reading.
@@ -83,8 +84,7 @@ class Intake:
     def _recall(self, transcript: Transcript) -> Entry:
         """Take up a transcript that is new, or that was gone and is back."""
         name = transcript.name
-        known = self.state.cursor(name)
-        cursor = known or Cursor(name, transcript.session_id, transcript.path)
+        cursor = self.state.cursor(name) or Cursor(name, transcript.session_id, transcript.path)
         entry = self.entries[name] = Entry(cursor, cursor.offset, cursor.mtime_ns)
         return entry
 

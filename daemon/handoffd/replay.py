@@ -15,7 +15,7 @@ from handoffd.handoffs.lanes import Lane, View, compose, describe
 from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
 from handoffd.sources.tailer import Tail
-from handoffd.store.state import Cursor
+from handoffd.store.cursor import Cursor
 from handoffd.transcript.events import KNOWN, READERS
 from handoffd.transcript.records import Record, parse_line
 

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import House, Session, wait_for
 from handoffd.sources.tailer import Comparison, Replaced, Tail
-from handoffd.store.state import Cursor
+from handoffd.store.cursor import Cursor
 
 CHANCE = random.Random(22)
 

@@ -8,7 +8,7 @@ import pytest
 from handoffd import clock, mounts
 from handoffd.backlog import Entry
 from handoffd.lookout import POLL_SECONDS, POLLED_MAX, Lookout
-from handoffd.store.state import Cursor
+from handoffd.store.cursor import Cursor
 
 
 def test_hint_through_a_symlink(tmp_path):

@@ -28,7 +28,7 @@ from handoffd.session.text import (
     shorten,
 )
 from handoffd.sources.tailer import Tail
-from handoffd.store.state import Cursor
+from handoffd.store.cursor import Cursor
 from handoffd.transcript.events import Event
 from handoffd.transcript.records import parse_line
 from scenes import SCENES

@@ -8,7 +8,8 @@ import pytest
 
 from bridged import SEED
 from handoffd.store.core import EVERYTHING, CoreStore, Setting
-from handoffd.store.state import Cursor, StateStore, StoredSession
+from handoffd.store.cursor import Cursor
+from handoffd.store.state import StateStore, StoredSession
 
 ROWS = """
 INSERT INTO handoffs (id, title) VALUES ('hof_1', 'A thread');

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from handoffd.sources import tailer
 from handoffd.sources.tailer import Replaced, Tail
-from handoffd.store.state import Cursor
+from handoffd.store.cursor import Cursor
 
 
 def drain(tail: Tail, ceiling=None) -> list[tuple[int, bytes]]:

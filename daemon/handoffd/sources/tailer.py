@@ -11,7 +11,7 @@ import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from handoffd.store.state import Cursor
+from handoffd.store.cursor import Cursor
 
 LINE_MAX_BYTES = 8 << 20
 SLICE_BYTES = 256 << 10
