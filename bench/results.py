@@ -59,12 +59,12 @@ COMPARED: tuple[tuple[str, str, str], ...] = (
         "MCP, start to initialize, against handoff-mcp",
     ),
     (
-        "memory of an open MCP session, beside handoff-mcp",
+        "memory of an open MCP session (RSS, PSS), beside handoff-mcp",
         "mcp",
         "MCP, an open session: RSS, PSS, against handoff-mcp",
     ),
     (
-        "a right handoff a minute after `kill -9`",
+        "a right handoff within a minute of `kill -9`",
         "deaths",
         "kill -9 in the middle of a line",
     ),
@@ -79,12 +79,12 @@ COMPARED: tuple[tuple[str, str, str], ...] = (
         "fields in 1,000 tokens, beside its digest",
     ),
     (
-        "1 GB of old transcripts read, beside a bare loop of `json.loads`",
+        "1 GB of old transcripts in 10,000 files read, beside a bare loop of `json.loads`",
         "scan",
         "complete, against *json*",
     ),
     (
-        "memory while nothing happens, beside `claude-code-log watch`; the others have no daemon",
+        "memory (RSS) while nothing happens, beside `claude-code-log watch`; the others have no daemon",
         "standing",
         "RSS, against claude-code-log watch, 1,000 sessions known",
     ),
