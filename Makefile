@@ -91,7 +91,7 @@ soak: $(TEST)/installed
 # ONLY=freshness,start: some parts; QUICK=1: a try that writes nothing down. EXAMPLES, FIDELITY and CORPUS are what
 # bench/README.md says they are.
 bench: $(TEST)/installed
-	$(if $(EXAMPLES),HANDOFFD_BENCH_EXAMPLES='$(EXAMPLES)') $(if $(FIDELITY),HANDOFFD_BENCH_FIDELITY='$(FIDELITY)') \
+	@$(if $(EXAMPLES),HANDOFFD_BENCH_EXAMPLES='$(EXAMPLES)') $(if $(FIDELITY),HANDOFFD_BENCH_FIDELITY='$(FIDELITY)') \
 		$(if $(CORPUS),HANDOFFD_BENCH_CORPUS='$(CORPUS)') \
 		$(TEST)/bin/python bench/core.py $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 

@@ -331,5 +331,5 @@ def _drawing(groups: list[list[Follower]]) -> str:
         for group in groups
         if group
     }
-    title = "A line is appended until the artifact says it, median"
+    title = "From an appended line until the artifact has it (median, logarithmic)"
     return plot.draw(title, "size of the transcript", lines)

@@ -30,61 +30,82 @@ _INTRODUCTION = """# Measured
 
 Written by `make bench`; [README.md](README.md) says how each figure is taken.
 Times are medians with the 95th percentile over ten runs or more, ours and theirs in turns.
-A ratio beside a floor, or with a bar `<=`, is ours over the other: less is better. "Against" and
-"beside" another program it says how many times better ours is: more is better.
-What was missed stands here as it is.
+Where the bar is `<=` less is better, where it is `>=` more. Without a bar a ratio is ours over the
+floor's, or, "against" and "beside" another program, how many times better ours is.
 """
 _SECTION = re.compile(r"(?ms)^## (?P<title>[^\n]+)\n(?P<body>.*?)(?=^## |\Z)")
 _ROW = re.compile(r"(?m)^\| (.+?) \| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\|$")
 # What README shows: its words, and the part and row (a pattern) where the figures stand.
 COMPARED: tuple[tuple[str, str, str], ...] = (
     (
-        "a new line of a 100 MB session is in the handoff, beside claude-handoff's hook",
+        "after quiet, a line of a 100 MB session is in the handoff; claude-handoff's hook at it",
         "freshness",
         "100 MB: handoff.yaml against claude-handoff's hook",
     ),
     (
-        "the same for 10 MB, beside `claude-code-log watch`",
+        "the same for 10 MB; `claude-code-log watch`, which renders the whole",
         "freshness",
         "10 MB: handoff.yaml against claude-code-log watch",
     ),
     (
-        "a session starts and is told, beside claude-handoff",
+        "a session starts and is told; claude-handoff",
         "start",
         "hook, SessionStart, against claude-handoff",
     ),
     (
-        "an MCP server answers, beside handoff-mcp",
+        "an MCP server answers; handoff-mcp",
         "mcp",
         "MCP, start to initialize, against handoff-mcp",
     ),
     (
-        "memory of an open MCP session (RSS, PSS), beside handoff-mcp",
+        "memory of an open MCP session (RSS, PSS, and the ratio of PSS); handoff-mcp",
         "mcp",
         "MCP, an open session: RSS, PSS, against handoff-mcp",
     ),
     (
-        "a right handoff within a minute of `kill -9`",
-        "deaths",
-        "kill -9 in the middle of a line",
+        "and one daemon for all of them",
+        "mcp",
+        "MCP, the daemon behind all sessions: RSS, PSS",
     ),
+    ("a right handoff within a minute of `kill -9`", "deaths", "kill -9 in the middle of a line"),
+    ("and of `/exit`, with their hooks and without ours", "deaths", "/exit"),
     (
-        "planted secrets that leak, beside claude-handoff",
+        "planted secrets (our own set) that leak; claude-handoff",
         "secrets",
         "planted secrets, * kinds: leaks, beside claude-handoff",
     ),
     (
-        "answers found in 1,000 tokens that a new session is told, beside claude-handoff's digest",
+        "a labelled public set: secrets masked; claude-handoff",
+        "secrets",
+        "labelled set, secrets masked, beside claude-handoff",
+    ),
+    (
+        "and look-alikes masked (fewer is better)",
+        "secrets",
+        "labelled set, look-alikes masked, beside claude-handoff",
+    ),
+    (
+        "answers found in 1,000 tokens (sessions of our own); claude-handoff's digest, to paste",
         "worth",
-        "fields in 1,000 tokens, beside its digest",
+        "fields in 1,000 tokens, beside claude-handoff's digest",
     ),
     (
-        "1 GB of old transcripts in 10,000 files read, beside a bare loop of `json.loads`",
+        "and its brief, told at a session's start",
+        "worth",
+        "fields in 1,000 tokens, beside claude-handoff's brief*",
+    ),
+    (
+        "agreement with Claude Code's own summaries of real sessions; claude-handoff",
+        "worth",
+        "* compactions of real sessions*",
+    ),
+    (
+        "1 GB of old transcripts in 10,000 files read; a bare loop of `json.loads`",
         "scan",
-        "complete, against *json*",
+        "complete, against a bare json loop",
     ),
     (
-        "memory (RSS) while nothing happens, beside `claude-code-log watch`; the others have no daemon",
+        "memory while nothing happens (RSS); `claude-code-log watch` (the others have no daemon)",
         "standing",
         "RSS, against claude-code-log watch, 1,000 sessions known",
     ),
@@ -100,9 +121,17 @@ def enter(part: str, table: Table, load: float) -> None:
         RESULTS.with_name(f"{name}.svg").write_text(drawing)
     ordered = [(title, sections[title]) for title in TITLES.values() if title in sections]
     body = "".join(f"\n## {title}\n\n{text.strip()}\n" for title, text in ordered)
-    RESULTS.write_text(_INTRODUCTION + body)
+    RESULTS.write_text(_INTRODUCTION + _missed(body) + body)
     made = _MARKED.sub(lambda marks: marks[1] + comparison() + marks[2], README.read_text())
     README.write_text(made)
+
+
+def _missed(body: str) -> str:
+    """Return which bars were missed, where a reader looks first."""
+    rows = [row for row in _ROW.findall(body) if row[5] in ("pass", "MISS")]
+    missed = [row for row in rows if row[5] == "MISS"]
+    lines = [f"- {row[0]}: {row[3] or row[1]}, the bar is {row[4]}" for row in missed]
+    return "\n".join(["", f"Missed: {len(missed)} of {len(rows)} bars.", "", *lines, ""])
 
 
 def _text() -> str:
@@ -154,4 +183,11 @@ def comparison() -> str:
         for row in rows(part)
         if fnmatchcase(row.what, pattern)
     ]
-    return "\n".join(["| | handoffd | beside it | |", "|---|---|---|---|", *lines, ""])
+    return "\n".join(
+        [
+            "| what; beside whom | handoffd | beside it | times better |",
+            "|---|---|---|---|",
+            *lines,
+            "",
+        ]
+    )

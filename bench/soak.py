@@ -336,7 +336,8 @@ def figures(table: Table) -> dict[str, str]:
 
     def said(*names: str) -> str:
         found = [row for name in names if (row := rows.get(name))]
-        return "; ".join(f"{row.what}: {row.figure.strip()}" for row in found)
+        missed = {True: "", None: "", False: " (**missed**)"}
+        return "; ".join(f"{row.what}: {row.figure.strip()}{missed[row.passed]}" for row in found)
 
     return {
         "make soak": rows["what happened"].figure + "; " + said("lost", "counted twice"),

@@ -143,9 +143,9 @@ def _report(table: Table, facts: list[Facts], told: dict[str, Told]) -> None:
     ours, digest, fitted, brief = told.values()
     fields = sum(len({name for name, _ in each}) for each in facts)
     for other, what in (
-        (digest, "its digest"),
-        (fitted, "its digest, --fit to our size"),
-        (brief, "its brief at SessionStart, without a model"),
+        (digest, f"{PEER}'s digest"),
+        (fitted, f"{PEER}'s digest, --fit to our size"),
+        (brief, f"{PEER}'s brief at SessionStart, without a model"),
     ):
         where = f"{len(facts)} scripted sessions, {fields} fields: {what}"
         _compare(table, where, ours, other, fields)
@@ -180,7 +180,7 @@ def _report_same_budget(
     for text, whole, known in zip(ours.texts, digest.texts, facts, strict=True):
         half = len(text) // 2
         ends.hear(f"{whole[:half]}\n{whole[-half:]}", known)
-    where = "the same tokens: the beginning and the end of its digest, cut to our length"
+    where = f"the same tokens: beginning and end of {PEER}'s digest, cut to our length"
     _compare(table, where, ours, ends, fields)
 
 
@@ -190,11 +190,6 @@ def _note(table: Table, ours: Told, digest: Told, fitted: Told) -> None:
     table.notes.append(
         "An answer is found if its exact words are in what is told; a token is taken for four "
         f"characters. Found by ours and by the digest: {', '.join(shares)}."
-    )
-    left = sum(len(text) - len(text.partition(_LEFT)[0]) for text in ours.texts)
-    table.notes.append(
-        f"Of ours {left / TOKEN_CHARACTERS / ours.tokens:.0%} is what the newest handoff says "
-        "besides the state."
     )
     table.notes.append(
         "Ours is what `handoff hook` tells a new session. claude-handoff writes its digest for a "

@@ -187,13 +187,13 @@ def test_two_hundred_clients(live, record_property):
 def test_many_processes(live, count, record_property):
     """The same with processes as they are started by hooks and people."""
     command = [str(fast.__file__).partition("/lib/")[0] + "/bin/handoff", "status", "--json"]
+    began = time.monotonic()
     running = [
         subprocess.Popen(
             command, env=live.environment, cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         for _ in range(count)
     ]
-    began = time.monotonic()
     done = [(process, *process.communicate(timeout=60)) for process in running]
 
     assert [0] * count == [process.returncode for process, *_ in done], [d[2] for d in done]
