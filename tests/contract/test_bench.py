@@ -1,6 +1,7 @@
 """What is published of the benchmarks is what was measured."""
 
 import re
+import subprocess
 import sys
 
 import pytest
@@ -38,3 +39,15 @@ def test_every_part_is_run():
     keys = set(re.findall(r'(?m)^    "(\w+)": ', read("bench/core.py")))
 
     assert set(results.TITLES) == keys
+
+
+def test_every_part_loads():
+    """The benchmark starts, with all its parts, and refuses a part that it has not."""
+    words = [sys.executable, str(REPOSITORY / "bench/core.py")]
+    shown = subprocess.run([*words, "--help"], capture_output=True, text=True, check=True)
+    refused = subprocess.run(
+        [*words, "--only", "nonsense"], capture_output=True, text=True, check=False
+    )
+
+    assert [] == [part for part in results.TITLES if part not in shown.stdout]
+    assert (2, True) == (refused.returncode, "freshness" in refused.stderr)
