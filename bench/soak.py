@@ -214,7 +214,8 @@ class Known:
             least = 1 + sum(gap > IDLE_SECONDS + IDLE_SLACK_SECONDS for gap in gaps)
             most = 1 + sum(gap > IDLE_SECONDS - 1 for gap in gaps)
             number = fired["idle", told.script.id]
-            self.miss("not fired", f"idle of {told.script.id}", least - number)
+            since = f"{told.ending}, last at {told.heard_at:.3f}, in {Path(told.script.cwd).name}"
+            self.miss("not fired", f"idle of {told.script.id} ({since})", least - number)
             self.miss("fired twice", f"idle of {told.script.id}", number - most)
         for project, expected in self.day.epics.items():
             for trigger, number in expected.items():

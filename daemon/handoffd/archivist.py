@@ -209,7 +209,7 @@ class Archivist:
         busy = claim is not None and claim.alive and not claim.waiting_for
         if busy and self._is_at_work(session_id):
             return False
-        self.herald.fire_idle(session_id, known.project_id, known.heard_at)
+        self.herald.fire_idle(session_id, known.project_id, known.first_at, known.heard_at)
         return True
 
     def _is_at_work(self, session_id: str) -> bool:

@@ -117,12 +117,12 @@ class Herald:
     def is_silent(self, project_id: str, silent_seconds: float) -> bool:
         return idle.is_idle(silent_seconds, self.idle_seconds(project_id))
 
-    def fire_idle(self, session_id: str, project_id: str, heard_at: float) -> None:
+    def fire_idle(self, session_id: str, project_id: str, first_at: float, heard_at: float) -> None:
         """Enter the idle trigger, once for each silence."""
         # A silence that was idle before we were there is no news.
         idle_at = heard_at + self.idle_seconds(project_id)
         if idle_at > clock.parse(self.board.core.ledger.born_at):
-            cause = idle.cause(project_id, heard_at)
+            cause = idle.cause(project_id, first_at, heard_at)
             silent = f"session {session_id} was last heard at {clock.iso(heard_at)}"
             now = clock.iso_milliseconds()
             self.fire(Firing(cause, idle.NAME, project_id, session_id, now, silent))

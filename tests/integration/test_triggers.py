@@ -264,6 +264,20 @@ def test_idle_of_a_copy(house):
     assert ["idle"] == triggers(project)
 
 
+def test_idle_of_two_at_the_same_moment(house):
+    """Two sessions that fell silent in the same millisecond are idle both."""
+    start(house, "[triggers]\nidle_minutes = 0.1\n")
+    project = house.project()
+    track(project)
+    last = timestamp(1)
+    for number in range(2):
+        session = house.session(project)
+        session.prompt("Round tax per line in the module", timestamp=timestamp(10 + number))
+        session.edit(f"{project}/src/tax{number}.py", timestamp=last)
+
+    wait_for(lambda: names_fired(house, project) == ["idle", "idle"], 40)
+
+
 def test_idle_switched_off(house):
     """With idle_minutes = 0 nobody is ever idle."""
     start(house, "[triggers]\nidle_minutes = 0\n")

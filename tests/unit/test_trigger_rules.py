@@ -76,7 +76,8 @@ def test_idle(silent, limit, is_idle):
 
 def test_causes():
     """The same event has the same cause, another one another."""
-    assert idle.cause("s", 1.0) == idle.cause("s", 1.0) != idle.cause("s", 2.0)
+    assert idle.cause("s", 1.0, 2.0) == idle.cause("s", 1.0, 2.0) != idle.cause("s", 1.0, 3.0)
+    assert idle.cause("s", 0.5, 2.0) != idle.cause("s", 1.0, 2.0)
     assert epic.cause("epic-end", "p", "e", 1) != epic.cause("epic-end", "p", "e", 2)
     assert pre_finish.cause("p", "t") != pre_finish.cause("q", "t")
     assert design_end.cause("p", "a") != design_end.cause("p", "b")

@@ -8,6 +8,6 @@ def is_idle(silent_seconds: float, idle_seconds: float) -> bool:
     return 0 < idle_seconds <= silent_seconds
 
 
-def cause(project_id: str, heard_at: float) -> str:
-    """The same for the same silence: a copy of the history was last heard at the same moment."""
-    return f"{NAME}:{project_id}:{heard_at:.3f}"
+def cause(project_id: str, first_at: float, heard_at: float) -> str:
+    """The same for the same silence: a copy of a history begins and ends at the same moments."""
+    return f"{NAME}:{project_id}:{first_at:.3f}:{heard_at:.3f}"
