@@ -39,10 +39,10 @@ def _lives(pid: int) -> bool:
 
 
 def absence(reason: str) -> tuple[str, str]:
-    """Return what to say where no daemon is reached, and the remedy."""
-    pid = lock_holder() if reason == NOT_RUNNING else None
+    """Return what to say where no daemon is reached, for that reason or none, and the remedy."""
+    pid = None if reason else lock_holder()
     if pid is None:
-        return reason, "Start it with: handoff up"
+        return reason or NOT_RUNNING, "Start it with: handoff up"
     why = "its socket was deleted and is there again within 30 s, or it listens elsewhere"
     title = f"handoffd runs (process {pid}), but cannot be asked just now: {why}."
     return title, "Wait a moment; if it stays so, run: handoff restart"

@@ -388,9 +388,16 @@ def test_doctor(live):
     begin(live)
     wait_for(live.settled)
     wait_for(lambda: list((live.state / "briefs").glob("[!.]*")))
-    before = sorted((path, path.stat().st_mtime_ns) for path in live.home.rglob("*"))
+    seen = [[]]
+
+    def look():
+        seen.append(sorted((path, path.stat().st_mtime_ns) for path in live.home.rglob("*")))
+        return seen[-1]
+
+    wait_for(lambda: time.sleep(0.5) or seen[-1] == look())  # git was asked beside all else
+    before = look()
     done = live.handoff("doctor")
-    after = sorted((path, path.stat().st_mtime_ns) for path in live.home.rglob("*"))
+    after = look()
 
     assert 0 == done.returncode, done.stdout
     assert "all read" in done.stdout
