@@ -349,13 +349,12 @@ class Board:
             return None
         base = shelf.shelves(self.gate.config.contract.directory)
         place = shelf.Place(project.root.path, project.root.path)
-        card = self.card(project)
-        began = clock.thread_cpu()
+        card, began = self.card(project), clock.monotonic()
         if card.has_long_shelf or mounts.may_hang(base):
             found = await asyncio.to_thread(shelf.newest, base, place)
         else:  # a thread would take longer to come back
             found = shelf.newest(base, place)
-            card.has_long_shelf = clock.thread_cpu() - began > SHELF_SECONDS
+            card.has_long_shelf = clock.monotonic() - began > SHELF_SECONDS
         return found if found and clock.wall() - found.seconds < UNREAD_SECONDS else None
 
     def unread(self, project: Project) -> list[Unread]:

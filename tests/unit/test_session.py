@@ -633,3 +633,15 @@ def test_a_file_has_one_name():
         told.record("file-history-delta", trackingPath=path)
 
     assert [f"{ROOT}/tax.py"] == [file.path for file in told.folded().files]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Done.", "It is COMPLETE", "finished now", "It has been merged.", "All 12 tests pass",
+     "Successfully created it", "ready for review", "完了", "Das ist fertig", "C'est TERMINÉ"],
+)  # fmt: skip
+def test_each_way_to_say_that_it_is_done(text):
+    """The words that are looked for first leave out no way of calling something done."""
+    told = Told().prompt("Round the tax per line, please").say(text)
+
+    assert statements(told.folded())[-1].done
