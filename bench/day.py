@@ -34,7 +34,11 @@ IDLE_SECONDS = 30 * 60 / FACTOR
 PROGRAMS_MOST = 6
 # How long anybody waits who is still at something when the day is over.
 HURRY_SECONDS = 0.05
-CONFIG = f"[triggers]\nidle_minutes = {IDLE_SECONDS / 60}\n[beads]\ncommand = '%s'\n"
+CONFIG = (
+    f"[triggers]\nidle_minutes = {IDLE_SECONDS / 60}\n"
+    "[beads]\ncommand = '%s'\nconfine = false\n"  # a script cannot be confined
+)
+
 _PERSON = {"NAME": "A", "EMAIL": "a@example.invalid"}
 
 

@@ -20,7 +20,7 @@ from synthetic import Script
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import planted
-from handoffd.session.redact import redact
+from handoffd.redaction.redact import redact
 
 SEED = 20260304
 ROUNDS = 40

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import scripted_bd
-from handoffd.links.beads import Beads
+from handoffd.links.beads import Beads, BeadsProgram
 
 REAL = {"classic": "HANDOFFD_TEST_BD_CLASSIC", "current": "HANDOFFD_TEST_BD_CURRENT"}
 KINDS = [*(f"scripted {shape}" for shape in scripted_bd.SHAPES), *(f"real {line}" for line in REAL)]
@@ -26,7 +26,17 @@ class World:
 
     @property
     def beads(self) -> Beads:
-        return Beads(str(self.root), str(self.program))
+        return Beads(str(self.root), self.wanted)
+
+    @property
+    def wanted(self) -> BeadsProgram:
+        """The program as it is configured: the stand-in is a script, which is not confined."""
+        return BeadsProgram(str(self.program), confine=not self.is_scripted)
+
+    @property
+    def is_scripted(self) -> bool:
+        with self.program.open("rb") as stream:
+            return stream.read(2) == b"#!"
 
     @property
     def directory(self) -> Path:
@@ -48,7 +58,7 @@ class World:
         return {
             "HOME": str(self.home), "PATH": os.environ["PATH"], "BEADS_NO_DAEMON": "1",
             "BEADS_ACTOR": "person", "BD_NON_INTERACTIVE": "1", "DOLT_METRICS_DISABLED": "1",
-            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_CONFIG_GLOBAL": "/dev/null", "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"],
         }  # fmt: skip
 
     def epic(self, title: str = "Login") -> str:
@@ -63,11 +73,9 @@ class World:
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                about = Path(f"/proc/{pid}/environ").read_bytes()
             except OSError:
                 continue
-            # Other tests run the same program at the same time.
-            if os.fsencode(self.program) in words[:3] and os.fsencode(self.root) in about:
+            if os.fsencode(self.program) in words[:3]:
                 found.append(pid)
         return found
 
@@ -84,23 +92,29 @@ class World:
         return self.bd("show", issue_id)[0].get("notes", "")
 
 
-def real_program(line: str) -> Path:
-    """Return a real program; without one the test is skipped, and fails where all must run."""
-    path = os.environ.get(REAL[line], "")
+def required(variable: str, reason: str) -> Path:
+    """Return a program; without it the test is skipped, and fails where all must run."""
+    path = os.environ.get(variable, "")
     if not path:
-        reason = f"{REAL[line]} names no bd of the {line} line (.ci/beads builds one)"
+        reason = f"{variable} names {reason} (.ci/beads builds one)"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
     return Path(path)
 
 
+def real_program(line: str) -> Path:
+    return required(REAL[line], f"no bd of the {line} line")
+
+
 def make_world(kind: str, place: Path) -> World:
     """Make a project with an empty database of this kind."""
     how, _, which = kind.partition(" ")
-    program = real_program(which) if how == "real" else scripted_bd.install(place / "bin", which)
+    program = scripted_bd.install(place / "bin", which) if how == "scripted" else place / "bd"
     world = World(place / "shop", program, place / "home")
     world.home.mkdir(parents=True)
+    if how == "real":
+        program.symlink_to(real_program(which))  # a name of its own, to know its processes by
     world.root.mkdir()
     world.directory.mkdir(exist_ok=True)
     subprocess.run(
@@ -116,7 +130,10 @@ def copied(template: World, place: Path) -> World:
     shutil.copytree(template.root, place / "shop", symlinks=True)
     (place / "home").mkdir()
     program = template.program
-    if (program.parent / "calls").exists():
+    if program.is_symlink():
+        (place / "bd").symlink_to(program.readlink())
+        program = place / "bd"
+    else:
         shutil.copytree(program.parent, place / "bin")
         (place / "bin" / "calls").unlink()
         text = (place / "bin" / program.name).read_text()

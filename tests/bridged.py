@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from conftest import House
+from conftest import House, contents_below
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 MODERN = "2026-07-28"
@@ -165,5 +165,5 @@ def ask(house: House, question: str, *values: Any) -> list[tuple]:
 
 def files_with(directory: Path, marker: bytes) -> list[str]:
     """Return the files below a directory that hold these bytes, wherever they are in them."""
-    found = (path for path in sorted(directory.rglob("*")) if path.is_file())
-    return [str(path.relative_to(directory)) for path in found if marker in path.read_bytes()]
+    found = sorted(contents_below(directory).items())
+    return [str(path.relative_to(directory)) for path, text in found if marker in text]

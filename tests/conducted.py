@@ -182,11 +182,18 @@ def configure(house, text):
     path.write_text(text)
 
 
+def beads_section(program):
+    """Return the configuration of a program; one that is a script cannot be confined."""
+    with program.open("rb") as stream:
+        confine = "false" if stream.read(2) == b"#!" else "true"
+    return f'[beads]\ncommand = "{program}"\nconfine = {confine}\n'
+
+
 def with_beads(house, line, factory, config="", how="real"):
     """Make a project with a Beads of a line, and say in the configuration where it is."""
     (house.home / "code").mkdir()
     found = beads_world.fresh(f"{how} {line}", house.home / "code", factory)
-    configure(house, f'{config}[beads]\ncommand = "{found.program}"\n')
+    configure(house, config + beads_section(found.program))
     house.transcripts.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(found.root / ".git", ignore_errors=True)  # one line makes a repository of its own
     house.git(found.root, "init", "-q", "-b", "main")
@@ -198,7 +205,8 @@ def beads_left(world):
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if f"BEADS_DIR={world.directory}\0".encode() in (place / "environ").read_bytes():
+            about = (place / "environ").read_bytes()
+            if b"\0BEADS_DIR=" in about and f"={world.root.parents[1]}/".encode() in about:
                 found.append((place / "cmdline").read_bytes())
     return found
 

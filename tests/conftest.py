@@ -1,5 +1,6 @@
 """A real daemon in a temporary HOME, and sessions that grow as Claude Code's do."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -33,6 +34,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the test process itself runs of ours leaves nothing in the real HOME."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """Give the tests one cache: a bd compiles its database engine into it, for a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+        yield
+
+
 def wait_for(condition: Callable, seconds: float = 15.0, what: str = ""):
     """Wait until a condition gives something true, and return it."""
     deadline = time.monotonic() + seconds
@@ -43,6 +58,26 @@ def wait_for(condition: Callable, seconds: float = 15.0, what: str = ""):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what or condition}")
         time.sleep(0.02)
+
+
+def files_below(*roots: Path) -> Iterator[Path]:
+    """Yield the files below these directories; a running daemon may remove some meanwhile.
+
+    `Path.rglob` raises if a directory vanishes while it looks, `os.walk` does not.
+    """
+    for root in roots:
+        for directory, _, names in os.walk(root):
+            yield from (Path(directory, name) for name in names)
+
+
+def contents_below(*roots: Path) -> dict[Path, bytes]:
+    """Return the files below these directories with their bytes, without those that vanish."""
+    found = {}
+    for path in files_below(*roots):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if path.is_file():
+                found[path] = path.read_bytes()
+    return found
 
 
 def timestamp(ago_seconds: float = 0.0) -> str:

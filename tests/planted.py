@@ -16,22 +16,35 @@ HEX = "0123456789abcdef"
 SMALL = string.ascii_lowercase + string.digits
 LARGE = string.ascii_uppercase + string.digits
 WORD = string.ascii_letters + string.digits
-ALPHABETS = {"h": HEX, "s": SMALL, "L": LARGE, "w": WORD, "d": string.digits, "+": WORD + "+/"}
+ALPHABETS = {
+    "2": string.ascii_uppercase + "234567",
+    "b": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
+    "q": "qpzry9x8gf2tvdw0s3jn54khce6mua7l",
+    "p": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+    "h": HEX,
+    "s": SMALL,
+    "L": LARGE,
+    "w": WORD,
+    "d": string.digits,
+    "+": WORD + "+/",
+}
 
-# kind -> formats. <w36> is 36 letters and digits, h: hexadecimal, s: small, L: capitals, d: digits,
-# +: base64, u: a UUID, B: name:password in base64.
+# kind -> formats. <w36> is 36 letters and digits, 2: base32, b, q: bech32, p: base58, h: hexadecimal, s: small, L: capitals, d: digits,
+# +: base64, u: a UUID, B: name:password in base64, J: the header of a JWT.
 FORMATS = {
     "1password-token": ("ops_eyJ<w300>", "A3-<L6>-<L6>-<L5>-<L5>-<L5>-<L5>"),
     "adafruit-key": ("aio_<w28>",),
-    "age-key": ("AGE-SECRET-KEY-1<L58>",),
+    "adobe-key": ("p8e-<s32>",),
+    "age-key": ("AGE-SECRET-KEY-1<b58>",),
     "airtable-token": ("pat<w14>.<h64>",),
     "alibaba-key": ("LTAI<w20>", "LTAI5t<w18>"),
     "anthropic-key": ("sk-ant-api03-<w93>AA", "sk-ant-oat01-<w86>"),
     "apify-token": ("apify_api_<w36>",),
     "artifactory-key": ("AKCp<w69>", "cmVmdGtuOj<w54>"),
     "atlassian-token": ("ATATT3xFfGF0<w180>", "ATBB<w32>", "ATTA<h64>"),
-    "aws-key": ("AKIA<L16>", "ASIA<L16>", "da2-<s26>", "amzn.mws.<u>"),
+    "aws-key": ("AKIA<216>", "ASIA<216>", "da2-<s26>", "amzn.mws.<u>"),
     "azure-key": ("<w76>AZDO<w4>", "<w3>8Q~<w34>", "<w52>JQQJ99<w26>"),
+    "bitcoin-key": ("xprv9s21ZrQH143K<p95>", "zprv<p107>"),
     "braintree-token": ("access_token$production$<s16>$<h32>",),
     "brevo-key": ("xkeysib-<h64>-<w16>",),
     "buildkite-token": ("bkua_<h40>",),
@@ -42,6 +55,7 @@ FORMATS = {
     "contentful-token": ("CFPAT-<w43>",),
     "crates-token": ("cio<w32>",),
     "databricks-token": ("dapi<h32>", "dapi<h32>-2"),
+    "defined-key": ("dnkey-<w26>-<w52>",),
     "deno-token": ("ddp_<w36>",),
     "digitalocean-token": ("dop_v1_<h64>", "doo_v1_<h64>", "dor_v1_<h64>"),
     "discord-token": ("M<w23>.<w6>.<w27>", "N<w25>.<w6>.<w38>"),
@@ -56,6 +70,8 @@ FORMATS = {
     "figma-token": ("figd_<w40>",),
     "firebase-key": ("<w22>:APA91b<w134>",),
     "firecrawl-key": ("fc-<h32>",),
+    "fleetbase-key": ("flb_live_<w20>",),
+    "flexport-key": ("shltm_<w40>",),
     "flutterwave-key": ("FLWSECK-<h32>-X",),
     "fly-token": ("fo1_<w43>", "fm2_<+200>"),
     "frameio-token": ("fio-u-<w64>",),
@@ -63,7 +79,7 @@ FORMATS = {
     "gitlab-token": ("glpat-<w20>", "glrt-<w20>", "GR1348941<w20>", "gldt-<w20>"),
     "google-key": ("AIza<w35>",),
     "google-oauth": ("ya29.<w120>", "GOCSPX-<w28>"),
-    "grafana-token": ("glsa_<w32>_<h8>", "glc_<w60>", "eyJrIjoi<w60>="),
+    "grafana-token": ("glsa_<w32>_<h8>", "glc_<w60>", "eyJrIjoi<w80>="),
     "groq-key": ("gsk_<w52>",),
     "harness-token": ("pat.<w22>.<w24>.<w20>",),
     "heroku-key": ("HRKU-AA<w58>",),
@@ -71,10 +87,12 @@ FORMATS = {
     "hubspot-token": ("pat-na1-<u>", "pat-eu1-<u>"),
     "hugging-face-token": ("hf_<w34>",),
     "infisical-token": ("st.<h24>.<h32>.<h32>",),
+    "infracost-key": ("ico-<w32>",),
     "instagram-token": ("IGQV<w120>",),
     "intercom-token": ("dG9rOg<w54>=",),
+    "intra42-secret": ("s-s4t2ud-<h64>",),
     "jina-key": ("jina_<h32><w28>",),
-    "jwt": ("eyJ<w30>.eyJ<w80>.<w43>", "eyJ<w20>.eyJ<w300>.<w86>"),
+    "jwt": ("<J>.eyJ<w80>.<w43>", "<J>.eyJ<w300>.<w86>"),
     "langfuse-key": ("sk-lf-<u>",),
     "langsmith-key": ("lsv2_pt_<h32>_<h10>",),
     "launchdarkly-key": ("sdk-<u>", "api-<u>"),
@@ -85,10 +103,12 @@ FORMATS = {
     "mailgun-key": ("key-<h32>",),
     "mandrill-key": ("md-A1<w20>",),
     "mapbox-token": ("sk.eyJ<w60>.<w22>", "pk.eyJ<w60>.<w22>"),
+    "maxmind-key": ("<w6>_<w29>_mmk",),
     "mongodb-key": ("mdb_sa_sk_<w40>",),
     "neon-key": ("napi_<s64>", "npg_<w14>"),
     "netlify-token": ("nfp_<w36>",),
     "newrelic-key": ("NRAK-<L27>", "NRII-<w32>", "<h36>NRAL"),
+    "nostr-key": ("nsec1<q58>",),
     "notion-token": ("ntn_<w46>", "secret_<w43>"),
     "npm-token": ("npm_<w36>",),
     "nvidia-key": ("nvapi-<w64>",),
@@ -113,8 +133,9 @@ FORMATS = {
         "-----BEGIN PRIVATE KEY-----\\n<+64>\\n<+60>\\n-----END PRIVATE KEY-----",
         "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n<+64>\n<+64>\n-----END PGP PRIVATE KEY BLOCK-----",
         "-----BEGIN OPENSSH PRIVATE KEY----- <+70> <+70> -----END OPENSSH PRIVATE KEY-----",
-        "LS0tLS1CRUdJTi<w200>",
+        "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1J<w200>",
     ),
+    "pubnub-key": ("sub-c-<u>", "sec-c-<w48>"),
     "pulumi-token": ("pul-<h40>",),
     "pypi-token": ("pypi-AgEIcHlwaS5vcmc<w100>",),
     "razorpay-key": ("rzp_live_<w14>",),
@@ -127,7 +148,8 @@ FORMATS = {
     "salesforce-token": ("00D<w12>!<w96>",),
     "scalingo-token": ("tk-us-<w48>",),
     "sendgrid-key": ("SG.<w22>.<w43>",),
-    "sentry-token": ("sntrys_<w80>", "sntryu_<h64>"),
+    "sentry-token": ("sntrys_eyJ<w80>_<w43>", "sntryu_<h64>"),
+    "settlemint-token": ("sm_aat_<w16>",),
     "shippo-token": ("shippo_live_<h40>",),
     "shopify-token": ("shpat_<h32>", "shpss_<h32>"),
     "slack-token": (
@@ -144,6 +166,7 @@ FORMATS = {
     "supabase-token": ("sbp_<h40>", "sb_secret_<w31>"),
     "tailscale-key": ("tskey-auth-<w12>-<w32>",),
     "tavily-key": ("tvly-<w32>",),
+    "teamwork-token": ("tkn.v1_<w76>=",),
     "telegram-token": ("<d9>:AA<w33>", "<d10>:AA<w33>"),
     "tencent-key": ("AKID<w32>",),
     "terraform-token": ("<w14>.atlasv1.<w67>",),
@@ -154,14 +177,16 @@ FORMATS = {
     "typeform-token": ("tfp_<w44>_<w14>",),
     "vault-token": ("hvs.<w95>", "hvb.<w140>"),
     "vercel-token": ("vcp_<w56>", "vercel_blob_rw_<w16>_<w30>"),
+    "voiceflow-key": ("VF.DM.<h24>.<w16>",),
     "wandb-key": ("wandb_v1_<w70>",),
     "xai-key": ("xai-<w80>",),
-    "yandex-key": ("AQVN<w36>",),
+    "yandex-key": ("AQVN<w36>", "t1.<w60>.<w86>"),
 }
 # Kinds that only their surroundings give away: the secret, and texts that hold it.
 PASSWORDS = ("<w12>", "Tr0<s5>!x", "hunter<d4>", "<w4>-<w4>-9Z")
 SURROUNDED = {
     "authorization": (("<h40>",), ("Authorization: token {}", '"Authorization": "ApiKey {}"')),
+    "aws-signature": (("<h64>",), ("https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature={}",)),
     "azure-sas": (("<w43>%3D",), ("https://x.blob.core.windows.net/c?sv=2022-11-02&sp=r&sig={}",)),
     "basic-auth": (
         ("<B>",),
@@ -172,6 +197,7 @@ SURROUNDED = {
         ("Authorization: Bearer {}", "curl -H 'authorization: bearer {}' https://api.host/v1"),
     ),
     "cookie": (("<w32>",), ("Cookie: theme=dark; sid={}; lang=de", "Set-Cookie: session={}; Path=/", "curl --cookie 'sid={}' host")),
+    "gcp-signature": (("<h512>",), ("https://storage.host/b/k?X-Goog-Expires=60&X-Goog-Signature={}",)),
     "okta-token": (("00<w40>",), ("Authorization: SSWS {}", "curl -H 'authorization: SSWS {}'")),
     "password": (
         PASSWORDS,
@@ -224,7 +250,7 @@ FRAMES = (
 )
 
 
-_PART = re.compile(r"<([hsLwd+uB])(\d*)>")
+_PART = re.compile(r"<([2bqphsLwd+uBJ])(\d*)>")
 
 
 def draw(form: str, chance: random.Random) -> str:
@@ -235,6 +261,9 @@ def draw(form: str, chance: random.Random) -> str:
 def _drawn(what: str, size: str, chance: random.Random) -> str:
     if what == "u":
         return str(uuid.UUID(int=chance.getrandbits(128), version=4))
+    if what == "J":
+        header = f'{{"alg":"HS256","kid":"{draw("<w8>", chance)}"}}'
+        return base64.urlsafe_b64encode(header.encode()).decode().rstrip("=")
     if what == "B":
         return base64.b64encode(f"kim:{draw('<w11>', chance)}".encode()).decode()
     return "".join(chance.choices(ALPHABETS[what], k=int(size)))

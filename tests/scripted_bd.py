@@ -20,7 +20,7 @@ SHAPES = {
     "br": ("", False, False),
 }
 MODES = ("well", "hang", "slow", "exit 1", "garbage", "huge", "child", "lost answer")
-JOURNAL = "embeddeddolt/shop/.dolt/noms/" + "v" * 32
+JOURNAL = "embeddeddolt/beads/.dolt/noms/" + "v" * 32
 
 
 def install(directory: Path, shape: str = "current", mode: str = "well", name: str = "bd") -> Path:
@@ -72,14 +72,11 @@ def _misbehave(mode: str) -> None:
         sys.stdout.write("[" + "x" * (40 << 20))
         sys.exit(0)
     elif mode == "child":
-        subprocess.Popen(["sleep", "600"])
+        subprocess.Popen(["/bin/sleep", "600"])
 
 
 def _answer(store: "Store", words: list[str], envelope: bool, mode: str) -> None:
     words = [word for word in words if word != "--json"]
-    if words[:1] == ["--db"]:
-        assert words[1] == str(store.path), words
-        words = words[2:]
     try:
         found = store.do(*words)
     except KeyError as missing:
@@ -96,7 +93,7 @@ class Store:
     def __init__(self, shape: str):
         self.classic = shape in ("classic", "br")
         directory = Path(os.environ.get("BEADS_DIR") or ".beads")
-        self.lines = directory / "issues.jsonl"
+        self.lines = Path(os.environ.get("BEADS_JSONL") or directory / "issues.jsonl")
         self.path = directory / ("beads.db" if self.classic else JOURNAL)
         text = self.path.read_text() if self.path.exists() else ""
         parsed = map(json.loads, filter(None, text.split("\n")))

@@ -33,7 +33,7 @@ class Told:
 
     def raw(self, line: dict) -> "Told":
         """Append a record as it is, such as one without a uuid."""
-        self.lines.append(json.dumps(line, ensure_ascii=False).encode())
+        self.lines.append(json.dumps(line, ensure_ascii=False).encode(errors="backslashreplace"))
         return self
 
     # A person

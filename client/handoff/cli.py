@@ -1,6 +1,7 @@
 """The whole command line: argparse, one file a command in commands/."""
 
 import argparse
+import contextlib
 import importlib
 import sys
 from collections.abc import Collection
@@ -13,6 +14,7 @@ from handoff.errors import (
     HandoffError,
     NotRunningError,
 )
+from handoff.plain_text import PlainStream, PlainText
 
 # The overview is shown without loading any of them.
 COMMANDS = {
@@ -65,6 +67,18 @@ EXIT_CODES = (
 
 def main(name: str, argv: list[str]) -> int:
     """Run one command and return its exit code; a person never sees a traceback."""
+    with (
+        contextlib.redirect_stdout(_harmless(sys.stdout)),
+        contextlib.redirect_stderr(_harmless(sys.stderr)),
+    ):
+        return _main(name, argv)
+
+
+def _harmless(stream: Any) -> Any:
+    return stream and PlainStream(stream)  # there is none if it was closed before we began
+
+
+def _main(name: str, argv: list[str]) -> int:
     try:
         parser = build(name, argv[:1])
         arguments, more = parser.parse_known_args(argv)
@@ -173,7 +187,7 @@ def hot(command: str, arguments: argparse.Namespace) -> int:
         },
     }
     code, out, err = fast.run(command, params)
-    sys.stdout.write(out)
+    sys.stdout.write(PlainText(out))
     sys.stderr.write(err)
     return int(code)
 
@@ -191,7 +205,7 @@ def with_or_without(command: str, params: dict[str, Any], *, as_json: bool = Fal
     except NotRunningError as reason:
         text = local.daemon_code().contract_text(command, params, style)
         note = f"{reason.title} {_done_without(command)}\n"
-    sys.stdout.write(text)
+    sys.stdout.write(PlainText(text))
     sys.stdout.flush()
     sys.stderr.write(note)
     return 0

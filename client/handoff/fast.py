@@ -373,6 +373,10 @@ def _leave(code: int, out: str = "", err: str = "") -> None:
                 stream.flush()
         except OSError:
             pass  # nobody reads on
+    if err:  # it may carry a name; what the daemon answers is harmless already
+        from handoff.plain_text import plain
+
+        err = plain(err)
     for handle, text in ((1, out), (2, err)):
         data = text.encode("utf-8", "replace")
         try:

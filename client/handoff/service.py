@@ -78,7 +78,12 @@ def _run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str] | N
         return None
     try:
         return subprocess.run(  # noqa: S603  fixed words
-            [found, *arguments], capture_output=True, text=True, timeout=10, check=False
+            [found, *arguments],
+            env=programs.environment(),
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return None
@@ -143,7 +148,8 @@ def _open_errors() -> IO[bytes]:
 
 def _spawn(errors: IO[bytes]) -> "subprocess.Popen[str]":
     """Start a background process that outlives us and holds none of our descriptors."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    given = programs.environment()
+    environment = {name: value for name, value in given.items() if not name.startswith("PYTHON")}
     return subprocess.Popen(  # noqa: S603  our own interpreter and module
         [sys.executable, "-P", "-m", "handoffd", "run", "--log-file", log_file()],
         stdin=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ from typing import Any
 from handoff import fast, paths
 from handoff.cli import ASKED_SECONDS, add_json, here, positive
 from handoff.errors import NotRunningError
+from handoff.plain_text import PlainText
 
 TRIGGERS = ("manual", "idle", "design-end", "epic-start", "epic-end", "pre-finish")
 _POLL_SECONDS = 2.0
@@ -96,7 +97,7 @@ def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
             break
     if workers and waits_until:
         sys.stderr.write(f"They still run after {given.wait_minutes} minutes.\n")
-    sys.stdout.write(text)
+    sys.stdout.write(PlainText(text))
     sys.stdout.flush()
     sys.stderr.write(note)
     return int(data.get("exit", 0))
@@ -139,7 +140,7 @@ def _choose(choice: dict[str, Any], text: str) -> str:
     """Ask a person at a terminal; nothing where there is none."""
     if not os.isatty(0) or not os.isatty(2):
         return ""
-    sys.stderr.write(text.rpartition("\n\n")[0] + "\n\n")
+    sys.stderr.write(PlainText(text.rpartition("\n\n")[0] + "\n\n"))
     options = choice["options"]
     if isinstance(options, dict):
         letters = dict(zip("abc", options, strict=False))

@@ -5,16 +5,17 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 from handoff import __version__
 from handoff.errors import HandoffError
+from handoff.plain_text import plain
 from handoffd import clock, config, failures, files, lock, log, memory, mounts, service
-from handoffd.api import http_loading
 from handoffd.api.server import Server
 from handoffd.archivist import LOOK_SECONDS, Archivist
 from handoffd.board import Board
@@ -23,33 +24,27 @@ from handoffd.errors import DamagedError, StoreError
 from handoffd.gate import Gate
 from handoffd.herald import Herald
 from handoffd.intake import Intake
-from handoffd.links import program
+from handoffd.links import beads_program, git_process, program
 from handoffd.lookout import TICK_SECONDS, Lookout
 from handoffd.parts import Parts
 from handoffd.paths import claude_dirs
 from handoffd.projects import Projects
 from handoffd.recorder import LOOK_SECONDS as RECORD_SECONDS
 from handoffd.recorder import Recorder
+from handoffd.redaction.redact import use_patterns
 from handoffd.scribe import Scribe
-from handoffd.session.redact import use_patterns
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
-from handoffd.store import damage
+from handoffd.store import damage, recovery
 from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
-from handoffd.store.frames import LOG
 from handoffd.store.state import open_state
 from handoffd.triggers.schedule import Schedule
 from handoffd.usher import Usher
 
-if TYPE_CHECKING:
-    from handoffd.store.salvage import Salvaged
-
 HOUSEKEEPING_SECONDS = 30.0
 RETENTION_SECONDS = clock.DAY_SECONDS / 4
-# A copy of core.db is made once a day; one that could not be made is missed sooner, and so is
-# what stands in its log alone.
-COPY_SECONDS = clock.DAY_SECONDS
+# How often the log of core.db is brought into it, and a copy made if one is due.
 CORE_LOOK_SECONDS = 60.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
@@ -64,13 +59,16 @@ _REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
 def run(directory: str, config_path: str, log_file: str | None) -> None:
     """Run until told to stop; the lock on the directory is ours."""
     if os.environ.get("HANDOFFD_LIMIT_STARTS") and (why := failures.loop(directory)):
-        print(f"handoffd failed again and again, and stays down: {why}", file=sys.stderr)  # noqa: T201
+        text = plain(f"handoffd failed again and again, and stays down: {why}")
+        print(text, file=sys.stderr)  # noqa: T201
         return
     with failures.noted(directory):
         settings = config.load(config_path)
         log.configure(settings.log.level, log_file)
+        beads_program.remove_leftovers()
         if left := program.keep_record(f"{directory}/programs"):
             log.get().warning("orphans_ended", programs=left)
+        git_process.remove_leftovers()
         asyncio.run(_main(directory, config_path, settings, log_file))
 
 
@@ -79,7 +77,7 @@ async def _main(
 ) -> None:
     use_patterns(settings.redact.patterns)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS_MAX))
-    damage.finish(f"{directory}/core.db")  # a repair that was killed
+    _recover_before(f"{directory}/core.db")
     had_core = os.path.exists(f"{directory}/core.db")  # noqa: ASYNC240  nobody waits yet
     parts = build(directory, config_path, settings, log_file)
     server = Server(parts)
@@ -119,10 +117,8 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     """Make every part and tie them together."""
     with files.directory(directory, "briefs", create=True) as briefs:
         files.sweep(briefs)
-    core = CoreStore(f"{directory}/core.db", LOOP_BUSY_SECONDS, check=True)
-    if core.damage:
-        log.get().error("core_damaged", why=core.damage)
-    aside = _aside(directory)
+    core = CoreStore(f"{directory}/core.db", LOOP_BUSY_SECONDS)
+    aside = damage.name_aside(f"{directory}/state.db")
     state, rebuilt = open_state(f"{directory}/state.db", aside)
     gate = Gate(core, settings)
     projects = Projects(core)
@@ -147,7 +143,7 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
     herald = Herald(board)
     archivist = Archivist(board, herald, lambda: [os.path.dirname(root) for root in lookout.roots])
     recorder = Recorder(board, archivist, herald, directory)
-    door = Door(settings.http, directory, lambda: partial(http_loading.load().opened, parts))
+    door = Door(settings.http, directory, lambda: partial(_load_http().opened, parts))
     scribe = Scribe(board, published)
     parts = Parts(
         config_path, settings, core, state, gate, projects, intake, board, scribe, herald,
@@ -163,8 +159,13 @@ def build(directory: str, config_path: str, settings: config.Config, log_file: s
         if not state.given_up:
             raise
         _rebuild_state(parts)
-    core.on_damage = partial(_rescue_soon, parts)
+    core.on_damage = partial(_recover_soon, parts)
     return parts
+
+
+def _load_http() -> ModuleType:
+    """Import the SDK of MCP and uvicorn only when HTTP is wanted: they take 30 MB."""
+    return import_module("handoffd.api.http")
 
 
 def _take_up(parts: Parts) -> None:
@@ -184,10 +185,6 @@ def _take_up(parts: Parts) -> None:
             parts.intake.changed(session, stored.project_id, heard)
 
 
-def _aside(directory: str) -> str:
-    return f"{directory}/state.db.damaged-{clock.iso().replace(':', '')}"
-
-
 def _rebuild_soon(parts: Parts) -> None:
     asyncio.get_running_loop().call_soon(_rebuild_state, parts)
 
@@ -196,7 +193,7 @@ def _rebuild_state(parts: Parts, aside: str = "") -> None:
     """Begin anew with a state.db that was damaged while we used it; nobody is in it now."""
     if not parts.state.given_up:
         return
-    aside = aside or _aside(os.path.dirname(parts.state.path))
+    aside = aside or damage.name_aside(parts.state.path)
     try:
         parts.state.renew(aside)
     except StoreError as problem:
@@ -249,7 +246,7 @@ def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None
     def ended(task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
         if problem is not None:
-            log.get().error("loop_failed", error=log.where(problem))
+            log.failed("loop_failed", problem)
             parts.failed = True
             parts.stop.set()
 
@@ -260,17 +257,10 @@ def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None
 
 def _handle_signals(parts: Parts) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_tell)
+    loop.set_exception_handler(lambda _loop, context: log.asyncio_failed(context))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, parts.stop.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: reload(parts))
-
-
-def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log in one line what goes wrong in asyncio: its own words are thirty, again and again."""
-    problem = context.get("exception")
-    why = log.where(problem) if problem else ""
-    log.get().error("loop_trouble", what=context["message"], error=why)
 
 
 def reload(parts: Parts) -> None:
@@ -299,43 +289,60 @@ async def forget_old(parts: Parts) -> None:
         await oblivion.forget_old(parts)
 
 
-def _rescue_soon(parts: Parts) -> None:
-    """Read beside the loop what is left of a core.db that turned out to be damaged."""
-    log.get().error("core_damaged", why=parts.core.damage)
-    # It begins in the next turn of the loop, once whoever noticed it is out of it.
-    parts.rescue = _guarded(_rescue(parts), parts)
+def _recover_before(path: str) -> None:
+    """Recover core.db before it is opened, if it is damaged."""
+    recovery.finish(path)
+    if problem := recovery.find_problem(path):
+        log.get().error("core_damaged", why=problem)
+        log.get().warning("core_mended", note=recovery.recover(path, problem).describe())
 
 
-async def _rescue(parts: Parts) -> None:
-    """Have it done in a thread that no stop waits for: what it reads is read again at a start."""
-    done: Future[Salvaged] = Future()
-    done.set_running_or_notify_cancel()  # which cannot be taken back
+def _recover_soon(parts: Parts, why: str, *, retry: bool = False) -> None:
+    """Recover core.db as soon as the statement that met the damage has given up.
 
-    def work() -> None:
+    While that fails, as on a full disk, only the look of each minute tries again.
+    """
+    idle = parts.recovery is None or parts.recovery.done()
+    if idle and (retry or not parts.core_problem):
+        log.get().error("core_damaged", why=why)
+        parts.recovery = _guarded(_recover(parts, why), parts)
+
+
+async def _recover(parts: Parts, why: str) -> None:
+    """Recover core.db in a thread; if that fails, the next look tries again."""
+    async with parts.wiping:
+        parts.core.suspend()
         try:
-            done.set_result(parts.core.rescue())
-        except Exception as problem:  # noqa: BLE001  whoever awaits it is told
-            done.set_exception(problem)
-
-    threading.Thread(target=work, daemon=True).start()
-    parts.core.stand_in(await asyncio.wrap_future(done))
+            found = await asyncio.to_thread(recovery.recover, parts.core.path, why)
+        except StoreError as problem:
+            parts.core_problem = problem.title
+            log.get().error("core_not_mended", why=problem.title)
+        else:
+            parts.core_problem = ""
+            log.get().warning("core_mended", note=found.describe())
+        parts.core.resume()
+    parts.gate.reload()
 
 
 async def keep_core(parts: Parts) -> None:
     """Bring the log of core.db into it, and copy it when due; in a thread: it may be large."""
-    parts.core.look_again()
-    if parts.core.damage:
-        return
-    due = parts.core.needs_copy(COPY_SECONDS)
-    if not due and not damage.size(parts.core.path + LOG):
-        return
     try:
+        if parts.core.restore_deleted():
+            log.get().warning("core_restored", why="it was deleted")
+        if parts.core_problem or recovery.is_lost(parts.core.path):
+            if problem := recovery.find_problem(parts.core.path):
+                _recover_soon(parts, problem, retry=True)
+                return
+            parts.core_problem = ""
+        due = parts.core.needs_copy()
+        if not due and not damage.size(parts.core.path + damage.LOG):
+            return
         async with parts.wiping:
             await asyncio.to_thread(_keep, parts.core.path, due=due)
-    except DamagedError:
-        parts.core.look_again()
-    except (OSError, HandoffError) as problem:
-        parts.copy_problem = str(problem).splitlines()[0]
+    except DamagedError as damaged:
+        _recover_soon(parts, damaged.title)
+    except (OSError, HandoffError) as failed:
+        parts.copy_problem = str(failed).splitlines()[0]
         log.get().warning("copy_failed", why=parts.copy_problem)
     else:
         parts.copy_problem = ""
@@ -343,7 +350,6 @@ async def keep_core(parts: Parts) -> None:
 
 def _keep(path: str, *, due: bool) -> None:
     with contextlib.closing(CoreStore(path, LOOP_BUSY_SECONDS)) as core:
-        core.on_damage = lambda: None  # the loop knows by the mark, and has it read
         core.shorten_log()
         if due:
             core.back_up()

@@ -20,7 +20,7 @@ from handoffd.handoffs.leaving import Leaving, Plan, Tell, Worker
 from handoffd.herald import Herald
 from handoffd.links import git
 from handoffd.projects import Project
-from handoffd.session.redact import known_kinds
+from handoffd.redaction.redact import known_kinds
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.sources import processes
@@ -123,8 +123,6 @@ class Archivist:
 
     async def look(self) -> None:
         """Write what is due: the session that spoke first, first, so that the last one wins."""
-        if self.board.core.damage:
-            return  # what is written could not be remembered
         # Who runs what matters only where a session may still go on.
         open_ones = any(known.due or not known.over for known in self.watched.values())
         claims = self._claims(fresh=True) if open_ones else None

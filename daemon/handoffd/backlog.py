@@ -7,12 +7,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from handoffd import memory
 from handoffd.counters import Counters
 from handoffd.sources.tailer import Comparison
 from handoffd.store.cursor import Cursor
 
 LIVE, RECENT, OLD = 0, 1, 2
 _FIRST = -(1 << 63)
+# After so many turns without a pause, pages are given back that only reading needed.
+LONG_TURNS = 20
 
 
 @dataclass(slots=True)
@@ -72,6 +75,8 @@ class Backlog:
     _waiting: dict[str, int] = field(default_factory=dict)
     _turns: Iterator[int] = field(default_factory=itertools.count)
     _added: asyncio.Event = field(default_factory=asyncio.Event)
+    # Turns of reading without a pause.
+    _unbroken: int = 0
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -103,6 +108,10 @@ class Backlog:
 
     async def wait(self) -> None:
         """Wait until there is something to read."""
+        self._unbroken += 1
         if not self._heap:
+            if self._unbroken > LONG_TURNS:
+                memory.give_back()
+            self._unbroken = 0
             self._added.clear()
             await self._added.wait()

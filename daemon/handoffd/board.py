@@ -161,7 +161,7 @@ class Board:
             card.branch = branch
             self.touch(project.id)
         # What is read must be remembered, or our own words would be taken for a person's.
-        if card.lock.locked() or self.core.damage:
+        if card.lock.locked():
             return
         if card.baseline is None or client_paths.checkpoint_stamp(project.root.path) != card.stamp:
             self.reread(card)
@@ -294,8 +294,6 @@ class Board:
         """Return why a project's handoff.yaml is not written unasked, or an empty text."""
         root = card.project.root
         refused = self.gate.refusal(card.project.id, root.path)
-        if not refused and self.core.damage:
-            refused = "core.db is damaged: what is written could not be remembered"
         if refused:
             return refused
         if self.gate.config.checkpoint.write == "none":

@@ -7,6 +7,7 @@ from pathlib import Path
 from handoff import __version__, paths
 from handoff.cli import positive
 from handoff.errors import EXIT_FAILED, HandoffError
+from handoff.plain_text import plain
 from handoffd.start import start
 
 TRACED = (
@@ -23,7 +24,7 @@ def run() -> int:
         _use_own_patterns(arguments.config)
         return _replay(arguments) if arguments.command == "replay" else _redact(arguments)
     except HandoffError as problem:
-        print(f"handoffd: {problem}", file=sys.stderr)  # noqa: T201
+        print(plain(f"handoffd: {problem}"), file=sys.stderr)  # noqa: T201
         return problem.exit_code
 
 
@@ -76,13 +77,13 @@ def _use_own_patterns(path: str) -> None:
     if path != paths.config_file() and not Path(path).exists():
         raise HandoffError(f"{path} does not exist.", "Give --config a file that does.")
     from handoffd import config  # noqa: PLC0415
-    from handoffd.session.redact import use_patterns  # noqa: PLC0415
+    from handoffd.redaction.redact import use_patterns  # noqa: PLC0415
 
     use_patterns(config.load(path).redact.patterns)
 
 
 def _redact(arguments: argparse.Namespace) -> int:
-    from handoffd.session.redact import redact  # noqa: PLC0415
+    from handoffd.redaction.redact import redact  # noqa: PLC0415
 
     text, kinds = redact(sys.stdin.buffer.read().decode("utf-8", "replace"))
     lines = "".join(f"{kind}\n" for kind in kinds)
@@ -103,7 +104,8 @@ def _replay(arguments: argparse.Namespace) -> int:
             else:
                 text = render(path, as_json=arguments.json, at=arguments.at, trace=arguments.trace)
         except OSError as problem:
-            print(f"handoffd: {path}: {problem.strerror or 'no transcript'}", file=sys.stderr)  # noqa: T201
+            why = problem.strerror or "no transcript"
+            print(plain(f"handoffd: {path}: {why}"), file=sys.stderr)  # noqa: T201
             return EXIT_FAILED
-        print(text, end="")  # noqa: T201
+        print(plain(text), end="")  # noqa: T201
     return 0

@@ -1,12 +1,12 @@
 """The configuration: one TOML file, every key with a default, every error with a remedy."""
 
-import tomllib
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
+from handoff.documents import load_toml
 from handoffd.errors import ConfigError
-from handoffd.session.redact import compile_patterns
+from handoffd.redaction.redact import compile_patterns
 
 _TOML_HINT = "Correct what stands there: a text has quotation marks around it, a list brackets."
 
@@ -63,9 +63,13 @@ class Tracks(_Section):
 
 
 class Beads(_Section):
-    """The program that keeps the issues: a name or a path; empty: bd, or else br."""
+    """The program that keeps the issues: a name or a path; empty: bd, or else br.
+
+    With `confine` it is run only where the kernel confines it to the project's database.
+    """
 
     command: Annotated[str, Field(max_length=4096)] = ""
+    confine: bool = True
 
 
 class Mail(_Section):
@@ -153,13 +157,13 @@ class Config(_Section):
 def load(path: str) -> Config:
     """Read the configuration; a missing file is the defaults."""
     try:
-        with open(path, "rb") as stream:
-            data = tomllib.load(stream)
+        with open(path, encoding="utf-8", newline="") as stream:
+            data = load_toml(stream.read())
     except FileNotFoundError:
         return Config.model_construct()
     except (OSError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path} cannot be read: {problem}.", "Check the file.") from None
-    except (ValueError, RecursionError) as problem:  # also a number of too many digits
+    except ValueError as problem:  # also a number of too many digits
         raise ConfigError(f"{path} is not valid TOML: {problem}.", _TOML_HINT) from None
     try:
         return Config.model_validate(data)

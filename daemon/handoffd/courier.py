@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from handoffd import clock, log
-from handoffd.links.beads import Beads, BeadsError
+from handoffd.links.beads import Beads, BeadsError, BeadsProgram
 from handoffd.store.outbox import Letter, Outbox
 
 # How long after the first, second, ... failure the next attempt is made.
@@ -69,13 +69,13 @@ def deliver(
     return done
 
 
-def deliver_note(letter: Letter, command: str = "") -> None:
+def deliver_note(letter: Letter, program: BeadsProgram) -> None:
     """Append a letter's body to the notes of the issue it is for.
 
     An earlier attempt may have arrived although nobody heard of it: then the note's last line,
     which no other note has, is there already.
     """
-    beads = Beads(letter.root, command)
+    beads = Beads(letter.root, program)
     try:
         if letter.attempts > 1 and _has_note(beads.notes(letter.target), letter.body):
             return

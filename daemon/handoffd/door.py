@@ -4,16 +4,15 @@ What answers behind it weighs almost 30 MB, and is loaded when it opens.
 """
 
 import asyncio
-import asyncio.sslproto
 import contextlib
 import errno
 import os
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any
 
 from handoff.errors import HandoffError
 from handoffd import log, token_file
@@ -21,10 +20,9 @@ from handoffd.config import Http
 
 # What failed may pass: a port becomes free, a package is installed, a certificate is renewed.
 RETRY_SECONDS = 60.0
-BACKLOG = 64
+BACKLOG = 128
 
-# An ssl.SSLContext, whose module is not loaded for its name, or None.
-Tls = Any
+Tls = ssl.SSLContext | None
 Opened = Callable[[Http, socket.socket, Tls], AbstractAsyncContextManager[None]]
 
 
@@ -137,11 +135,6 @@ def is_loopback(host: str) -> bool:
 def load_tls(settings: Http) -> Tls:
     if not settings.tls_certificate:
         return None
-    if getattr(asyncio.sslproto, "ssl", None) is None:
-        # start.py leaves OpenSSL out where no door was wanted, and the loop cannot learn it later.
-        raise HandoffError("TLS cannot be turned on while we run.", "Run: handoff restart")
-    import ssl  # noqa: PLC0415  only where it is wanted
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = map(os.path.expanduser, (settings.tls_certificate, settings.tls_key))
     try:

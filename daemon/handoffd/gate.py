@@ -14,6 +14,7 @@ from handoffd import clock, files, mounts
 from handoffd.config import Config
 from handoffd.store.core import EVERYTHING, CoreStore, Pause, Skip
 from handoffd.store.erasure import Forgotten
+from handoffd.yaml_guard import refuse_bombs
 
 _PROJECT_CONFIG = ".flow-guardian/config.yaml"
 _PROJECT_CONFIG_MAX_BYTES = 64 << 10
@@ -25,7 +26,7 @@ class Gate:
     def __init__(self, core: CoreStore, config: Config) -> None:
         self._core = core
         self.config = config
-        self._reload()
+        self.reload()
         self._switches: dict[str, tuple[float, bool]] = {}
 
     def refusal(self, project_id: str | None, root: str | None) -> str:
@@ -70,7 +71,7 @@ class Gate:
         """Begin a pause; `sizes` are the transcripts concerned and how long they are now."""
         starts = {name: size for name, size in sizes.items() if not self._open(name)}
         self._core.start_pause(scope, clock.wall(), starts)
-        self._reload()
+        self.reload()
 
     def forget(self, what: Forgotten) -> dict[str, int]:
         """Enter the mark of what is forgotten, and erase what was kept of it.
@@ -78,7 +79,7 @@ class Gate:
         Its bytes are never read again, and copies of its records are known by their time.
         """
         erased = self._core.forget(what, clock.iso_milliseconds())
-        self._reload()
+        self.reload()
         return erased
 
     def silent_transcripts(self, scopes: list[str]) -> list[str]:
@@ -92,14 +93,13 @@ class Gate:
     def unpause(self, scopes: list[str], ends: dict[str, int]) -> None:
         """End pauses; the transcripts given may be heard again from their present end on."""
         self._core.end_pauses(scopes, clock.wall(), ends)
-        self._reload()
+        self.reload()
 
     def silence(self, transcript: str, start: int, project_id: str | None) -> None:
         """Begin the silent range of a transcript that was found during a pause."""
         if self._open(transcript) is None:
             scope = project_id if project_id in self.paused_scopes() else EVERYTHING
-            if not self._core.damage:
-                self._core.begin_skip(transcript, start, scope or EVERYTHING)
+            self._core.begin_skip(transcript, start, scope or EVERYTHING)
             self._skips.setdefault(transcript, []).append(Skip(start, None, scope or EVERYTHING))
 
     def distrust(self, transcript: str) -> bool:
@@ -110,12 +110,8 @@ class Gate:
         if transcript not in self._skips and transcript not in self._rewritten:
             return False
         now, running = clock.iso_milliseconds(), self._open(transcript)
-        if self._core.damage:  # known by its time alone when it is mended
-            self._skips[transcript] = [Skip(0, None, running.scope)] if running else []
-            self._rewritten[transcript] = now
-            return True
         self._core.set_rewritten(transcript, now, running)
-        self._reload()
+        self.reload()
         return True
 
     def is_too_old(self, transcript: str, time: str) -> bool:
@@ -133,7 +129,8 @@ class Gate:
     def _open(self, transcript: str) -> Skip | None:
         return next((s for s in self._skips.get(transcript, ()) if s.end is None), None)
 
-    def _reload(self) -> None:
+    def reload(self) -> None:
+        """Read pauses, and the bytes that may not be learned, from core.db."""
         self._pauses = self._core.pauses()
         self._by_scope: dict[str | None, list[Pause]] = {}
         for pause in self._pauses:
@@ -170,6 +167,7 @@ def _read_switch(root: str) -> bool:
     try:
         with files.directory(root, ".flow-guardian") as handle:
             found = files.read(handle, "config.yaml", _PROJECT_CONFIG_MAX_BYTES)
+        refuse_bombs(found[0] if found else b"")
         data = yaml.load(found[0], Loader=yaml.CBaseLoader) if found else None  # noqa: S506  texts only
     except Exception:  # noqa: BLE001  who wrote it may have meant "off"
         return False

@@ -14,7 +14,7 @@ from handoffd.board import Board, Card
 from handoffd.handoffs.lanes import choose
 from handoffd.handoffs.tracks.place import Conductor, Track
 from handoffd.handoffs.tracks.settings import Settings
-from handoffd.links.beads import Beads, BeadsError, Issue
+from handoffd.links.beads import Beads, BeadsError, BeadsProgram, Issue
 from handoffd.projects import Project
 from handoffd.session import insights
 from handoffd.session.state import Command, SessionState
@@ -87,8 +87,6 @@ class Herald:
 
     def heard(self, state: SessionState, project_id: str) -> None:
         """Look at the commands of a session that went on."""
-        if self.board.core.damage:
-            return  # nothing can be entered; it is seen again when core.db is mended
         self._designs.pop(state.session_id, None)
         born = self.board.core.ledger.born_at
         for number, command in enumerate(state.commands):
@@ -199,9 +197,10 @@ class Herald:
             await asyncio.sleep(0)  # the socket is answered between two projects
         sights = [self._sight(card) for card in cards]
         roots = [card.project.root.path for card in cards]
-        command = self.board.gate.config.beads.command
+        beads = self.board.gate.config.beads
+        program = BeadsProgram(beads.command, beads.confine)
         # One thread for all, and none for nothing: a turn of it wakes the processor many times.
-        found = await asyncio.to_thread(see_all, roots, sights, command) if cards else []
+        found = await asyncio.to_thread(see_all, roots, sights, program) if cards else []
         for card, sight, seen in zip(cards, sights, found, strict=True):
             self._take(card.project, sight, seen)
         for project_id in set(self.sights) - set(self.board.cards):
@@ -349,21 +348,21 @@ def _stamps(root: str) -> tuple[str, str]:
     return Conductor(root).stamp() or NONE, Beads(root).stamp() or NONE
 
 
-def see_all(roots: list[str], sights: list[Sight], command: str) -> list[Seen]:
-    return [_see_safely(root, sight, command) for root, sight in zip(roots, sights, strict=True)]
+def see_all(roots: list[str], sights: list[Sight], program: BeadsProgram) -> list[Seen]:
+    return [_see_safely(root, sight, program) for root, sight in zip(roots, sights, strict=True)]
 
 
-def _see_safely(root: str, sight: Sight, command: str) -> Seen:
+def _see_safely(root: str, sight: Sight, program: BeadsProgram) -> Seen:
     try:
-        return see(root, sight, command)
+        return see(root, sight, program)
     except Exception as problem:  # noqa: BLE001  one project must not hide the others
         sight.problem = log.why(problem)
         return Seen(sight.conductor_stamp, sight.beads_stamp)
 
 
-def see(root: str, sight: Sight, command: str) -> Seen:
+def see(root: str, sight: Sight, program: BeadsProgram) -> Seen:
     """Look at conductor/ and at Beads; each is read only if it changed since."""
-    conductor, beads = Conductor(root), Beads(root, command)
+    conductor, beads = Conductor(root), Beads(root, program)
     found = Seen(*_stamps(root))
     if found.conductor_stamp != sight.conductor_stamp:
         found.tracks = conductor.tracks() if conductor.exists else []

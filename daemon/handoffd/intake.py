@@ -235,7 +235,7 @@ class Intake:
         self.counters, self._held = reading.counters, None
         self._restore(reading.name, reading.entry)
         reading.entry.failures += 1
-        log.get().error("transcript_failed", transcript=reading.name, error=log.where(problem))
+        log.failed("transcript_failed", problem, transcript=reading.name)
         return reading.entry.failures < QUARANTINE_TRIES
 
     def _advance(self, name: str, entry: Entry, reading: Reading) -> bool:

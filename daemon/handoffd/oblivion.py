@@ -27,7 +27,7 @@ from handoffd.store.core import Left
 from handoffd.store.erasure import Forgotten
 
 # Copies of our databases, below the state directory: nobody can pick a project out of one.
-BACKUPS = ("state.db.damaged-*", "core.db.replaced-*", "core.db.mending-*", "core.db.damaged.new-*")
+BACKUPS = ("state.db.damaged-*", "core.db.damaged-*", "core.db.mending-*")
 # Where a transcript ends that is gone: should it come back, it stays silent for good.
 _NO_END = 1 << 62
 _EVERY = 1 << 31
@@ -337,7 +337,7 @@ async def _renew(parts: Parts, project: Project, account: Account) -> None:
 async def forget_old(parts: Parts) -> None:
     """Forget sessions, and the checkpoints of projects, that are older than is to be kept."""
     days = parts.config.privacy.retention_days
-    if not days or parts.core.damage:
+    if not days:
         return
     if not await _settled(parts):
         log.get().info("retention_postponed")

@@ -1,7 +1,6 @@
 """What works while the daemon is down: the client's one door in here is handoff.local."""
 
 import contextlib
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from handoffd.handoffs.checkpoint_file import (
     save_handoff,
     update_handoff,
 )
+from handoffd.redaction.redact import redact
 from handoffd.session.text import redact_values
 
 __all__ = (
@@ -30,6 +30,7 @@ __all__ = (
     "link_findings",
     "load_handoff",
     "look_at_stores",
+    "masked",
     "mend_stores",
     "migrate",
     "save",
@@ -49,11 +50,17 @@ def _use_own_patterns() -> None:
     """Mask what the user's configuration says; without one nothing of it is loaded."""
     if os.path.exists(config_file()):
         from handoffd import config
-        from handoffd.session.redact import use_patterns
+        from handoffd.redaction.redact import use_patterns
 
         # A broken configuration is said by `handoff doctor`; saving must go on.
         with contextlib.suppress(HandoffError):
             use_patterns(config.load(config_file()).redact.patterns)
+
+
+def masked(text: str) -> str:
+    """Return a text with the secrets masked that are in it."""
+    _use_own_patterns()
+    return redact(text)[0]
 
 
 # What a hook may wait for.
@@ -77,12 +84,11 @@ def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str:
     if stored.data is None:
         raise HandoffError(f"There is no handoff of {start} on disk.")
     data = {"project": root, "document": redact_values(stored.data)}
-    if as_json:
-        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     from handoffd.api.handlers import show
+    from handoffd.api.method import shown
     from handoffd.api.text import Style
 
-    return show.render(data, Style(columns=columns, colour=colour))
+    return shown(show.METHOD, data, Style(columns=columns, colour=colour, json=as_json))
 
 
 def save(start: str, given: dict[str, str | None], tags: list[str]) -> dict[str, Any]:
@@ -117,13 +123,11 @@ def save_text(
     start: str, given: dict[str, str | None], tags: list[str], style: dict[str, Any]
 ) -> str:
     """Save, and say so as the daemon would."""
-    from handoffd.api.handlers.save import render
+    from handoffd.api.handlers.save import METHOD
+    from handoffd.api.method import shown
     from handoffd.api.text import Style
 
-    data = save(start, given, tags)
-    if style["json"]:
-        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    return render(data, Style.model_validate(style))
+    return shown(METHOD, save(start, given, tags), Style.model_validate(style))
 
 
 def _blank() -> dict[str, Any]:
@@ -189,13 +193,14 @@ def contract_findings() -> list[dict[str, str]]:
 def link_findings(start: str) -> list[dict[str, str]]:
     """Return what `handoff doctor` says about the programs that records are sent to."""
     from handoffd import config
-    from handoffd.links.beads import Beads, BeadsError
+    from handoffd.links.beads import Beads, BeadsError, BeadsProgram
     from handoffd.links.mail_keys import read_token
     from handoffd.links.post import PostError
 
     settings = config.load(config_file())
     found = []
-    beads = Beads(str(find_project_root(start)), settings.beads.command)
+    program = BeadsProgram(settings.beads.command, settings.beads.confine)
+    beads = Beads(str(find_project_root(start)), program)
     if beads.exists():
         try:
             found.append({"level": "ok", "text": f"Beads: {beads.program()}", "remedy": ""})

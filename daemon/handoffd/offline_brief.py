@@ -29,10 +29,9 @@ def text(root: str, level: str) -> str:
         if os.path.exists(path):
             core = CoreStore(path, _BUSY_SECONDS)
             try:
-                if not core.damage:  # what is paused may not be known then, and nothing is learned
-                    project_id = core.project_id(root, None)
-                    refused = _is_refused(core, project_id, root)
-                    return "" if refused else _rendered(root, level, _unread(core, project_id))
+                project_id = core.project_id(root, None)
+                refused = _is_refused(core, project_id, root)
+                return "" if refused else _rendered(root, level, _unread(core, project_id))
             finally:
                 core.close()
     return "" if is_left_alone(root, _config()) else _rendered(root, level, [])

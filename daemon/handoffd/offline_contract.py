@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,17 @@ from handoffd.api.contracts import LISTED_MAX
 from handoffd.api.handlers import close, escalate, review
 from handoffd.api.handlers import list as list_
 from handoffd.api.handlers import open as open_
-from handoffd.api.method import InProject, Method
+from handoffd.api.method import InProject, Method, shown
 from handoffd.api.resolve import PREFIX_MIN, ambiguous, directory_of
+from handoffd.api.text import Style
 from handoffd.archivist import ask_git, intending, left_of, telling, worker
 from handoffd.config import Config
+from handoffd.errors import DamagedError
 from handoffd.handoffs import leaving, shelf
 from handoffd.handoffs.account import Surroundings, account, is_worth
 from handoffd.handoffs.opening import listed
 from handoffd.handoffs.shelf import Handoff, Place
-from handoffd.offline_method import open_core, read_params, shown
+from handoffd.offline_method import open_core, read_params
 from handoffd.paths import claude_dirs
 from handoffd.replay import replay
 from handoffd.session.state import SessionState
@@ -32,7 +35,8 @@ def run(command: str, params: dict[str, Any], style: dict[str, Any], config: Con
     """Do what the daemon would, and show it as it would."""
     method, act = _COMMANDS[command]
     base = shelf.shelves(config.contract.directory)
-    return shown(method, act(base, read_params(method, params), config), style)
+    data = act(base, read_params(method, params), config)
+    return shown(method, data, Style.model_validate(style))
 
 
 def _place(params: InProject) -> Place:
@@ -46,7 +50,9 @@ def _place(params: InProject) -> Place:
 def _found(base: str, params: InProject, most: int) -> tuple[list[Handoff], list[dict[str, Any]]]:
     """Return handoffs and their descriptions, the newest first."""
     found = list(islice(shelf.handoffs(base, _place(params)), most))
-    with open_core() as core:
+    marks: dict[str, str] = {}
+    # The handoffs are files: a damaged core.db keeps nobody from reading them.
+    with suppress(DamagedError), open_core() as core:
         marks = core.read_marks([handoff.path for handoff in found])
     return found, listed(found, marks, clock.wall())
 
@@ -54,7 +60,7 @@ def _found(base: str, params: InProject, most: int) -> tuple[list[Handoff], list
 def _open(base: str, params: open_.OpenParams, _config: Config) -> dict[str, Any]:
     found, items = _found(base, params, LISTED_MAX)
     data = open_.outcome(_place(params).root, found, items, framed=params.framed)
-    with open_core() as core:
+    with suppress(DamagedError), open_core() as core:
         core.mark_read(open_.stamps(data, found), clock.iso())
     return data
 

@@ -4,7 +4,10 @@ import json
 import sys
 from typing import Any
 
+from handoff import wire
+from handoff.documents import load_json
 from handoff.errors import HandoffError
+from handoff.plain_text import plain
 from handoffd.api import mcp
 from handoffd.api.caller import Caller
 from handoffd.offline_threads import opened
@@ -16,9 +19,18 @@ def serve(client: str, directory: str) -> None:
     """Answer the lines of a relay, which are requests, until there are no more."""
     caller = Caller(client, directory)
     for line in sys.stdin.buffer:
-        text = json.dumps(_answer(json.loads(line), caller), ensure_ascii=False)
+        text = json.dumps(_answer_line(line, caller), ensure_ascii=False)
         sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
+
+
+def _answer_line(line: bytes, caller: Caller) -> Frame:
+    try:
+        request = load_json(line)
+    except ValueError as problem:
+        error = {"code": wire.PARSE_ERROR, "message": f"That cannot be read: {problem}"}
+        return {"jsonrpc": "2.0", "id": None, "error": error}
+    return _answer(request, caller)
 
 
 def _answer(request: Frame, caller: Caller) -> Frame:
@@ -26,5 +38,5 @@ def _answer(request: Frame, caller: Caller) -> Frame:
         with opened(caller.directory) as (threads, used):
             return mcp.answer(request, caller, threads, used)
     except (HandoffError, OSError) as problem:
-        result = {"content": [{"type": "text", "text": str(problem)}], "isError": True}
+        result = {"content": [{"type": "text", "text": plain(str(problem))}], "isError": True}
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}

@@ -3,7 +3,6 @@
 Apart from what does it, so that a thread is opened without loading all that a handoff takes.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +11,6 @@ from pydantic import ValidationError
 
 from handoff.errors import EXIT_USAGE, HandoffError
 from handoffd.api.method import Method, explain
-from handoffd.api.text import Style
 from handoffd.paths import make_state_dir
 from handoffd.store.core import CoreStore
 
@@ -24,15 +22,6 @@ def read_params(method: Method, params: dict[str, Any]) -> Any:
         refused = HandoffError(explain(method.name, problem))
         refused.exit_code = EXIT_USAGE
         raise refused from None
-
-
-def shown(method: Method, data: dict[str, Any], style: dict[str, Any]) -> str:
-    """Show a result as the daemon would."""
-    if style["json"]:
-        text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    else:
-        text = method.render(data, Style.model_validate(style))
-    return text.encode("utf-8", "replace").decode()
 
 
 @contextmanager

@@ -9,10 +9,12 @@ from handoff.errors import HandoffError
 from handoff.paths import config_file
 from handoffd import clock, config, offline_brief
 from handoffd.api.handlers import thread
+from handoffd.api.method import shown
+from handoffd.api.text import Style
 from handoffd.api.threads import build, concerned
 from handoffd.errors import ThreadError
 from handoffd.gate import Gate
-from handoffd.offline_method import open_core, read_params, shown
+from handoffd.offline_method import open_core, read_params
 from handoffd.sources.projects import find_root
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import Entry, Thread
@@ -24,7 +26,7 @@ def run(params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], 
     given = read_params(thread.METHOD, params)
     with opened(given.cwd) as (threads, used):
         data = thread.act(threads, given, used)
-    return data, shown(thread.METHOD, data, style)
+    return data, shown(thread.METHOD, data, Style.model_validate(style))
 
 
 @contextlib.contextmanager

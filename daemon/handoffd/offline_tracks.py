@@ -5,14 +5,15 @@ from typing import Any
 
 from handoffd import clock
 from handoffd.api.handlers import auto, create, resume, trigger, triggers
-from handoffd.api.method import InProject, Method
+from handoffd.api.method import InProject, Method, shown
 from handoffd.api.resolve import directory_of
+from handoffd.api.text import Style
 from handoffd.api.tracks import CreateParams, described, request_from
 from handoffd.archivist import ask_git
 from handoffd.config import Config
 from handoffd.handoffs.account import Surroundings, account
 from handoffd.offline_contract import leave, transcript_state
-from handoffd.offline_method import open_core, read_params, shown
+from handoffd.offline_method import open_core, read_params
 from handoffd.paths import make_state_dir
 from handoffd.projects import Project
 from handoffd.recorder import links_of
@@ -42,7 +43,7 @@ def run(
     with open_core() as core:
         here = _Here(core, config, given, lambda step: told(described(step)))
         data = act(here, given)
-    return data, shown(method, data, style)
+    return data, shown(method, data, Style.model_validate(style))
 
 
 class _Here:

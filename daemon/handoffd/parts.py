@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from handoffd import clock, log, mounts
-from handoffd.errors import DamagedError, StoreError
+from handoffd.errors import StoreError
+from handoffd.store import recovery
 from handoffd.store.core import CoreStore
 
 # A command that does without a daemon loads its handlers, and should not load a daemon with them.
@@ -71,6 +72,8 @@ class Parts:
     config_problem: str = ""
     state_rebuilt: str = ""
     copy_problem: str = ""
+    # Why a damaged core.db could not be replaced.
+    core_problem: str = ""
     socket_path: str = ""
     refused_peers: int = 0
     # Fewer than there could be, where few descriptors are allowed; 0 until somebody listens.
@@ -78,8 +81,8 @@ class Parts:
     failed: bool = False
     # Waits until state.db is as it was.
     rebuild: asyncio.Task[None] | None = None
-    # Reads what is left of a core.db that turned out to be damaged.
-    rescue: asyncio.Task[None] | None = None
+    # Replaces a core.db that turned out to be damaged.
+    recovery: asyncio.Task[None] | None = None
     # Held by whoever writes core.db, or its copy, anew.
     wiping: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -90,7 +93,6 @@ class Parts:
 
     async def wipe_core(self) -> None:
         """Leave no erased byte in core.db; in a thread, for it is written anew as a whole."""
-        self.core.require_whole()
         async with self.wiping:
             await asyncio.to_thread(_scrub, self.core.path)
 
@@ -98,12 +100,11 @@ class Parts:
         """Let the copy of core.db know of a pause at once, should core.db be damaged later."""
         async with self.wiping:
             await asyncio.to_thread(_renew_copy, self.core.path)
-        self.core.look_again()
 
-    async def rescued(self) -> None:
-        """Wait until what is left of a damaged core.db is read, for who has to answer anyway."""
-        if self.rescue is not None:
-            await asyncio.wait([self.rescue])
+    async def recovered(self) -> None:
+        """Wait until a damaged core.db is replaced."""
+        if self.recovery is not None:
+            await asyncio.wait([self.recovery])
 
     def warnings(self) -> list[Warning_]:
         """Return every way in which we are less than we should be."""
@@ -114,12 +115,8 @@ class Parts:
             found.append(
                 Warning_("watch_degraded", self.lookout.observer.problem, "watch-degraded")
             )
-        if self.core.damage:
-            text = (
-                f"core.db is damaged ({self.core.damage}): nothing is kept in it, and what is "
-                "answered is what can still be read. Mend it with: handoff repair"
-            )
-            found.append(Warning_("core_damaged", text, "core-damaged"))
+        notes = [self.core_problem] if self.core_problem else recovery.notes(self.core.path)
+        found += [Warning_("core_damaged", note, "core-damaged") for note in notes[-1:]]
         if 0 < self.connections_max < CONNECTIONS_USUAL:
             text = (
                 f"So few files may be open at once that {self.connections_max} clients are served "
@@ -145,8 +142,7 @@ class Parts:
             Warning_("record_failed", f"{root}: {text}", "record-failed", root)
             for root, text in self.recorder.problems.items()
         ]
-        with contextlib.suppress(DamagedError):  # that is said already
-            found += self._dead_letters()
+        found += self._dead_letters()
         found += [
             Warning_("workflow_invalid", text, "workflow-invalid", root)
             for root, text in self.herald.problems().items()

@@ -5,11 +5,8 @@ A plain rename replaces whatever came to be there after the last look; renameat2
 
 import binascii
 import errno
-import fcntl
 import os
-import signal
 import sys
-import time
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -18,8 +15,6 @@ ASIDE_SUFFIX = ".handoffd-aside"
 _NO_REPLACE, _EXCHANGE = 1, 2
 # An old kernel, or a disk that knows neither.
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
-# How long somebody may take between opening a file and writing into it.
-_OPEN_SECONDS, _PAUSE_SECONDS = 1.0, 0.01
 
 
 def rename(directory_handle: int, name: str, new: str) -> None:
@@ -56,43 +51,10 @@ def _exchanged(directory_handle: int, temporary: str, name: str, expected: os.st
     except OSError:
         rename(directory_handle, aside, temporary)
         raise
-    if _stays(directory_handle, aside, expected):
+    if same_file(status_of(directory_handle, aside), expected):
         os.unlink(aside, dir_fd=directory_handle)
         return True
     _put_back(directory_handle, aside, name, ours)
-    return False
-
-
-def _stays(directory_handle: int, aside: str, expected: os.stat_result) -> bool:
-    """Tell whether a file is as it was, and nobody who opened it in time will write any more."""
-    deadline = time.monotonic() + _OPEN_SECONDS
-    while True:
-        # Asked first: who lets go between the two has written by the second.
-        held = _is_open_for_writing(directory_handle, aside)
-        if not same_file(status_of(directory_handle, aside), expected):
-            return False
-        if not held or time.monotonic() > deadline:
-            return True
-        time.sleep(_PAUSE_SECONDS)
-
-
-def _is_open_for_writing(directory_handle: int, name: str) -> bool:
-    """Ask the kernel, which grants a lease on reading only where nobody may write."""
-    if sys.platform != "linux":
-        return False
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        handle = os.open(name, flags, dir_fd=directory_handle)
-    except OSError:
-        return False
-    try:
-        # Who opened it under this name would end us by SIGIO; this signal is ignored.
-        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError as problem:
-        return problem.errno == errno.EAGAIN
-    finally:
-        os.close(handle)
     return False
 
 

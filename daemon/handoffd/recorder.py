@@ -24,6 +24,7 @@ from handoffd.handoffs.tracks.record import GENERAL, TRIGGERS
 from handoffd.herald import Herald
 from handoffd.links import desktop
 from handoffd.links.agent_mail import Mail
+from handoffd.links.beads import BeadsProgram
 from handoffd.projects import Project
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
@@ -73,14 +74,11 @@ class Recorder:
 
     async def look(self) -> None:
         """See what fires, make the records that are due, and send what waits."""
-        if self.board.core.damage:
-            return  # nothing can be entered, and what was done already nobody knows
         for part in (self.herald.look, self._make_due, self._hand_off, self._take_back, self._send):
             try:
                 await part()
             except Exception as problem:  # noqa: BLE001  one part must not stop the others
-                where = log.where(problem)
-                log.get().error("records_failed", part=part.__name__, error=where)
+                log.failed("records_failed", problem, part=part.__name__)
 
     # What is pending
 
@@ -348,7 +346,8 @@ def _is_taken(firing: Firing) -> bool:
 
 def links_of(config: Config, state_directory: str) -> Links:
     mail = Mail(config.mail.url, config.mail.token_file, f"{state_directory}/mail")
-    return Links(mail, config.beads.command, config.tracks.general)
+    program = BeadsProgram(config.beads.command, config.beads.confine)
+    return Links(mail, program, config.tracks.general)
 
 
 def set_status(root: str, track_id: str, status: str) -> bool:

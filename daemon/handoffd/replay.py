@@ -3,12 +3,12 @@
 It is also the debugger: it shows the state after any record, and how a value came about.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from handoff.plain_text import PlainText, plain, plain_json
 from handoffd.handoffs import contract
 from handoffd.handoffs.account import Surroundings, account, is_worth
 from handoffd.handoffs.lanes import Lane, View, compose, describe
@@ -117,11 +117,11 @@ def render(path: Path, *, as_json: bool, at: int | None, trace: str) -> str:
     """Return a transcript's state, or the history of one value, as text or JSON."""
     state, steps = replay(path, at, trace)
     if trace:
-        lines = [json.dumps(step._asdict(), ensure_ascii=False) for step in steps]
-        return "\n".join([*lines, ""]) if lines else f"{trace} was never set.\n"
+        lines = [plain_json(step._asdict(), indent=None) for step in steps]
+        return PlainText("\n".join([*lines, ""])) if lines else f"{trace} was never set.\n"
     found = document(state)
     if as_json:
-        return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
+        return PlainText(plain_json(found) + "\n")
     rows = [
         f"{name:19}{_shown(value)}" for name, value in found.items() if value and name != "receipts"
     ]
@@ -134,7 +134,7 @@ def render_contract(path: Path, at: int | None) -> str:
     if not is_worth(state):
         return f"{path}: no edit, no commit, no second request: it leaves no handoff.\n"
     around = Surroundings(state.last_time[:_DATE], ended=True)
-    return contract.render(account(state, state.cwd, around))
+    return plain(contract.render(account(state, state.cwd, around)), calls=True)
 
 
 def _shown(value: Any) -> str:

@@ -21,7 +21,7 @@ from handoffd.handoffs import briefing, checkpoint_file
 from handoffd.handoffs.checkpoint import DEFAULT_NOW, FIELDS, LISTS, NOT_STATED, with_tags
 from handoffd.handoffs.edits import covers, edited_values, merge, spoken
 from handoffd.handoffs.lanes import INHERITED_SECONDS, View
-from handoffd.links import git, program, repository
+from handoffd.links import git, git_discovery, program, repository
 from handoffd.projects import Project
 from handoffd.session.text import keep_values
 from handoffd.sources import projects as directories
@@ -127,7 +127,7 @@ class Scribe:
         card.git_failures += 1
         if not problem.missing and (not problem.late or card.git_failures > 1):
             card.git_problem = str(problem)
-        directory = directories.git_directory(root)
+        directory = git_discovery.suspected(root)
         if card.tracked is None and directory is not None:
             path = client_paths.CHECKPOINT
             tracked = await asyncio.to_thread(git.may_be_tracked, directory, path)
@@ -137,7 +137,7 @@ class Scribe:
         root = card.project.root
         if self.board.gate.refusal(card.project.id, root.path):
             return
-        if not root.exists or directories.git_directory(root.path) is None:
+        if not root.exists or git_discovery.find(root.path) is None:
             card.uncommitted = []
             self._set_tracked(card, tracked=False)
             return

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from handoff.plain_text import PlainText
 from handoffd import clock, log
 from handoffd.archivist import Archivist
 from handoffd.board import Board
@@ -100,7 +101,7 @@ class Usher:
                 return await self._news(heard) if self._may_tell(heard) else Told()
             case "PreCompact" if not heard.is_agents:
                 self.scribe.write_now(heard.project)
-                return Told(self.board.gate.config.hooks.compact_instructions)
+                return Told(PlainText(self.board.gate.config.hooks.compact_instructions))
             case _ if heard.event in ASKING:
                 self._wait(heard)
             case "SessionEnd":
@@ -223,7 +224,7 @@ class Usher:
         text = briefing.urgent(project.root.path, counted, [*calls, *moved])
         return Told(text, (*map(_entry, unread), *map(_digest, [*calls, *moved])))
 
-    async def _calls(self, heard: Heard) -> list[str]:
+    async def _calls(self, heard: Heard) -> Sequence[str]:
         """Return by what the newest handoff calls for a person, unless it is the session's own."""
         newest = await self.board.newest_handoff(heard.project)
         own = self.board.core.contract(heard.session_id)

@@ -12,17 +12,17 @@ DAEMON = REPOSITORY / "daemon/handoffd"
 CLIENT = REPOSITORY / "client/handoff"
 
 # room -> rooms it may import (besides itself and the foundation)
-FOUNDATION = {"errors", "clock", "log", "mounts"}
+FOUNDATION = {"errors", "clock", "log", "mounts", "redaction", "yaml_guard"}
 ALLOWED = {
     "transcript": set(),
     "session": {"transcript"},
     "store": set(),
-    "links": set(),
+    "links": {"paths"},
     "files": {"placing"},
     "placing": set(),
-    "sources": {"transcript", "store"},
+    "sources": {"links", "transcript", "store"},
     "handoffs": {"session", "transcript", "files"},
-    "config": {"session"},
+    "config": set(),
     "paths": set(),
     "lock": set(),
     "token_file": {"files"},
@@ -32,7 +32,7 @@ ALLOWED = {
     "service": set(),
     "projects": {"session", "sources", "store"},
     "gate": {"config", "files", "store"},
-    "backlog": {"counters", "sources", "store"},
+    "backlog": {"counters", "memory", "sources", "store"},
     "counters": set(),
     "folds": {"gate", "session", "sources", "store"},
     "intake": {
@@ -218,6 +218,8 @@ ALLOWED = {
 }
 PURE = (
     "api/http_guard.py",
+    "redaction",
+    "yaml_guard.py",
     "transcript",
     "session",
     "handoffs/checkpoint.py",
@@ -270,17 +272,19 @@ ONE_IMPORTER = {
         "store/damage.py",
         "store/database.py",
         "store/erasure.py",
-        "store/guarded.py",
         "store/ledger.py",
         "store/outbox.py",
-        "store/salvage.py",
-        "store/schema.py",
+        "store/recovery.py",
         "store/state.py",
         "store/threads.py",
-        "store/wreck.py",
     ],
     "subprocess": ["links/program.py"],
-    "yaml": ["gate.py", "handoffs/checkpoint.py", "handoffs/tracks/front_matter.py"],
+    "yaml": [
+        "gate.py",
+        "handoffs/checkpoint.py",
+        "handoffs/tracks/front_matter.py",
+        "yaml_guard.py",
+    ],
 }
 
 

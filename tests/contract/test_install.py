@@ -1,6 +1,7 @@
 """However it was installed, `handoff` finds its interpreter and its code."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import REPOSITORY
+from conftest import BIN, REPOSITORY
 
 HOME = tempfile.TemporaryDirectory()
 
@@ -23,18 +24,18 @@ def wheel() -> Path:
     return found[-1]
 
 
-def run(*words, **environment) -> subprocess.CompletedProcess:
+def run(*words, cwd="/", **environment) -> subprocess.CompletedProcess:
     variables = {"PATH": os.environ["PATH"], "HOME": HOME.name, **environment}
     return subprocess.run(
-        [str(word) for word in words], env=variables, cwd="/", capture_output=True, text=True,
+        [str(word) for word in words], env=variables, cwd=cwd, capture_output=True, text=True,
         check=False, stdin=subprocess.DEVNULL, timeout=100,
     )  # fmt: skip
 
 
-def answers(program: Path, **environment) -> None:
+def answers(program: Path, **given) -> None:
     """Check that the hot path, the slow path and the daemon's script all start."""
-    hot = run(program, "status", **environment)
-    slow = run(program, "save", "--help", **environment)
+    hot = run(program, "status", **given)
+    slow = run(program, "save", "--help", **given)
 
     assert 3 == hot.returncode, hot.stderr
     assert "handoffd is not running." in hot.stderr
@@ -99,3 +100,19 @@ def test_editable_install(tmp_path):
     pip(place / "python", "--ignore-installed", "--no-build-isolation", "-e", REPOSITORY)
 
     answers(place / "handoff")
+
+
+@pytest.mark.parametrize("path", [":", ".", "{here}", "x:"])
+def test_the_daemon_s_interpreter_imports_nothing_from_here(path, tmp_path):
+    """The daemon's script, where the client needs it, takes no module from the current directory."""
+    (tmp_path / "bin").mkdir()
+    for name in ("handoff", "handoffd"):
+        shutil.copy(BIN / name, tmp_path / "bin" / name)
+    here, mark = tmp_path / "repository", tmp_path / "mark"
+    here.mkdir()
+    for name in ("sitecustomize", "usercustomize", "json", "handoff", "handoffd"):
+        (here / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write(__file__)\n")
+    given = {"PYTHONPATH": path.format(here=here), "PYTHONHOME": "", "PYTHONUSERBASE": str(here)}
+
+    answers(tmp_path / "bin/handoff", cwd=here, **given)
+    assert not mark.exists(), mark.read_text()

@@ -103,6 +103,12 @@ def test_service_is_confined(home):
     assert done.returncode == 0, done.stdout[-200:] + done.stderr
 
 
+def test_service_may_confine_programs():
+    """The calls of Landlock, by which bd is confined, are not in the group of all services."""
+    calls = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
+    assert calls <= set(settings(SERVICE)["SystemCallFilter"].split())
+
+
 def test_socket_unit_listens_where_client_looks(monkeypatch):
     """The path in the socket unit is the client's first choice."""
     # Both sides read posix.environ, which os.environ's setters do not change.
@@ -124,6 +130,21 @@ def test_units_have_names_that_client_manages():
 def test_second_daemon_is_not_retried():
     """The exit code that says `already running` is the one that ends the restarts."""
     assert settings(SERVICE)["RestartPreventExitStatus"] == str(errors.EXIT_ALREADY_RUNNING)
+
+
+def test_services_take_no_modules_from_the_environment():
+    """Neither the service nor the agent lets a variable of the session choose modules."""
+    names = {
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONPLATLIBDIR",
+        "PYTHONUSERBASE",
+        "PYTHONPYCACHEPREFIX",
+    }
+    given = plistlib.loads(PLIST.read_bytes())["EnvironmentVariables"]
+
+    assert names <= set(settings(SERVICE)["UnsetEnvironment"].split())
+    assert dict.fromkeys(names, "") == {name: given.get(name) for name in names}
 
 
 def test_plist_has_only_known_keys():

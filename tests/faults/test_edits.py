@@ -1,10 +1,8 @@
 """What a person writes into a file while we write it, too."""
 
-import fcntl
 import os
 import random
 import signal
-import subprocess
 import threading
 import time
 
@@ -228,70 +226,6 @@ def test_a_file_that_is_moved_away_after_an_edit(tmp_path, monkeypatch, newer):
     texts = sorted(found.read_text() for found in tmp_path.iterdir() if found != backup)
     assert (["newer\n", "one\ntwo\n"] if newer else ["one\ntwo\n"]) == texts
     assert ("newer\n" if newer else "one\ntwo\n") == path.read_text()
-
-
-@pytest.mark.parametrize("flags", [os.O_RDWR, os.O_WRONLY | os.O_APPEND])
-def test_an_edit_through_a_file_that_was_open_already(tmp_path, monkeypatch, flags):
-    """Who opened the file before the names were exchanged, and writes after it, loses nothing."""
-    path = tmp_path / "a"
-    path.write_text("one\n")
-    editors = []
-
-    def write_later(handle):
-        time.sleep(0.2)
-        os.write(handle, b"1\ntwo\n")
-        os.close(handle)
-
-    def open_it():
-        editors.append(threading.Thread(target=write_later, args=[os.open(path, flags)]))
-        editors[0].start()
-
-    found = write_around(path, monkeypatch, open_it, lambda: None)
-    editors[0].join()
-
-    assert found is None
-    assert "two\n" in path.read_text()
-    assert [path] == list(tmp_path.iterdir())
-
-
-def test_a_file_that_somebody_keeps_open(tmp_path, monkeypatch):
-    """Readers hold up no write, and who keeps it open for writing only for a second."""
-    path = tmp_path / "a"
-    path.write_text("one\n")
-    with path.open() as _:
-        began = time.monotonic()
-        assert write_around(path, monkeypatch, lambda: None, lambda: None)
-        assert time.monotonic() - began < placing._OPEN_SECONDS
-    with path.open("a") as _:
-        assert write_around(path, monkeypatch, lambda: None, lambda: None)
-
-    assert "ours\n" == path.read_text()
-    assert [path] == list(tmp_path.iterdir())
-
-
-def test_who_opens_what_is_aside_ends_nobody(tmp_path, monkeypatch):
-    """A program that opens the file while the kernel is asked about it does not kill us."""
-    path = tmp_path / "a"
-    path.write_text("one\n")
-    lease, told, opened = fcntl.fcntl, [], []
-    before = signal.signal(signal.SIGURG, lambda number, _: told.append(number))
-
-    def open_amid(handle, request, value):
-        done = lease(handle, request, value)
-        if request == fcntl.F_SETLEASE:  # it waits until the lease is given back
-            opened.append(subprocess.Popen(["sh", "-c", f": >> '{path}'"]))
-            wait_for(lambda: told)
-        return done
-
-    monkeypatch.setattr(placing.fcntl, "fcntl", open_amid)
-    try:
-        with files.directory(str(tmp_path)) as handle:
-            assert not placing._is_open_for_writing(handle, "a")
-    finally:
-        signal.signal(signal.SIGURG, before)
-
-    assert [signal.SIGURG] == told
-    assert 0 == opened[0].wait(10)
 
 
 def die():

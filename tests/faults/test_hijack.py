@@ -91,15 +91,16 @@ COMMANDS = (
     ["status"], ["show"], ["inject"], ["hook"], ["statusline"], ["save", "-m", "x"], ["why", "goal"],
     ["sessions", "--limit", "3"], ["doctor"], ["--help"], ["list"], ["open"], ["version", "--check"],
     ["close", "--done", "x"], ["create", "--general"], ["triggers"], ["setup", "--dry-run"], ["logs"],
+    ["setup", "--yes", "--with", "plugin"],
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", [".:{path}", ":{path}", "{path}:bin/../:"])
+@pytest.mark.parametrize("path", [".:{path}", ":{path}", "{path}:bin/../:", "{project}:{path}"])
 def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
     """No module, program, hook or setting of the directory we run in, with or without a daemon."""
     project, mark = trap
-    environment = hostile(project, path.format(path=live.environment["PATH"]))
-    for command in COMMANDS if path.startswith(".") else COMMANDS[:3]:
+    environment = hostile(project, path.format(path=live.environment["PATH"], project=project))
+    for command in COMMANDS if path.startswith((".", "{project}")) else COMMANDS[:3]:
         done = live.handoff(*command, cwd=project, env=environment, input="{}")
         assert "Traceback" not in done.stderr, (command, done.stderr)
     with Relayed(live, cwd=project, env=environment) as relay:
@@ -113,7 +114,7 @@ def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
     assert not mark.exists(), mark.read_text()
     record_property(
         "figure",
-        f"{len(COMMANDS) + 6} commands, 3 PATHs, {len(MODULES)} modules, {len(PROGRAMS)} programs: 0 run",
+        f"{len(COMMANDS) + 6} commands, 4 PATHs, {len(MODULES)} modules, {len(PROGRAMS)} programs: 0 run",
     )
 
 
@@ -130,7 +131,8 @@ def test_a_daemon_started_in_a_repository(house, record_property):
         '{"id":"shop-1","title":"x","issue_type":"epic"}\n'
     )
     (project / "conductor/tracks/auth_20260301").mkdir(parents=True)
-    house.environment["PATH"] = f".::{house.environment['PATH']}"
+    house.environment["PATH"] = f"{project}:.::{house.environment['PATH']}"
+    house.environment["DISPLAY"] = ":77"
     house.environment["GIT_EXEC_PATH"] = str(project)
     with house.log.open("ab") as stream:
         house.process = subprocess.Popen(

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,38 @@ def test_every_method(live, project, kinds, record_property):
     assert not Path("/tmp/x").exists()
     assert slowest < 10
     record_property("figure", f"{count} requests, 0 internal errors, slowest {slowest:.2f} s")
+
+
+EVENTS = ("SessionStart", "UserPromptSubmit", "Notification", "Stop", "PreCompact", "SessionEnd")
+HOOK_FIELDS = ("hook_event_name", "session_id", "cwd", "transcript_path", "source", "prompt",
+               "notification_type", "tool_input", "agent_id", "reason")  # fmt: skip
+
+
+def hooked(project: Path) -> list[tuple[str, bytes]]:
+    """Return a request for each value in each field of a hook's JSON, which is a text in ours."""
+    found = []
+    for method, events in (("hook", EVENTS), ("inject", EVENTS[:1]), ("statusline", EVENTS[:1])):
+        for event, field, kind in product(events, HOOK_FIELDS, VALUES):
+            given = {"hook_event_name": event, "session_id": "s-1", "cwd": str(project)}
+            hook = json.dumps({**given, field: "@"}).replace('"@"', VALUES[kind])
+            params = {"cwd": str(project), "hook": hook}
+            text = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+            found.append((f"{method} {event} {field} {kind}", text.encode() + b"\n"))
+    return [(name, data) for name, data in found if len(data) < MIB]
+
+
+def test_every_field_of_a_hook(live, project, record_property):
+    """The same for what a hook of Claude Code says: JSON in a text, with escapes of its own."""
+    replies, slowest = asked(live, hooked(project))
+
+    judged(replies)
+    assert {"result"} == {"result" if "result" in reply else str(reply) for _, reply in replies}
+    assert "result" in live.request("status")
+    log = live.log.read_text()
+    assert "request_failed" not in log
+    assert "Traceback" not in log
+    assert slowest < 10
+    record_property("figure", f"{len(replies)} requests, 0 errors, slowest {slowest:.2f} s")
 
 
 def test_every_tool(live, project, record_property):

@@ -8,7 +8,7 @@ import time
 import pytest
 import yaml
 
-from conftest import wait_for
+from conftest import files_below, wait_for
 
 SESSIONS = 10
 # 50 records a second in all of them.
@@ -68,7 +68,7 @@ def test_killed_at_random(house, record_property, kills):
         left = [path.name for path in (project / ".flow-guardian").iterdir()]
         assert {".gitignore", ".handoff.lock", "handoff.yaml"} == set(left)
     # The daemon lives, so a brief may just be being written.
-    wait_for(lambda: not list(house.state.rglob("*handoffd-tmp")))
+    wait_for(lambda: not [p for p in files_below(house.state) if p.name.endswith("handoffd-tmp")])
     told = (
         f"{kills} kills: {sum(written)} records, 0 lost, 0 twice, 0 of {len(seen)} documents torn"
     )

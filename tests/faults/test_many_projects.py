@@ -41,7 +41,7 @@ def test_many_projects(house, count, record_property):
     assert threads(pid) <= 8
     assert handles(pid) <= 24
     assert status["watched"] <= 3 * 64
-    assert megabytes(pid) < 45 + count / 200
+    assert megabytes(pid) < 55 + count / 200
     assert share < 0.1
     record_property(
         "figure",

@@ -74,3 +74,39 @@ def test_million_records(live, records, record_property):
     assert now_running <= 2
     told = f"{records} records in {took:.0f} s: {grown / 1e6:+.1f} MB after the first tenth"
     record_property("figure", f"{told}, {now_held:+d} descriptors, {now_running:+d} threads")
+
+
+@pytest.mark.parametrize(
+    ("sessions", "most_bytes"),
+    [
+        (1_000, 55e6),
+        pytest.param(10_000, 64e6, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+    ],
+)
+def test_many_sessions(house, sessions, most_bytes, record_property):
+    """Right after many sessions were read, and while they are known, memory is as promised."""
+    projects = [house.project(f"shop{number}") for number in range(20)]
+    for number in range(sessions):
+        session = house.session(projects[number % len(projects)])
+        words = {"role": "user", "content": f"Count the lines of cart {number} correctly"}
+        said = {
+            "role": "assistant",
+            "id": "m",
+            "content": [{"type": "text", "text": "Done. " * 99}],
+        }
+        session.raw(session.line("user", message=words) + session.line("assistant", message=said))
+    house.start()
+    pid = house.process.pid
+    wait_for(lambda: house.settled() and len(house.call("sessions", limit=1)["sessions"]), 300)
+    after = memory_bytes(pid)[0]
+    # Two rounds of housekeeping and every scheduled job later.
+    until = time.monotonic() + 70 * (sessions > 1_000)
+    most = after
+    while time.monotonic() < until:
+        most = max(most, memory_bytes(pid)[0])
+        time.sleep(0.5)
+
+    assert most <= most_bytes
+    record_property(
+        "figure", f"{sessions:,} sessions: {after / 1e6:.1f} MB at once, {most / 1e6:.1f} MB"
+    )

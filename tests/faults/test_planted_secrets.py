@@ -1,5 +1,6 @@
 """Secrets in every channel by which words come to us: in nothing that we write, answer or send."""
 
+import itertools
 import json
 import random
 import re
@@ -9,8 +10,9 @@ import threading
 import pytest
 
 from bridged import Mcp
-from conducted import QUICK, command, run_after, track, with_beads
-from conftest import BIN, House, timestamp, wait_for
+from conducted import QUICK, command, configure, run_after, track, with_beads
+from conftest import BIN, House, contents_below, timestamp, wait_for
+from listings import LISTINGS, ed25519, parts, parts_left, rsa
 from mail_server import MailServer
 from planted import FORMATS, draw
 
@@ -148,9 +150,9 @@ def replies(house, project, session):
         yield "mcp", json.dumps(mcp.request("tools/list"))
 
 
-def files_of_ours(house: House, project):
+def written_by_us(house: House, project) -> dict:
     roots = [project / ".flow-guardian", house.home / ".claude/handoffs", house.state, project / "conductor/handoffs"]  # fmt: skip
-    return [path for root in roots for path in root.rglob("*") if path.is_file()]
+    return contents_below(*roots) | {house.log: house.log.read_bytes()}
 
 
 @pytest.mark.timeout(300)
@@ -192,8 +194,8 @@ def test_secrets_in_every_channel(house, tmp_path_factory, record_property):
         leaks += [("mail", leak) for leak in planter.found_in(str(server.seen).encode())]
         leaks += [("note", leak) for leak in planter.found_in(str(beads.notes(epic)).encode())]
         house.stop()
-    written = [*files_of_ours(house, project), house.log]
-    leaks += [(str(p), leak) for p in written for leak in planter.found_in(p.read_bytes())]
+    written = written_by_us(house, project)
+    leaks += [(str(p), leak) for p, text in written.items() for leak in planter.found_in(text)]
     assert [] == leaks
     channels = {channel for channel, _, _ in planter.planted}
     kinds = {kind for _, kind, _ in planter.planted}
@@ -214,3 +216,40 @@ def watch(house):
     )  # fmt: skip
     threading.Thread(target=lambda: heard.extend(process.stdout), daemon=True).start()
     return heard
+
+
+def show_key(session, text):
+    session.prompt(f"Use this for the deployment of the shop:\n{text}")
+    session.say(f"I suspect that the key is wrong:\n{text}\nNext, I'll look at {text}")
+    for _ in range(3):
+        tool(session, "Bash", {"command": f"deploy <<X\n{text}\nX"}, f"Error: exit 1\n{text}")
+    tool(session, "Bash", {"command": "pytest -q"}, f"FAILED test_a.py::test_b - {text}\n1 failed")
+    tool(session, "ExitPlanMode", {"plan": f"# Deploy\n1. {text}"}, "User has approved your plan")
+
+
+@pytest.mark.timeout(300)
+def test_private_keys_in_every_listing(house, record_property):
+    """Keys in every listing, as output of tools, prompts and answers: no part is in what we keep."""
+    chance = random.Random(19)
+    project = house.project()
+    configure(house, '[log]\nlevel = "debug"\n')
+    house.start()
+    keys = []
+    for make, listing in itertools.product((rsa, ed25519), LISTINGS.values()):
+        keys.append(make(chance))
+        # A session each: every text is the last of its kind in one of them, and is kept.
+        session = house.session(project)
+        show_key(session, listing(keys[-1]))
+    wait_for(lambda: "redacted:private-key" in house.yaml(project), 30)
+    wait_for(house.settled, 60)
+    said = house.handoff("create", cwd=project)
+    answers = [text for _, text in replies(house, project, session)] + [said.stdout + said.stderr]
+    ours = written_by_us(house, project)
+    house.stop()
+    written = [*ours.values(), *written_by_us(house, project).values()]
+    texts = [*answers, *(data.decode("utf-8", "replace") for data in written)]
+    assert len(keys) < sum(text.count("redacted:private-key") for text in texts)
+    secret = set().union(*map(parts, keys))
+    assert [] == [part for text in texts for part in parts_left(secret, text)]
+    figure = f"0 of {len(keys)} keys in {len(LISTINGS)} listings, in {len(ours)} files and replies"
+    record_property("figure", figure)

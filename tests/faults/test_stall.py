@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridged import Mcp
-from handoffd.session.redact import redact
+from handoffd.redaction.redact import redact
 
 ENTRY = 256 << 10
 # What comes close to many kinds of secrets, again and again.

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import conducted
-from conftest import BIN, House, wait_for
+from conftest import BIN, House, contents_below, files_below, wait_for
 from faulty import ERRORS, FILLING, Disk
 
 PR_CAPBSET_DROP = 24
@@ -52,13 +52,13 @@ def broken(house, tmp_path) -> tuple[House, Disk]:
 
 def is_ours(path: Path) -> bool:
     """Tell what is there to stay from locks, databases, and where errors of a start are told."""
-    return path.is_file() and not path.name.startswith(
+    return not path.name.startswith(
         (".handoff", "core.db", "up.", "lock", "handoffd.")
     )
 
 
 def world(house) -> dict[str, bytes]:
-    return {str(p): p.read_bytes() for p in sorted(house.home.rglob("*")) if is_ours(p)}
+    return {str(p): text for p, text in contents_below(house.home).items() if is_ours(p)}
 
 
 @pytest.mark.parametrize("kind", some(COMMANDS, "token", "settings.json", "start"))
@@ -82,7 +82,7 @@ def test_a_command_whose_disk_refuses(broken, kind, record_property):
     done = house.handoff(*words, cwd=project, input="x")
     house.handoff("down")
     assert 0 == done.returncode, done.stderr
-    assert [] == list(house.home.rglob("*handoffd-tmp"))
+    assert [] == [p for p in files_below(house.home) if p.name.endswith("handoffd-tmp")]
     record_property("figure", f"{kind}: 4 of 4")
 
 

@@ -10,9 +10,9 @@ from handoffd.handoffs import contract
 from handoffd.handoffs.account import Surroundings, account
 from handoffd.handoffs.thread import as_markdown, tidy
 from handoffd.handoffs.tracks import index, plan, record, settings
+from handoffd.redaction.redact import redact
 from handoffd.replay import document
 from handoffd.session.fold import fold
-from handoffd.session.redact import redact
 from handoffd.session.state import SessionState
 from handoffd.session.storage import dump
 from handoffd.transcript.records import parse_line

@@ -18,6 +18,7 @@ from handoff import wire
 from handoff.errors import HandoffError
 from handoff.installing import json_text, toml_text
 from handoff.peer import Lines, is_request
+from handoff.plain_text import plain, plain_json
 from handoffd.api import greeting, mcp, registry, server
 from handoffd.api.caller import Caller
 from handoffd.api.method import explain
@@ -35,6 +36,8 @@ from handoffd.session.text import redact_values
 from handoffd.store.core import CoreStore
 from handoffd.transcript.records import parse_line
 from handoffd.transcript.words import words
+from hostile_channels import CALLING, CHANNELS
+from hostile_text import assert_framed, unseen
 
 # What the mutator plants; wherever a gate is, it must not come out.
 SECRET = "ghp_" + "fuzzedT0kenOf4Kind9thatNobodyHas2use"
@@ -245,7 +248,18 @@ def _edit_toml(text: str) -> Hashable:
     return True
 
 
+def told(data: bytes) -> Hashable:
+    """Text of others reaches a session inside one frame, harmless; the first byte is the channel."""
+    name = list(CHANNELS)[data[0] % len(CHANNELS)] if data else "words"
+    text = data[1:].decode("utf-8", "replace")
+    assert_framed(CHANNELS[name](text), calls=CALLING.get(name, 0))
+    shown = plain_json(text)
+    assert text == json.loads(shown), "JSON changed it"
+    assert [] == unseen(shown), "JSON shows it raw"
+    return name, len(plain(text)) - len(text), plain(text).count("[")
+
+
 TARGETS: dict[str, Callable[[bytes], Hashable]] = {
-    target.__name__: target for target in (record, yaml, handoff, tracks, frame, editors)
+    target.__name__: target for target in (record, yaml, handoff, tracks, frame, editors, told)
 }
 TARGETS["text"] = slow.text

@@ -2,6 +2,7 @@
 
 import random
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ sys.path.insert(0, str(HERE))
 
 from mutate import mutated  # noqa: E402
 from targets import SECRET, TARGETS  # noqa: E402
+from units import repeated  # noqa: E402
 
-from handoffd.session import redact  # noqa: E402
+from handoff.plain_text import plain, plain_json  # noqa: E402
+from handoffd.redaction import redact as gate  # noqa: E402
 
 FILES = [path for target in TARGETS for path in sorted((HERE / "corpus" / target).iterdir())]
 
@@ -32,6 +35,18 @@ def test_changed_inputs(target):
         TARGETS[target](mutated(chance.choice(kept), kept, chance))
 
 
+# Seeds that once led to a text which took longer.
+@pytest.mark.parametrize(("make", "seed"), [(gate.redact, 18), (plain, 2), (plain_json, 2)])
+def test_no_text_of_known_words_takes_long(make, seed):
+    """Hints of secrets and tags, in any mixture, are read at about the speed of other words."""
+    chance = random.Random(f"units {seed}")
+    for text in (repeated(chance, SIZE) for _ in range(50)):
+        began = time.process_time()
+        make(text)
+        assert time.process_time() - began < SECONDS_MAX, text[:300]
+
+
+SIZE, SECONDS_MAX = 50_000, 1.0
 SAID = f"Deploy it with {SECRET} today"
 LEAKING = {
     "record": f'{{"type":"user","uuid":"u","sessionId":"s","cwd":"/p","timestamp":"2026-03-01T10:00:00Z","message":{{"role":"user","content":"{SAID}"}}}}',
@@ -44,6 +59,6 @@ LEAKING = {
 def test_a_blind_gate_is_noticed(target, monkeypatch):
     """Were the gate to know no secret any more, the one that is planted would be seen to come out."""
     TARGETS[target](LEAKING[target].encode())
-    monkeypatch.setattr(redact, "_found", lambda _text: ())
+    monkeypatch.setattr(gate, "_found_in", lambda _text, _data: [])
     with pytest.raises(AssertionError, match="the secret came through"):
         TARGETS[target](LEAKING[target].encode())

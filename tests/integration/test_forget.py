@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BIN, timestamp, wait_for
+from conftest import BIN, contents_below, timestamp, wait_for
 
 WORD = "quixotic-zanzibar-word"
 DAY = 24 * 3600
@@ -29,15 +29,8 @@ def encoded(path) -> str:
 def holders(house, *projects) -> list[str]:
     """Return every file of ours that has the word."""
     roots = [house.state, handoffs(house), *projects]
-    files = [house.log, *(path for root in roots for path in root.rglob("*") if path.is_file())]
-    return [str(path) for path in files if WORD.encode() in contents(path)]
-
-
-def contents(path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:  # a file that was just being written
-        return b""
+    texts = {house.log: house.log.read_bytes()} | contents_below(*roots)
+    return [str(path) for path, text in texts.items() if WORD.encode() in text]
 
 
 def said(house, *projects) -> str:

@@ -2,9 +2,10 @@
 
 import json
 import os
+import subprocess
 import time
 
-from conftest import timestamp, wait_for
+from conftest import BIN, timestamp, wait_for
 from left import handoffs, known, shelf, text, work
 
 PHRASE = "HUMAN REVIEW NEEDED"
@@ -404,3 +405,14 @@ def test_foreign_bytes_survive(world):
     assert b"- caf\xe9\n" in found
     assert PHRASE.encode() in found
     assert 0 == world.handoff("review", cwd=project).returncode
+
+
+def test_open_without_a_handoff_is_one_line(house):
+    """Where there is no handoff, `handoff open` says so in a line that ends, also at a terminal."""
+    ours, theirs = os.openpty()
+    words = [BIN / "handoff", "open"]
+    subprocess.run(words, env=house.environment, cwd=house.project(), stdout=theirs, check=True)
+    os.close(theirs)
+
+    assert b"This project has no handoff yet.\r\n" == os.read(ours, 1000)
+    os.close(ours)

@@ -491,8 +491,16 @@ def test_what_was_heard_is_known(hooks, tmp_path):
 
 @pytest.mark.parametrize(
     "given",
-    ["", "{", "[]", '{"hook_event_name": 7, "session_id": {}}', "[" * 100_000, "\x00\xff"],
-    ids=["nothing", "half", "list", "types", "deep", "bytes"],
+    [
+        "",
+        "{",
+        "[]",
+        '{"hook_event_name": 7, "session_id": {}}',
+        "[" * 100_000,
+        "\x00\xff",
+        r'{"hook_event_name": "SessionStart", "session_id": "\ud800", "cwd": "/\udfff"}',
+    ],
+    ids=["nothing", "half", "list", "types", "deep", "bytes", "half a character"],
 )
 def test_whatever_comes_a_hook_is_silent(live, given):
     """What is no hook's JSON is answered with nothing, and exit code 0."""

@@ -34,7 +34,7 @@ def test_off_by_default(live):
 
 
 def test_loaded_only_when_wanted(house):
-    """The daemon imports neither the SDK, uvicorn nor OpenSSL until the door is wanted."""
+    """The daemon imports neither the SDK nor uvicorn until HTTP is wanted."""
     house.environment["PYTHONPROFILEIMPORTTIME"] = "1"
     house.transcripts.mkdir(parents=True)
     house.start()
@@ -48,7 +48,6 @@ def test_loaded_only_when_wanted(house):
             "mcp_types",
             "mcp.server.lowlevel.server",
             "uvicorn",
-            "_ssl",
         }
 
     before = imported()
@@ -61,7 +60,6 @@ def test_loaded_only_when_wanted(house):
         "mcp_types",
         "mcp.server.lowlevel.server",
         "uvicorn",
-        "_ssl",
     } == imported()
 
 
@@ -284,12 +282,10 @@ def test_certificate_is_read_anew(house, tmp_path):
     assert 200 == door.send("GET", "/health").status
 
 
-def test_tls_needs_a_restart(live, tmp_path):
-    """A daemon that began without the door cannot learn TLS; it says so, and can after a restart."""
+def test_tls_is_turned_on_while_it_runs(live, tmp_path):
+    """A daemon that began without HTTP opens it with TLS when the configuration is read again."""
     made, key = certificate(tmp_path)
     port = reload(live, tls_certificate=made, tls_key=key)
-    wait_for(lambda: "handoff restart" in warnings(live).get("http_off", ""))
-    live.restart()
     wait_for(lambda: live.call("status")["http"])
 
     assert 200 == Visitor(live, port, trusting(made)).send("GET", "/health").status

@@ -7,17 +7,16 @@ import time
 
 import pytest
 
-from conftest import timestamp, wait_for
+from conftest import contents_below, timestamp, wait_for
 
 PHRASE = "planted xyzzy phrase"
 
 
 def nowhere(house, *projects) -> bool:
     """Tell whether the phrase is in nothing that we keep or say."""
-    texts = [path.read_bytes() for path in house.state.rglob("*") if path.is_file()]
+    texts = list(contents_below(house.state, *projects).values())
     texts += [house.log.read_bytes()]
     for project in projects:
-        texts += [path.read_bytes() for path in project.rglob("*") if path.is_file()]
         texts += [
             str(house.show(project)).encode(),
             house.handoff("inject", cwd=project).stdout.encode(),

@@ -433,7 +433,12 @@ def test_hooks_that_tell_the_same_are_pointed_out(place):
             '{\n  "a": 1,\n}',
             "is broken JSON: Expecting property name enclosed in double quotes: line 3",
         ),
+        ('{"x": NaN}', "is broken JSON: NaN is no JSON"),
+        ('{"x": [-Infinity]}', "is broken JSON: -Infinity is no JSON"),
+        ("\ufeff{}", "is broken JSON: Unexpected UTF-8 BOM"),
+        ('{"x": %s}' % ("1" * 10_000), "is broken JSON: Exceeds the limit (4300 digits)"),
         ("[]", "it is no JSON object"),
+        ('{"hooks": {}, "hooks": 7}', "`hooks` is no object"),
         ('{"hooks": []}', "`hooks` is no object"),
         ('{"hooks": {"SessionStart": {}}}', "`hooks.SessionStart` is no list"),
     ],
@@ -454,15 +459,74 @@ def test_settings_that_cannot_be_merged(place, text, said):
     assert text == place.settings.read_text()
 
 
+ODD = (
+    '{"hooks": null, "mcpServers": null, "statusLine": null}',
+    '{"hooks": {"SessionStart": null}, "x": 1e999}',
+    '{"hooks": [], "hooks": {}}',
+    '{"\\udfff": "\\ud800", "statusLine": {"type": "command", "command": "echo \\ud83d"}}',
+    "",
+)
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_settings_are_merged(place, text):
+    """Nulls, lone surrogates, a key twice and an empty file: all is there, and is taken out again."""
+    for path in (place.settings, place.servers):
+        place.write(path, text)
+    place.setup("--with", "statusline")
+
+    settings = json.loads(place.settings.read_text())
+    assert COMMAND in json.dumps(settings["hooks"]["SessionStart"])
+    assert place.server()
+    assert "statusline" in settings["statusLine"]["command"]
+    done = place.handoff("teardown", "--yes")
+    assert 0 == done.returncode, done.stderr
+    assert [text, text] == [path.read_text() for path in (place.settings, place.servers)]
+
+
+def test_settings_that_break_after_setup(place):
+    """Teardown names a file that is no JSON any more, and leaves it as it is."""
+    place.setup()
+    place.settings.write_text(broken := place.settings.read_text().replace("{", '{"x": NaN, ', 1))
+    done = place.handoff("teardown", "--yes")
+
+    assert f"{place.settings} is broken JSON: NaN is no JSON" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert broken == place.settings.read_text()
+
+
 def test_settings_that_are_a_link(place):
-    """It is named where it leads, and nothing is changed."""
-    real = place.write(place.home / "dotfiles/settings.json", SETTINGS)
+    """A dotfiles manager's links are followed, which is said; teardown gives the files back."""
+    files = {place.settings: SETTINGS, place.servers: '{"mcpServers": {}}\n'}
+    reals = {path: place.home / "dotfiles" / path.name.lstrip(".") for path in files}
+    for path, text in files.items():
+        place.write(reals[path], text)
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(reals[path])
+
+    said = place.setup()
+
+    for path, real in reals.items():
+        assert f"Note: {path} is a link: {real} is changed, and the link stays." in said
+        assert "handoff" in real.read_text()
+    done = place.handoff("teardown", "--yes")
+    assert 0 == done.returncode, done.stderr
+    assert f"Note: {place.settings} is a link: {reals[place.settings]} is changed" in done.stdout
+    assert list(files.values()) == [real.read_text() for real in reals.values()]
+    assert [str(real) for real in reals.values()] == [os.readlink(path) for path in files]
+    assert sorted(reals.values()) == sorted((place.home / "dotfiles").iterdir())
+
+
+def test_settings_that_are_a_link_to_a_shared_place(place):
+    """Where others can write, a link is not followed, and nothing is changed."""
+    real = place.write(place.home / "shared/settings.json", SETTINGS)
+    real.parent.chmod(0o777)
     place.settings.parent.mkdir()
     place.settings.symlink_to(real)
 
     told = place.refuses()
 
-    assert f"{place.settings} is a link to {real}" in told
+    assert f"{place.settings} leads by a link to {real}, and others can write" in told
     assert "--without hooks" in told
 
 
@@ -555,6 +619,18 @@ def test_a_failure_half_way_is_undone(place):
     assert 3 == place.handoff("status").returncode
     assert not place.noted.exists()
     assert "nothing that `handoff setup` put in" in place.does("teardown")
+
+
+def test_secrets_in_words_of_claude_code_are_masked(place):
+    """An error of its program may hold a token, which is not shown."""
+    token = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
+    place.program("handoff", "exit 0")
+    place.program("claude", f"echo 'no access with {token}' >&2; exit 1")
+
+    told = place.refuses("--with", "plugin", "--without", "service")
+
+    assert token not in told
+    assert "no access with [redacted:" in told
 
 
 # What Claude Code leaves in its files when a marketplace is added, and when it is removed again.

@@ -388,12 +388,14 @@ def test_repair_of_activated_unit(activated):
     """A question in the middle of a repair does not start the daemon; then socket and daemon are back."""
     first = activated.answering_pid()
     activated.systemctl("stop", SERVICE, check=True)
-    (core,) = activated.home.rglob("core.db")
-    damaged.garbage(core)
     # Somebody asks when the daemon has just ended; where the socket listens, that starts it again.
     asking = "timeout 2 %h/.local/bin/handoff status; echo $$? >>%h/asked"
     activated.configure("ask", f"ExecStopPost=/bin/sh -c '{asking}'")
     second = activated.answering_pid()
+    activated.run("kill", "-STOP", str(second), check=True)  # or it would mend by itself
+    (core,) = activated.home.rglob("core.db")
+    damaged.garbage(core)
+    damaged.log(core)  # which would hold all of a small file
 
     done = activated.run("handoff", "repair", "--yes", check=True)
 

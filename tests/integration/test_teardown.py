@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from conftest import wait_for
+from conftest import contents_below, wait_for
 from installed import HANDOFF, SETTINGS, Killable, Place
 
 ALL = ("--with", "statusline", "--with", "flow", "--write", "none")
@@ -161,8 +161,8 @@ def test_our_entry_in_an_edited_configuration_goes(place):
 
 def kept(place) -> str:
     """Return all that our own state holds."""
-    files = [path for path in place.house.state.rglob("*") if path.is_file()]
-    return "\n".join(path.read_text(errors="replace") for path in files)
+    texts = contents_below(place.house.state).values()
+    return "\n".join(text.decode(errors="replace") for text in texts)
 
 
 @pytest.mark.parametrize(

@@ -323,8 +323,8 @@ def test_what_only_a_terminal_obeys_is_not_printed(world):
     text = thread(world, "get", shared).stdout
 
     assert [] == re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
-    assert text.startswith("a b\n")
-    assert "\n    red [31m text\n    [2J\n" in text
+    assert text.startswith("a\\x1b\\n\\x9bb\n")
+    assert "\n    red [31m text\n    \\x1b[2J\n" in text
 
 
 def test_secrets_are_warned_about(world):

@@ -145,7 +145,8 @@ def test_resume_shows_nothing_raw(house, form):
     assert 0 == done.returncode, done.stderr
     for bad in ("\x1b", SECRET, "SHOP_ABCD1234", "pwned\x07"):
         assert bad not in done.stdout + done.stderr
-    assert "<handoffd-context project=" in done.stdout
+    told = json.loads(done.stdout)["analysis"] if form == "json" else done.stdout
+    assert "<handoffd-context project=" in told
     assert "[redacted:own-1]" in done.stdout
 
 

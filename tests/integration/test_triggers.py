@@ -20,6 +20,7 @@ from conducted import (
     assert_whole,
     at_rest,
     beads_left,
+    beads_section,
     call_tool,
     claim,
     command,
@@ -491,6 +492,7 @@ def test_note_waits_for_a_program(house, tmp_path_factory):
 
 
 SLOW_BD = """#!/bin/sh
+PATH=/usr/bin:/bin
 case "$*" in
     *--help*) exec "{program}" "$@" ;;
     *update*) {what} ;;
@@ -513,7 +515,7 @@ def test_killed_while_the_note_is_sent(house, tmp_path_factory, line, what):
     }
     program.write_text(SLOW_BD.format(program=beads.program, what=acts[what]))
     program.chmod(0o755)
-    configure(house, f'[beads]\ncommand = "{program}"\n')
+    configure(house, beads_section(program))
     project = beads.root
     epic = beads.epic()
     track(project, beads={"epicId": epic})

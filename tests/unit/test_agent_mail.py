@@ -212,6 +212,17 @@ def test_registering_again_is_not_repeated(mail_to):
     assert 2 == len(server.calls("send_message")) - 1
 
 
+def test_secrets_in_a_refusal_are_masked(mail_to):
+    """A server's words may hold any secret, not only ours: its error has it masked."""
+    token = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
+    with MailServer(mode="refuse") as server:
+        server.refusal = f"{'x' * 280} {token}"
+        problem = refusal(mail_to(server))
+
+    assert token[:12] not in str(problem)
+    assert "[redacted:" in str(problem)
+
+
 def test_other_refusals_do_not_register(mail_to):
     """A refusal that is not about who we are leaves our registration alone."""
     with MailServer() as server:

@@ -64,13 +64,25 @@ def test_the_copy_can_be_put_in_the_place_of_a_damaged_file(core, tmp_path):
 def test_how_old_the_copy_is(core):
     """One that is missing is as old as can be; one of the future is as old as it is ahead."""
     assert math.inf == backup.age_seconds(core.path)
-    assert core.needs_copy(DAY)
+    assert core.needs_copy()
     core.back_up()
-    assert not core.needs_copy(DAY)
+    assert not core.needs_copy()
     for moved in (-2 * DAY, 2 * DAY):
         at = clock.wall() + moved
         os.utime(f"{core.path}.backup", (at, at))
-        assert core.needs_copy(DAY)
+        assert core.needs_copy()
+
+
+def test_a_copy_of_what_has_not_changed_lasts_a_day(core):
+    """A copy is not made anew every hour while core.db stays as it is."""
+    core.back_up()
+    core.shorten_log()
+    hours = clock.wall() - 5 * 3600
+    os.utime(f"{core.path}.backup", (hours, hours))
+    assert core.needs_copy()
+    os.utime(core.path, (hours - 1, hours - 1))
+
+    assert not core.needs_copy()
 
 
 def test_a_copy_that_is_missing_is_made_after_scrubbing(core, tmp_path):
@@ -187,18 +199,18 @@ def test_several_processes_scrub_at_once(core):
 
 
 def run(core: CoreStore, problem: str = "") -> str:
-    parts = SimpleNamespace(core=core, copy_problem=problem, wiping=asyncio.Lock())
+    parts = SimpleNamespace(core=core, copy_problem=problem, core_problem="", wiping=asyncio.Lock())
     asyncio.run(app.keep_core(parts))
     return parts.copy_problem
 
 
-def test_the_daemon_copies_once_a_day(core):
-    """At a look nothing is done while the copy is young; when it is old it is made anew."""
+def test_the_daemon_copies_once_an_hour(core):
+    """At a look nothing is done while the copy is young; an old one is made anew."""
     assert "" == run(core)
     first = os.stat(f"{core.path}.backup").st_ino
     run(core)
     assert first == os.stat(f"{core.path}.backup").st_ino
-    old = clock.wall() - DAY - 1
+    old = clock.wall() - 3601
     os.utime(f"{core.path}.backup", (old, old))
     assert "" == run(core, "an older problem")
 

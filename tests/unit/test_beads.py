@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 
 import scripted_bd
 from beads_world import KINDS, World, copied, fresh, make_world, real_program
-from handoffd.links import beads_issues, beads_program, program
-from handoffd.links.beads import Beads, BeadsError
+from handoffd.links import beads_issues, beads_program, confinement, program
+from handoffd.links.beads import Beads, BeadsError, BeadsProgram
 
 NOTE = "COMPLETED: Form\nKEY DECISIONS: -x --y 'quoted' \"too\" $HOME\nHANDOFF: Section 1 saved at a.md"
 LINES = [
@@ -55,6 +56,10 @@ def words_of(world) -> list[str]:
     names = ("list", "show", "ready", "update")
     words = [call["words"] for call in scripted_bd.calls(world.program)]
     return [each[0] for each in words if each[0] in names and "--help" not in each]
+
+
+def find(command: str, project: str) -> str:
+    return beads_program.find(BeadsProgram(command, confine=False), project)
 
 
 def ids(issues) -> list[str]:
@@ -225,6 +230,21 @@ def test_another_bd_at_the_same_time(world):
     assert ([], "n3") == (problems, world.notes(epic))
 
 
+@pytest.mark.parametrize("line", ["classic", "current"])
+def test_notes_beside_another_bd(line, tmp_path, tmp_path_factory):
+    """A note that is written while a person writes is there in the end, as are the person's."""
+    world = fresh(f"real {line}", tmp_path, tmp_path_factory)
+    epic = world.epic()
+    child = world.child(epic)
+    writer = threading.Thread(target=lambda: [world.beads.append_notes(child, x) for x in "abc"])
+    writer.start()
+    for number in range(4):
+        world.bd("update", epic, "--notes", f"n{number}")
+    writer.join()
+
+    assert ("n3", "a\nb\nc") == (world.notes(epic), world.notes(child))
+
+
 def test_issues_that_came_by_git(tmp_path):
     """A newer issues.jsonl is read as it is, and imported before a note is written."""
     world = make_world("real classic", tmp_path)
@@ -252,7 +272,7 @@ def test_no_database_is_made(line, tmp_path):
     path = real_program(line)
     write_lines(tmp_path / ".beads", *LINES)
     before = sorted(os.listdir(tmp_path / ".beads"))
-    beads = Beads(str(tmp_path), str(path))
+    beads = Beads(str(tmp_path), BeadsProgram(str(path)))
 
     assert ["e", "z"] == ids(beads.epics())
     assert ["e.1", "x", "y"] == ids(beads.children("e"))
@@ -269,7 +289,7 @@ def test_the_envelope_of_the_real_one(tmp_path):
     wrapper.chmod(0o755)
     world = make_world("real current", tmp_path / "w")
     epic = world.epic()
-    beads = Beads(str(world.root), str(wrapper))
+    beads = Beads(str(world.root), BeadsProgram(str(wrapper), confine=False))
     beads.append_notes(epic, NOTE)
 
     assert [(epic, NOTE)] == [(issue.id, issue.notes) for issue in beads.epics()]
@@ -281,7 +301,7 @@ def test_the_envelope_of_the_real_one(tmp_path):
 @pytest.mark.parametrize(("line", "appends"), [("classic", False), ("current", True)])
 def test_features_of_the_real_ones(line, appends):
     """The classic line has no --append-notes, the current one has."""
-    found = beads_program.features(str(real_program(line)), "/nowhere")
+    found = beads_program.features(str(real_program(line)), confine=True)
 
     assert (line == "classic", appends) == (found.is_classic, found.appends)
 
@@ -367,15 +387,15 @@ def test_the_program_on_path(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     br = scripted_bd.install(tmp_path / "bin", "br", name="br")
-    assert str(br) == beads_program.find("", "/p")
+    assert str(br) == find("", "/p")
     bd = scripted_bd.install(tmp_path / ".local/bin", "current")
-    assert str(bd) == beads_program.find("", "/p")
-    assert str(br) == beads_program.find("br", "/p")
+    assert str(bd) == find("", "/p")
+    assert str(br) == find("br", "/p")
 
-    assert str(br) == beads_program.find("~/bin/br", "/p")
+    assert str(br) == find("~/bin/br", "/p")
     for bad in ("~/bin/nothing", "bin/br", "./br"):
         with pytest.raises(BeadsError) as caught:
-            beads_program.find(bad, "/p")
+            find(bad, "/p")
         assert caught.value.missing
 
 
@@ -390,7 +410,7 @@ def test_no_program_of_the_project_is_run(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"shop/bin::.:{project}/bin:{tmp_path}/links")
 
     with pytest.raises(BeadsError):
-        beads_program.find("", str(project))
+        find("", str(project))
 
 
 def test_surroundings(tmp_path, monkeypatch):
@@ -411,6 +431,22 @@ def test_surroundings(tmp_path, monkeypatch):
     reading = scripted_bd.calls(world.program)[-1]["environment"]
     assert "true" == reading["BD_READONLY"]
     assert "BD_READONLY" not in calls[-1]["environment"]
+
+
+def test_no_directory_is_left(tmp_path, monkeypatch):
+    """A call removes its directory; that of a killed one is removed when a daemon starts."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    world = scripted(tmp_path)
+    world.beads.epics()
+    assert [] == os.listdir(tmp_path / "temporary")
+    for name in ("handoffd-bd-old", "handoffd-bd-new", "other"):
+        (tmp_path / "temporary" / name / "home").mkdir(parents=True)
+        if name != "handoffd-bd-new":
+            os.utime(tmp_path / "temporary" / name, (0, 0))
+    beads_program.remove_leftovers()
+
+    assert {"handoffd-bd-new", "other"} == set(os.listdir(tmp_path / "temporary"))
 
 
 def test_features_are_asked_once(tmp_path):
@@ -550,10 +586,10 @@ def test_exists(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     deep = tmp_path / "code/shop/api"
     deep.mkdir(parents=True)
-    (tmp_path / ".beads").mkdir()
-    assert not Beads(str(deep)).exists()
-    (tmp_path / "code/.beads").mkdir()
-    assert Beads(str(deep)).exists()
+    for above in (tmp_path, tmp_path / "code"):
+        (above / ".beads").mkdir()
+        assert not Beads(str(deep)).exists()
+    assert not Beads(str(tmp_path)).exists()
     (tmp_path / "code/shop/.git").mkdir()
     assert not Beads(str(deep)).exists()
     (tmp_path / "code/shop/.beads").mkdir()
@@ -568,7 +604,7 @@ def test_a_worktree_has_the_issues_of_its_repository(tmp_path):
     for words in ("init -q", "commit -q --allow-empty -m x", "worktree add -q ../tree"):
         subprocess.run(["git", *words.split()], cwd=world.root, env=environment, check=True)
     write_lines(tmp_path / "tree/.beads", *LINES)
-    tree = Beads(str(tmp_path / "tree"), str(world.program))
+    tree = Beads(str(tmp_path / "tree"), world.wanted)
 
     assert ["shop-0"] == ids(tree.epics())
     (tmp_path / "elsewhere").mkdir()
@@ -578,6 +614,62 @@ def test_a_worktree_has_the_issues_of_its_repository(tmp_path):
 
 _IDENTITY = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid",
              "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid"}  # fmt: skip
+
+
+# What a `.git` file names.
+LINKS = (
+    "{victim}/.git/worktrees/../../../evil/x",
+    "../victim/.git/worktrees/../../../evil/x",
+    "{evil}/way/worktrees/../../x",
+    "{evil}/x",
+    "{victim}/.git",
+    "{victim}/.git/worktrees/tree",
+)
+
+
+@pytest.mark.parametrize("target", LINKS)
+@pytest.mark.parametrize("named", ["", "{victim}/.git", "../../victim/.git", ".."])
+def test_no_git_file_leads_to_another_project(target, named, tmp_path):
+    """A `.git` file brings no issue of another project, and that one gets no note."""
+    victim = scripted(tmp_path).root.rename(tmp_path / "victim")
+    wanted = BeadsProgram(str(tmp_path / "bin/bd"), confine=False)
+    (victim / ".git/worktrees/tree").mkdir(parents=True)
+    evil = tmp_path / "evil"
+    (evil / "x").mkdir(parents=True)
+    (evil / "way").symlink_to(victim / ".git")
+    places = {"victim": victim, "evil": evil}
+    (evil / ".git").write_text(f"gitdir: {target.format(**places)}\n")
+    (evil / "x/gitdir").write_text(f"{evil}/.git\n")
+    if named:
+        (evil / "x/commondir").write_text(f"{named.format(**places)}\n")
+    beads = Beads(str(evil), wanted)
+    assert not beads.exists()
+    with pytest.raises(BeadsError):
+        beads.append_notes("shop-0", NOTE)
+    assert "" == Beads(str(victim), wanted).notes("shop-0")
+
+    write_lines(evil / ".beads", *LINES)
+    assert ["e", "z"] == ids(Beads(str(evil)).epics())
+
+
+NOT_OURS = (".", ".beads", ".beads/issues.jsonl", ".beads/beads.db", ".git")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+@pytest.mark.parametrize("foreign", NOT_OURS)
+def test_nothing_of_another_user_is_used(foreign, tmp_path):
+    """A .beads above a project counts if it, its files and the repository are the user's own."""
+    world = scripted(tmp_path, "classic")
+    write_lines(world.directory, *LINES)
+    (world.root / ".git").mkdir()
+    (world.root / "api").mkdir()
+    beads = Beads(str(world.root / "api"), world.wanted)
+    assert ["shop-0"] == ids(beads.epics())
+    os.chown(world.root / foreign, 65534, 65534)
+
+    assert not beads.exists()
+    with pytest.raises(BeadsError):
+        beads.append_notes("shop-0", NOTE)
 
 
 def test_nothing_leads_out_of_a_repository(tmp_path):
@@ -595,31 +687,7 @@ def test_nothing_leads_out_of_a_repository(tmp_path):
     other.directory.rename(project / "inner/.beads")
     (project / ".beads/redirect").write_text("inner/.beads\n")
 
-    assert ["shop-0"] == ids(Beads(str(project), str(other.program)).epics())
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
-        (".env", "LD_PRELOAD=/tmp/evil.so\n", "variables"),
-        ("redirect", "", "another place"),
-        ("metadata.json", '{"dolt_mode": "server", "dolt_server_host": "203.0.113.7"}', "another machine"),
-        ("metadata.json", '{"DOLT_ſERVER_Host": "evil.invalid", "dolt_server_host": ""}', "another machine"),
-        ("metadata.json", '{"dolt_mode": "proxied-server"}', "starts a server"),
-        ("metadata.json", '{"dolt_mode": ', "cannot be read"),
-        ("metadata.json", "7", "cannot be read"),
-    ],
-)  # fmt: skip
-def test_where_it_is_not_run(name, text, reason, tmp_path):
-    """What a repository brings along to have its way with bd keeps us from running it."""
-    world = scripted(tmp_path)
-    (world.directory / name).write_text(text)
-    with pytest.raises(BeadsError, match=reason):
-        world.beads.epics()
-    with pytest.raises(BeadsError, match=reason):
-        world.beads.append_notes("shop-0", NOTE)
-
-    assert [] == words_of(world)
+    assert ["shop-0"] == ids(Beads(str(project), other.wanted).epics())
 
 
 def test_a_databases_link_is_not_followed(tmp_path):
@@ -631,53 +699,79 @@ def test_a_databases_link_is_not_followed(tmp_path):
         world.beads.append_notes("shop-0", NOTE)
 
 
-def test_routes_keep_us_from_writing(tmp_path):
-    """Where routes may lead to another project we read, and write nothing."""
+SERVED = (
+    '{"dolt_mode": "server", "dolt_server_host": "203.0.113.7"}',
+    '{"dolt_mode": "proxied-server"}',
+    '{"dolt_mode": ["embedded"]}',
+    '{"dolt_database": "../other"}',
+    '{"dolt_database": "absent"}',
+    '{"dolt_mode": ',
+    "7",
+)
+
+
+@pytest.mark.parametrize("text", SERVED)
+def test_issues_that_are_not_in_the_directory(text, tmp_path):
+    """Where a server has the issues, or metadata.json names no database here, the file is read."""
     world = scripted(tmp_path)
-    (world.directory / "routes.jsonl").write_text("{}\n")
-    assert 1 == len(world.beads.epics())
-    with pytest.raises(BeadsError, match="another project"):
-        world.beads.append_notes("shop-0", NOTE)
+    (world.directory / "metadata.json").write_text(text)
+    write_lines(world.directory, *LINES)
+    assert ["e", "z"] == ids(world.beads.epics())
+    with pytest.raises(BeadsError, match="no database"):
+        world.beads.append_notes("e", NOTE)
+
+    assert [] == words_of(world)
 
 
-def plant(world) -> Path:
-    """Put a hook into a project, and return what it leaves behind where it is run."""
-    hook, witness = world.directory / "hooks/on_update", world.home / "ran"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\ntouch {witness}\n")
-    hook.chmod(0o755)
-    return witness
+def test_no_setting_of_the_project_is_given(tmp_path):
+    """Of a .beads full of settings the program finds its database and nothing else."""
+    world = scripted(tmp_path)
+    for name in ("config.yaml", ".env", "redirect", "routes.jsonl", "hooks", "formulas"):
+        (world.directory / name).write_text("# x")
+    seen = tmp_path / "seen"
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text(
+        f'#!/bin/sh\n/bin/ls -A "$BEADS_DIR" "$HOME" >{seen}; exec {world.program} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    beads = Beads(str(world.root), BeadsProgram(str(wrapper), confine=False))
+    assert ["shop-0"] == ids(beads.epics())
+
+    words = seen.read_text().split()
+    assert ["embeddeddolt", "metadata.json"] == [word for word in words if "/" not in word]
 
 
-def test_hooks_of_the_repository_are_not_run(world):
-    """Where bd can leave them out it is told so; where it cannot, no note is written."""
-    epic = world.epic()
-    witness = plant(world)
-    if world.beads.epics() and beads_program.features(str(world.program), "/").version >= (1, 0, 5):
-        world.beads.append_notes(epic, NOTE)
-        assert NOTE == world.notes(epic)
-    else:
-        with pytest.raises(BeadsError, match="hooks/on_update") as caught:
-            world.beads.append_notes(epic, NOTE)
-        assert caught.value.final
-    time.sleep(0.3)
+@pytest.mark.parametrize("machine", ["x86_64", "armv7l"])
+def test_without_confinement_it_is_not_run(machine, tmp_path, monkeypatch):
+    """Where the kernel cannot confine it, issues.jsonl is read, and the reason is told."""
+    monkeypatch.setattr(confinement.platform, "machine", lambda: machine)
+    monkeypatch.setattr(confinement, "_landlock", lambda: 1)
+    world = scripted(tmp_path)
+    write_lines(world.directory, *LINES)
+    beads = Beads(str(world.root), BeadsProgram(str(world.program)))
+    found, told = beads.read_epics()
+    assert ["e", "z"] == ids(found)
+    assert "confine" in told
+    with pytest.raises(BeadsError, match="not run unconfined"):
+        beads.append_notes("e", NOTE)
 
-    assert not witness.exists()
+    assert [] == scripted_bd.calls(world.program)
 
 
-@pytest.mark.parametrize("line", ["classic", "current"])
-def test_the_real_one_would_run_the_hook(line, tmp_path):
-    """Asked by a person the real programs do run it: the precaution is needed."""
-    world = make_world(f"real {line}", tmp_path)
-    epic = world.epic()
-    witness = plant(world)
-    for number in range(20):
-        world.bd("update", epic, "--notes", f"n{number}")
-        time.sleep(0.1)
-        if witness.exists():
-            break
+def test_a_script_is_not_confined(tmp_path):
+    """npm's script is passed by for the program beside it; another script is not run."""
+    world = scripted(tmp_path)
+    with pytest.raises(BeadsError, match="is a script"):
+        beads_program.find(BeadsProgram(str(world.program)), "/p")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/bd.js").write_text("#!/usr/bin/env node\n")
+    (tmp_path / "package/bd.js").chmod(0o755)
+    (tmp_path / "package/bd").symlink_to("/bin/true")
+    (tmp_path / "bd").symlink_to("package/bd.js")
 
-    assert witness.exists()
+    assert str(tmp_path / "package/bd") == beads_program.find(
+        BeadsProgram(str(tmp_path / "bd")), "/p"
+    )
 
 
 @pytest.mark.parametrize("line", ["classic", "current"])

@@ -14,7 +14,8 @@ from conftest import REPOSITORY, wait_for
 from handoffd import clock, courier
 from handoffd.courier import DeliveryError, deliver, deliver_note
 from handoffd.links import beads_program
-from handoffd.store.database import open_database
+from handoffd.links.beads import BeadsProgram
+from handoffd.store.database import Schema, open_database, run_script
 from handoffd.store.outbox import OUTBOX, Letter, Outbox
 
 NOW = 1_000_000.0
@@ -24,7 +25,9 @@ NOTE = "COMPLETED: Login\nHANDOFF: Section 1 saved at conductor/handoffs/x/1.md"
 @pytest.fixture
 def outbox(tmp_path):
     """An empty outbox."""
-    connection = open_database(str(tmp_path / "core.db"), durable=True, migrations=[OUTBOX])
+    connection = open_database(
+        str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX))
+    )
     yield Outbox(connection)
     connection.close()
 
@@ -156,7 +159,7 @@ def test_a_note_arrives(world, outbox):
     epic = world.epic()
     world.bd("update", epic, "--notes", "by a person")
     put(outbox, "a", root=str(world.root), target=epic)
-    deliver(outbox, {"beads": lambda letter: deliver_note(letter, str(world.program))}, NOW)
+    deliver(outbox, {"beads": lambda letter: deliver_note(letter, world.wanted)}, NOW)
 
     assert f"by a person\n{NOTE}" == world.notes(epic)
     assert (0, []) == (outbox.waiting(), outbox.dead())
@@ -166,8 +169,8 @@ def test_a_note_that_arrived_unheard_is_not_appended_again(world):
     """On a second attempt the issue is asked first; the first attempt does not ask."""
     epic = world.epic()
     letter = Letter(1, "beads", "p", str(world.root), "a", epic, NOTE, attempts=1)
-    deliver_note(letter, str(world.program))
-    deliver_note(letter._replace(attempts=2), str(world.program))
+    deliver_note(letter, world.wanted)
+    deliver_note(letter._replace(attempts=2), world.wanted)
 
     assert NOTE == world.notes(epic)
 
@@ -177,7 +180,7 @@ def test_an_unknown_issue_is_final(world):
     world.epic()
     letter = Letter(1, "beads", "p", str(world.root), "a", "shop-nope", NOTE, attempts=1)
     with pytest.raises(DeliveryError) as caught:
-        deliver_note(letter, str(world.program))
+        deliver_note(letter, world.wanted)
 
     assert (True, False) == (caught.value.final, caught.value.missing)
 
@@ -191,7 +194,9 @@ def test_an_answer_that_is_lost(tmp_path, outbox, monkeypatch):
     for words in (["init"], ["create", "Login", "-t", "epic"]):
         subprocess.run([program, *words], cwd=root, check=True, stdout=subprocess.DEVNULL)
     put(outbox, "a", root=str(root), target="shop-0")
-    deliverers = {"beads": lambda letter: deliver_note(letter, str(program))}
+    deliverers = {
+        "beads": lambda letter: deliver_note(letter, BeadsProgram(str(program), confine=False))
+    }
     done = deliver(outbox, deliverers, NOW) + deliver(outbox, deliverers, NOW + 31)
 
     assert [False, True] == [delivery.sent for delivery in done]
@@ -204,7 +209,7 @@ def test_no_program(tmp_path, monkeypatch):
     (tmp_path / ".beads/embeddeddolt").mkdir(parents=True)
     letter = Letter(1, "beads", "p", str(tmp_path), "a", "e-1", NOTE)
     with pytest.raises(DeliveryError, match="no program") as caught:
-        deliver_note(letter, str(tmp_path / "nowhere"))
+        deliver_note(letter, BeadsProgram(str(tmp_path / "nowhere")))
 
     assert caught.value.missing
 
@@ -213,11 +218,13 @@ SENDER = """
 import sys
 from handoffd import clock, courier
 from handoffd.courier import deliver, deliver_note
-from handoffd.store.database import open_database
+from handoffd.links.beads import BeadsProgram
+from handoffd.store.database import Schema, open_database, run_script
 from handoffd.store.outbox import OUTBOX, Outbox
 
-database, program, root, epic, count = sys.argv[1:]
-outbox = Outbox(open_database(database, durable=True, migrations=[OUTBOX]))
+database, program, confine, root, epic, count = sys.argv[1:]
+program = BeadsProgram(program, confine=confine == "True")
+outbox = Outbox(open_database(database, durable=True, schema=Schema(1, run_script(*OUTBOX))))
 for number in range(int(count)):
     body = f"COMPLETED: {number}\\nHANDOFF: Section {number} saved at x/{number}.md"
     if outbox.queue("beads", "p", root, f"x/{number}", epic, body, clock.iso()):
@@ -236,7 +243,7 @@ def test_kill_at_any_time(world, tmp_path):
     count = 6
     words = [
         sys.executable, "-c", SENDER, str(tmp_path / "core.db"), str(world.program),
-        str(world.root), epic, str(count),
+        str(world.wanted.confine), str(world.root), epic, str(count),
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for number in range(6):

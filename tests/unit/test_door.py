@@ -11,7 +11,6 @@ from handoff.errors import HandoffError
 from handoffd import token_file
 from handoffd.config import Http
 from handoffd.door import Door, address, bind, is_loopback, load_tls, refuse_unsafe
-from handoffd.start import _wants_http
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
@@ -178,23 +177,3 @@ def test_token_that_is_none(tmp_path, content):
 
     with pytest.raises(HandoffError, match="holds no token"):
         token_file.read(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("[http]\nenabled = true\n", True),
-        ("[http]\nenabled = false\n", False),
-        ("[http]\n", False),
-        ("", False),
-        ("http = 1\n", False),
-        ("no toml", False),
-    ],
-)
-def test_looking_whether_it_is_wanted(tmp_path, text, wanted):
-    """The start looks into the configuration; one that is broken wants nothing."""
-    path = tmp_path / "config.toml"
-    path.write_text(text)
-
-    assert wanted is _wants_http(str(path))
-    assert not _wants_http(str(tmp_path / "missing"))

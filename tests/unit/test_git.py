@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from handoffd.links import git, program
+from handoffd.links import git, git_process, program
 
 
 @pytest.fixture
@@ -31,15 +31,6 @@ def repository(tmp_path):
     run("add", ".")
     run("commit", "-qm", "one")
     return root, run
-
-
-@pytest.fixture
-def evil(tmp_path):
-    """A program that leaves a trace where it is run, and the trace."""
-    program, witness = tmp_path / "evil", tmp_path / "ran"
-    program.write_text(f"#!/bin/sh\ntouch {witness}\n")
-    program.chmod(0o755)
-    return program, witness
 
 
 def test_unpushed_commits(repository, tmp_path):
@@ -79,49 +70,13 @@ def test_added_lines(repository):
     assert {"a.txt": "two\n", "b c.txt": "three\nfour\n"} == found
 
 
-def test_repositorys_programs_are_not_run(repository, evil):
-    """Neither a diff program nor a textconv that a repository names is run."""
-    root, run = repository
-    program, witness = evil
-    run("config", "diff.external", str(program))
-    run("config", "diff.evil.textconv", str(program))
-    (root / ".gitattributes").write_text("* diff=evil\n")
-    (root / "a.txt").write_text("two\n")
-    run("add", ".")
-    run("commit", "-qm", "two")
-
-    assert "two\n" == git.added_lines(str(root), run("rev-parse", "HEAD"))["a.txt"]
-    assert not witness.exists()
-
-
-def test_signature_program_is_not_run(repository, evil, tmp_path):
-    """A program that a repository names for checking signatures is not run."""
-    root, run = repository
-    program, witness = evil
-    (root / "a.txt").write_text("two\n")
-    run("add", ".")
-    tree = run("write-tree")
-    commit = tmp_path / "commit"
-    commit.write_text(
-        f"tree {tree}\nparent {run('rev-parse', 'HEAD')}\n"
-        "author A <a@example.invalid> 1 +0000\ncommitter A <a@example.invalid> 1 +0000\n"
-        "gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\ntwo\n"
-    )
-    sha = run("hash-object", "-t", "commit", "-w", str(commit))
-    run("config", "log.showSignature", "true")
-    run("config", "gpg.program", str(program))
-
-    assert "two\n" == git.added_lines(str(root), sha)["a.txt"]
-    assert not witness.exists()
-
-
 def test_output_is_bounded(repository, monkeypatch):
     """A huge diff is read up to a limit, and git is ended there."""
     root, run = repository
     (root / "big.txt").write_text("x" * 99 + "\n" + "y" * 2_000_000)
     run("add", ".")
     run("commit", "-qm", "big")
-    monkeypatch.setattr(git, "OUTPUT_MAX_BYTES", 10_000)
+    monkeypatch.setattr(git_process, "OUTPUT_MAX_BYTES", 10_000)
 
     found = git.added_lines(str(root), run("rev-parse", "HEAD"))
     assert len(found["big.txt"]) < 10_000

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import datetime as dt
 import json
-import logging
 import socket
 import subprocess
 import sys
@@ -56,7 +55,7 @@ def head(port: int, token: str, *lines: str) -> bytes:
 )
 def test_slow_clients_are_cut_off(tmp_path, monkeypatch, begun):
     """A connection whose next request is not there in time ends, wherever it stopped."""
-    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr(http, "REQUEST_SECONDS" if begun == b"whole head" else "HEAD_SECONDS", 0.3)
 
     async def look() -> bytes:
         async with door(tmp_path) as (port, token):
@@ -75,30 +74,60 @@ def test_slow_clients_are_cut_off(tmp_path, monkeypatch, begun):
     assert (begun == b"after an answer") == (b"200 OK" in answer)
 
 
-def test_too_many_connections(tmp_path, monkeypatch):
-    """Beyond a number of connections requests are told so, and beyond twice that, cut off."""
+def test_silent_connections_make_way(tmp_path, monkeypatch):
+    """One connection too many cuts the one off that has been silent longest, and is answered."""
     monkeypatch.setattr(http, "BUSY_CONNECTIONS", 4)
 
-    async def look() -> tuple[bytes, list[bool], bytes]:
+    async def look() -> tuple[bytes, list[bytes]]:
         async with door(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
-            asked = head(port, token, "Content-Length: 0", "Connection: close")
-            before = await told(port, asked)
             held = []
-            for _ in range(9):
+            for number in range(20):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 stack.callback(writer.close)
+                writer.write((b"", b"POST /mcp HT")[number % 2])
+                held.append(reader)
+            answer = await told(port, head(port, token, "Content-Length: 0", "Connection: close"))
+            return answer, [await asyncio.wait_for(_rest(reader), 20) for reader in held[:16]]
+
+    answer, ended = asyncio.run(look())
+
+    assert b"503" not in answer.partition(b"\r\n")[0]
+    assert [b""] * 16 == ended
+
+
+def test_too_many_requests_at_work(tmp_path, monkeypatch):
+    """While every connection is at work, requests are told so, and beyond twice that, cut off."""
+    monkeypatch.setattr(http, "BUSY_CONNECTIONS", 4)
+    working: asyncio.Queue[http._Connection] = asyncio.Queue()
+
+    class Connection(http._Connection):
+        def data_received(self, data):
+            super().data_received(data)
+            if self.is_at_work:
+                working.put_nowait(self)
+
+    monkeypatch.setattr(http, "_Connection", Connection)
+
+    async def look() -> tuple[list[bool], bytes, bytes]:
+        async with door(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
+            held = []
+            for number in range(9):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                stack.callback(writer.close)
+                if number < 4:  # the rest of its body never comes
+                    writer.write(head(port, token, "Content-Length: 10") + b"{")
+                    await asyncio.wait_for(working.get(), 20)
                 held.append((reader, writer))
-            held[-2][1].write(asked)
-            busy = await held[-2][0].read()
-            with contextlib.suppress(ConnectionResetError):
-                assert b"" == await held[-1][0].read()
-            return before, [reader.at_eof() for reader, _ in held[:7]], busy
+            asked = head(port, token, "Content-Length: 0", "Connection: close")
+            held[-1][1].write(asked)
+            busy = await _rest(held[-1][0])
+            return [reader.at_eof() for reader, _ in held[:4]], busy, await _rest(held[4][0])
 
-    before, ended, busy = asyncio.run(look())
+    ended, busy, silent = asyncio.run(look())
 
-    assert b"503" not in before
-    assert busy.startswith(b"HTTP/1.1 503")
     assert not any(ended)
+    assert busy.startswith(b"HTTP/1.1 503")
+    assert b"" == silent
 
 
 def test_every_answer_has_the_date(tmp_path):
@@ -171,29 +200,6 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-def test_libraries_log_through_us(tmp_path, monkeypatch):
-    """What a library says is logged as a place, without its words; below an error, not at all."""
-    said = []
-    monkeypatch.setattr(
-        http.log, "get", lambda: SimpleNamespace(error=lambda event, **more: said.append(more))
-    )
-
-    async def look() -> None:
-        async with door(tmp_path):
-            for name in ("uvicorn.error", "mcp.server.runner"):
-                logging.getLogger(name).warning("the token is %s", "SECRET")
-                try:
-                    int("SECRET")
-                except ValueError:
-                    logging.getLogger(name).exception("a thread said SECRET")
-
-    asyncio.run(look())
-
-    assert ["uvicorn.error", "mcp.server.runner"] == [more["at"].split(":")[0] for more in said]
-    assert ["ValueError at test_http.py"] * 2 == [more["error"].rpartition(":")[0] for more in said]
-    assert "SECRET" not in str(said)
-
-
 def run(code: str) -> list[str]:
     """Run Python elsewhere: what this process loaded cannot be unloaded."""
     done = subprocess.run(
@@ -204,42 +210,17 @@ def run(code: str) -> list[str]:
 
 
 def test_loading_installs_no_log_handler():
-    """The SDK and uvicorn leave the root logger as it was."""
+    """The SDK and uvicorn leave the loggers as they were: ours is the one handler."""
     code = """
 import logging
-from handoffd.api import http_loading
+from handoffd.api import http
 logging.basicConfig(level=logging.WARNING)
 before = list(logging.getLogger().handlers)
-http_loading.load()._log_through_us()
 print(before == logging.getLogger().handlers, logging.getLogger().level)
+print(*[logging.getLogger(name).handlers for name in ("uvicorn", "uvicorn.error", "mcp")])
 """
 
-    assert ["True", "30"] == run(code)
-
-
-def test_loading_leaves_out_what_is_not_used():
-    """The door loads neither the SDK's client and framework nor what they need."""
-    code = """
-import sys
-from handoffd.api import http_loading
-http_loading.load()
-unwanted = ("mcp.client", "mcp.server.mcpserver", "httpx2", "cryptography", "jwt")
-print("mcp.server.lowlevel.server" in sys.modules, *[n for n in unwanted if n in sys.modules])
-"""
-
-    assert ["True"] == run(code)
-
-
-def test_an_sdk_of_another_shape_is_taken_whole():
-    """If it cannot be had in part, the SDK is imported as usual."""
-    code = """
-import sys
-from handoffd.api import http_loading
-http_loading._UNREAD = ("mcp", "mcp.server", "mcp.shared", "mcp.shared.exceptions")
-print(callable(http_loading.load().opened), "mcp.client" in sys.modules)
-"""
-
-    assert ["True", "True"] == run(code)
+    assert ["True", "30", "[]", "[]", "[]"] == run(code)
 
 
 def test_nothing_of_it_is_loaded_by_the_daemon_itself():

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from handoffd.store.database import open_database, transaction
+from handoffd.store.database import Schema, open_database, run_script, transaction
 from handoffd.store.outbox import OUTBOX, Outbox
 
 AT = "2026-01-01T00:00:00Z"
@@ -13,7 +13,9 @@ AT = "2026-01-01T00:00:00Z"
 @pytest.fixture
 def db(tmp_path):
     """A database with the table."""
-    connection = open_database(str(tmp_path / "core.db"), durable=True, migrations=[OUTBOX])
+    connection = open_database(
+        str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX))
+    )
     yield connection
     connection.close()
 
@@ -125,7 +127,11 @@ def test_an_attempt_is_counted_before_it_is_made(outbox, tmp_path):
     """After a crash the attempt is known, and the letter is due again when its time is over."""
     put(outbox, "a")
     assert outbox.begin(outbox.due(0, 1)[0], 45.0)
-    again = Outbox(open_database(str(tmp_path / "core.db"), durable=True, migrations=[OUTBOX]))
+    again = Outbox(
+        open_database(
+            str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX))
+        )
+    )
 
     assert [] == again.due(44.0, 9)
     assert [1] == [letter.attempts for letter in again.due(45.0, 9)]

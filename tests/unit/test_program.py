@@ -11,6 +11,7 @@ from conftest import wait_for
 from handoffd.links import program
 
 HERE = dict(os.environ)
+TOKEN = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
 
 
 def run(source, seconds=10.0, **options):
@@ -88,6 +89,16 @@ def test_complaints_are_bounded():
     said = run("import sys; sys.stderr.write('x' * 3_000_000); print('done')")
 
     assert (b"done\n", program.COMPLAINT_MAX_BYTES) == (said.output, len(said.complaint))
+
+
+@pytest.mark.parametrize("before", [0, program.COMPLAINT_MAX_BYTES - 20])
+def test_secrets_in_complaints_are_masked(before):
+    """A token in a program's complaint is masked, also where the complaint is cut within it."""
+    said = run(f"import sys; sys.stderr.write('x' * {before} + ' {TOKEN} ' + 'y' * 9999)")
+
+    assert TOKEN[:12].encode() not in said.complaint
+    assert b"[redacted:" in said.complaint
+    assert len(said.complaint) <= program.COMPLAINT_MAX_BYTES
 
 
 def test_missing(tmp_path):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handoffd.redaction.redact import redact
 from handoffd.session import insights
 from handoffd.session.echo import injected_lines, is_echo
 from handoffd.session.fold import _FOLDS, fold
-from handoffd.session.redact import redact
 from handoffd.session.state import FILES_MAX, SessionState
 from handoffd.session.statements import statements
 from handoffd.session.storage import context_of, dump, load
@@ -395,10 +395,11 @@ def test_only_what_was_changed_turned_it_green():
     assert ["pytest was red (1 failed) until b.py was changed"] == found
 
 
+@pytest.mark.parametrize("end", ["\n</handoffd-context>", "\n</handoffd-con", ""])
 @pytest.mark.parametrize("way", ["title", "plan", "steps", "command"])
-def test_our_words_do_not_come_back_by_other_ways(way):
-    """A title, a plan or a list of steps that repeats our brief is no evidence."""
-    brief = '<handoffd-context project="x">\n**Goal:** Migrate the billing service to the new store\n</handoffd-context>'
+def test_our_words_do_not_come_back_by_other_ways(way, end):
+    """A title, a plan or a list of steps that repeats our brief, whole or cut, is no evidence."""
+    brief = f'<handoffd-context project="x">\n**Goal:** Migrate the billing service to the new store{end}'
     told = Told().prompt(brief, isMeta=True).prompt("continue")
     again = "Migrate the billing service to the new store"
     if way == "title":

@@ -18,6 +18,10 @@ def path(tmp_path):
     return found
 
 
+def change(path, before, after):
+    files.replace(files.Draft(str(path), "x", before, after), before, after)
+
+
 def test_a_file_that_can_be_replaced(path):
     """Nothing is wrong with it, and its mode is kept."""
     path.chmod(0o640)
@@ -25,7 +29,7 @@ def test_a_file_that_can_be_replaced(path):
     draft = files.look(str(path), "hooks")
 
     assert (b"{}", None, []) == (draft.before, draft.problem, draft.missing_directories)
-    files.replace(str(path), b"{}", b"[]", draft.mode)
+    files.replace(draft, b"{}", b"[]")
     assert b"[]" == path.read_bytes()
     assert 0o640 == path.stat().st_mode & 0o777
     assert [path] == list(path.parent.iterdir())
@@ -38,21 +42,141 @@ def test_a_new_file_is_for_the_user_alone(tmp_path):
     assert [str(tmp_path / "a"), str(tmp_path / "a/b")] == files.look(
         str(path), "x"
     ).missing_directories
-    files.replace(str(path), None, b"{}")
+    change(path, None, b"{}")
 
     assert 0o600 == path.stat().st_mode & 0o777
     assert 0o700 == (tmp_path / "a").stat().st_mode & 0o777
 
 
-def test_a_link_is_named_with_where_it_leads(path, tmp_path):
-    """Replacing it would cut it from a person's dotfiles."""
-    link = tmp_path / "link.json"
-    link.symlink_to(path)
+def test_a_link_is_followed_and_stays(path, tmp_path):
+    """The file that a chain of links leads to is changed; the links are as they were."""
+    (tmp_path / "inner.json").symlink_to(path)
+    link = tmp_path / "home/link.json"
+    link.parent.mkdir()
+    link.symlink_to("../inner.json")
 
     draft = files.look(str(link), "hooks")
+    files.replace(draft, b"{}", b"[]")
 
-    assert str(path) in draft.problem.title
-    assert b"{}" == draft.before
+    assert (None, b"{}", str(path)) == (draft.problem, draft.before, draft.target)
+    assert "../inner.json" == os.readlink(link)
+    assert b"[]" == path.read_bytes()
+    assert not path.is_symlink()
+
+
+def test_a_link_that_leads_elsewhere_meanwhile(path, tmp_path):
+    """Neither the old file nor the new one is changed, also where the same text is in both."""
+    link, other = tmp_path / "link.json", tmp_path / "other.json"
+    other.write_bytes(b"{}")
+    link.symlink_to(path)
+    draft = files.look(str(link), "hooks")
+    link.unlink()
+    link.symlink_to(other)
+
+    with pytest.raises(HandoffError, match="changed meanwhile"):
+        files.replace(draft, b"{}", b"[]")
+
+    assert b"{}" == path.read_bytes() == other.read_bytes()
+
+
+def test_links_that_are_not_followed(path, tmp_path):
+    """One that leads nowhere, in a circle, to no file, or where others can write."""
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "directory").symlink_to(tmp_path)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "settings.json").write_bytes(b"{}")
+    shared.chmod(0o777)
+    (tmp_path / "open").symlink_to(shared / "settings.json")
+
+    for name, why in (
+        ("nowhere", "which is not there"),
+        ("circle", ""),
+        ("directory", "is no file"),
+        ("open", f"others can write to {shared}"),
+    ):
+        problem = files.look(str(tmp_path / name), "x").problem
+        assert problem is not None, name
+        assert why in problem.title
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o777, 0o702])
+@pytest.mark.parametrize(
+    "where", ["of the file", "above it", "of a link between", "of a linked directory"]
+)
+def test_a_link_through_a_directory_that_others_can_write_to(tmp_path, where, mode):
+    """No directory on the way may be written by a group or by all, wherever it is on the way."""
+    shared, deep, link = tmp_path / "shared", tmp_path / "shared/deep", tmp_path / "link"
+    deep.mkdir(parents=True)
+    (tmp_path / "own").write_bytes(b"{}")
+    (shared / "settings.json").write_bytes(b"{}")
+    (deep / "settings.json").write_bytes(b"{}")
+    (shared / "between").symlink_to("../own")
+    (tmp_path / "linked").symlink_to(deep)
+    path = link
+    if where == "of a linked directory":
+        path = tmp_path / "linked/settings.json"
+    else:
+        targets = {"of the file": shared / "settings.json", "above it": deep / "settings.json"}
+        link.symlink_to(targets.get(where, shared / "between"))
+    assert files.look(str(path), "x").problem is None
+    shared.chmod(mode)
+    problem = files.look(str(path), "x").problem
+    assert f"others can write to {shared}." in problem.title
+    assert f"chmod go-w {shared}" in problem.hint
+    shared.chmod(mode | 0o1000)  # others can add files there, and take none away
+
+    assert files.look(str(path), "x").problem is None
+
+
+def test_a_new_file_below_a_linked_directory(tmp_path):
+    """A file that is not there yet is judged by the same way."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (tmp_path / "linked").symlink_to(shared)
+    assert files.look(f"{tmp_path}/linked/new/settings.json", "x").problem is None
+    shared.chmod(0o775)
+
+    assert (
+        "others can write" in files.look(f"{tmp_path}/linked/new/settings.json", "x").problem.title
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a link away")
+def test_another_user_s_link(path, tmp_path):
+    """A link of another user in a directory such as /tmp is not followed."""
+    between = tmp_path / "between"
+    between.symlink_to(path)
+    os.lchown(between, 61000, 61000)
+    tmp_path.chmod(0o1777)
+    (tmp_path / "link").symlink_to(between)
+
+    assert (
+        f"others can write to {between}." in files.look(str(tmp_path / "link"), "x").problem.title
+    )
+
+
+def test_a_directory_that_goes_meanwhile(path, tmp_path, monkeypatch):
+    """An error on the way is a problem that is told, not a traceback."""
+
+    def gone(_path):
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "link").symlink_to(path)
+    monkeypatch.setattr(files.os, "readlink", gone)
+    monkeypatch.setattr(files.os.path, "realpath", lambda _path: str(path))
+
+    assert "cannot be followed" in files.look(str(tmp_path / "link"), "x").problem.title
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_a_link_to_another_user_s_file(path, tmp_path):
+    """It is not followed, though we could write there."""
+    os.chown(path, 61000, 61000)
+    (tmp_path / "link").symlink_to(path)
+
+    assert "another user (id 61000)" in files.look(str(tmp_path / "link"), "x").problem.title
 
 
 def test_no_write_bit_means_read_only(path):
@@ -109,7 +233,7 @@ def test_a_file_that_changed_meanwhile_is_left(path, after):
     path.write_bytes(b"theirs")
 
     with pytest.raises(HandoffError, match="changed meanwhile"):
-        files.replace(str(path), b"{}", after)
+        change(path, b"{}", after)
 
     assert [path] == list(path.parent.iterdir())
     assert b"theirs" == path.read_bytes()
@@ -118,14 +242,14 @@ def test_a_file_that_changed_meanwhile_is_left(path, after):
 def test_a_file_that_appeared_meanwhile_is_left(path):
     """What was missing when it was looked at."""
     with pytest.raises(HandoffError, match="changed meanwhile"):
-        files.replace(str(path), None, b"new")
+        change(path, None, b"new")
 
 
 def test_claude_code_s_lock_is_waited_for(tmp_path):
     """While the directory .claude.json.lock is there, its holder is writing."""
     path, lock = tmp_path / ".claude.json", tmp_path / ".claude.json.lock"
     lock.mkdir()
-    writer = threading.Thread(target=files.replace, args=(str(path), None, b"{}"))
+    writer = threading.Thread(target=change, args=(path, None, b"{}"))
     writer.start()
     writer.join(0.3)
 
@@ -142,7 +266,7 @@ def test_a_lock_that_a_crash_left_is_taken(tmp_path):
     lock.mkdir()
     os.utime(lock, (time.time() - 11,) * 2)
 
-    files.replace(str(path), None, b"{}")
+    change(path, None, b"{}")
 
     wait_for(path.exists)
     assert not lock.exists()
@@ -154,4 +278,4 @@ def test_a_lock_that_is_kept_alive_is_said(tmp_path, monkeypatch):
     (tmp_path / ".claude.json.lock").mkdir()
 
     with pytest.raises(HandoffError, match="locked by another program"):
-        files.replace(f"{tmp_path}/.claude.json", None, b"{}")
+        change(f"{tmp_path}/.claude.json", None, b"{}")

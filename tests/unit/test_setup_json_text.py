@@ -79,7 +79,7 @@ def test_of_a_key_that_is_there_twice_the_last_counts():
         ('{\n  "a": 1,\n}', "line 3, column 1"),
         ('{"a" 1}', "line 1, column 6"),
         ('{"a": NaN}', "NaN"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested more than 100 levels deep"),
         ("// a comment\n{}", "line 1, column 1"),
     ],
 )

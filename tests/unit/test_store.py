@@ -89,19 +89,6 @@ def test_pauses_and_skips(tmp_path):
     assert [2.0] == [pause.ended_at for pause in core.pauses()]
 
 
-@pytest.mark.parametrize(("log", "damaged"), [(bytes(8192), False), (b"no log" * 1000, True)])
-def test_what_lies_in_the_place_of_a_log(tmp_path, log, damaged):
-    """Without power a log of nothing may be left, which is an empty one; all else is damage."""
-    path = str(tmp_path / "core.db")
-    CoreStore(path).close()
-    (tmp_path / "core.db-wal").write_bytes(log)
-    store = CoreStore(path, check=not damaged)
-
-    assert damaged is bool(store.damage)
-    assert damaged is (tmp_path / "core.db.damaged").exists()
-    store.close()
-
-
 def test_cursor_and_fold_are_one_transaction(tmp_path):
     """Either both are there or none: a failure between them leaves the old pair."""
     store = StateStore(str(tmp_path / "s"))

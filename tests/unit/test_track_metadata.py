@@ -253,7 +253,7 @@ def test_any_file_keeps_its_values(data, indent, separators, escaped, windows):
         ('{\n"a": }', "in line 2"),
         ('{"a": NaN}', "NaN is no number"),
         ("[]", "is no object"),
-        ('{"a": ' + "[" * 100_000, "nested too deeply"),
+        ('{"a": ' + "[" * 100_000, "nested more than 100 levels deep"),
         (b'{"a": "\xff"}'.decode("utf-8", "surrogateescape"), "not UTF-8"),
         ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
     ],

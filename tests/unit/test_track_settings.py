@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffd.handoffs.tracks.settings import Settings, read_settings
-from handoffd.session.redact import compile_patterns
+from handoffd.redaction.redact import compile_patterns
 
 WORKFLOW = """# Workflow
 

@@ -35,6 +35,7 @@ from handoffd.transcript.tools import (
     Looked,
     Resulted,
 )
+from handoffd.transcript.typed import marked
 from handoffd.transcript.words import words
 
 json_values = st.recursive(
@@ -199,15 +200,46 @@ def test_typed_by_a_person():
         {"type": "text", "text": "Fix it"},
     ]
     queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "And then this"}
-    brief = "<handoffd-context project=x>\nold goal\n</handoffd-context>\nA new request"
-
     assert ["Fix it"] == [event.text for event in user(ide)]
     assert ["Fix it"] == [event.text for event in user("Fix it", origin={"kind": "human"})]
     assert ["And then this"] == [e.text for e in meaning(type="attachment", attachment=queued)]
-    assert [Injected, Prompt] == [type(event) for event in user(brief)]
-    assert "A new request" == user(brief)[1].text
-    assert [Prompt] == [type(e) for e in user("What does <handoffd-context mean in this file?")]
     assert [Prompt] == [type(e) for e in user("How is <command-name> read here, please?")]
+
+
+BRIEF = '<handoffd-context project="/p" at="t">\nA record of earlier work, x.\nold goal\n</handoffd-context>'
+LINE = '<handoffd-context project="/p"> 2 new commits: x </handoffd-context>'
+
+
+@pytest.mark.parametrize("ours", [BRIEF, LINE])
+def test_a_pasted_brief_is_ours_and_the_words_around_it_are_theirs(ours):
+    """Of a prompt exactly what we printed is taken out, once or twice; all around it stays."""
+    once = user(f"See this\n{ours}\nA new request")
+    twice = user(f"{ours}\nFirst\n{ours}\nSecond")
+
+    assert [Injected(ours), Prompt("See this\n\nA new request")] == once
+    assert [Injected(f"{ours}\n{ours}"), Prompt("First\n\nSecond")] == twice
+    assert [Injected(ours)] == user(ours)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What does <handoffd-context mean in this file?",
+        'Why is <handoffd-context project="x"> in the prompt? Take it out, please',
+        "Between `<handoffd-context project=` and `</handoffd-context>` a line is lost: mend it",
+        '<handoffd-context project="x">\nis how mine begins, and </handoffd-context> how it ends',
+        '<handoffd-context project="/p" at="t">\nA record of earlier work is cut off here. Why?',
+        "<system-reminder> is what every prompt begins with. Why?",
+        "<goal> tags are not closed by the parser, mend that",
+    ],
+)
+def test_words_that_resemble_ours_stay(text):
+    """A person who writes about our mark, or a tag of the client, loses no word by it."""
+    assert [Prompt(text)] == user(text)
+    queued = {"type": "queued_command", "commandMode": "prompt", "prompt": text}
+    assert [Prompt(text)] == meaning(type="attachment", attachment=queued)
+    slash = f"<command-name>/fix</command-name>\n<command-args>{text}</command-args>"
+    assert [Commanded("fix", text)] == user(slash)
 
 
 def test_results_are_no_prompts():
@@ -334,6 +366,19 @@ def test_what_we_injected_is_known():
     assert [] == meaning(type="attachment", attachment=added | {"content": ["another's"]})
 
 
+@pytest.mark.parametrize("cut", [BRIEF[:-1], BRIEF[:-30], BRIEF[:60]])
+def test_a_brief_that_was_cut_is_ours_to_its_end(cut):
+    """In a hook's output, a meta record, a summary and a recap, an open mark hides all behind it."""
+    added = {"type": "hook_additional_context", "content": [cut], "hookName": "x"}
+    recap = meaning(type="system", subtype="away_summary", content=f"Done. {cut}")
+
+    assert [Injected(f"{cut}\n")] == meaning(type="attachment", attachment=added)
+    assert [Injected(cut)] == user(f"<session-start-hook>{cut}", isMeta=True)
+    assert [Injected(cut), Summarised("Done. ")] == user(f"Done. {cut}", isCompactSummary=True)
+    assert [Recapped("Done. ")] == recap
+    assert cut == marked(f"$ handoff show | head\n{cut}")
+
+
 def test_file_history():
     """A file that the client began to track was edited."""
     assert [Edited("", "a/b.py", "", "")] == meaning(
@@ -440,6 +485,8 @@ def test_copies_in_other_records_are_not_prompts():
         "<ide_selection></ide_selection>",
         "{}",
         "<handoffd-context",
+        '\n<handoffd-context project="x">\nA record of earlier work',
+        '\n<handoffd-context project="x"> ',
         '{"',
         "<command-name>",
         " ",

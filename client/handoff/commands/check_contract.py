@@ -4,6 +4,7 @@ import sys
 
 from handoff import local
 from handoff.cli import add_json
+from handoff.plain_text import PlainText, escaped_json
 
 EXAMPLE = "handoff check-contract ~/.claude/handoffs"
 
@@ -22,5 +23,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     directory = os.path.expanduser(given.directory)
     code, text = local.daemon_code().check_contract(directory, as_json=given.json)
-    sys.stdout.write(text)
+    sys.stdout.write(PlainText(escaped_json(text)) if given.json else text)
     return int(code)

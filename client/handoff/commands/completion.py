@@ -1,5 +1,7 @@
 import argparse
 
+from handoff.plain_text import PlainText
+
 EXAMPLE = (
     "handoff completion bash > ~/.local/share/bash-completion/completions/handoff\n\n"
     "bash: as above (the package bash-completion reads that directory), or source the file\n"
@@ -17,5 +19,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     from handoff.completion import SHELLS
 
-    print(SHELLS[given.shell](), end="")
+    print(PlainText(SHELLS[given.shell]()), end="")
     return 0

@@ -1,5 +1,4 @@
 import argparse
-import json
 from dataclasses import asdict
 
 from handoff.cli import add_json
@@ -8,6 +7,7 @@ from handoff.examination import examine
 from handoff.examination.finding import BAD, NOTE, Finding, exit_code
 from handoff.examination.scene import look
 from handoff.installing import program
+from handoff.plain_text import PlainText, plain_json, plain_line
 
 EXAMPLE = "handoff doctor --json"
 
@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     if given.explain:
-        print(_explanation(given.explain))
+        print(PlainText(_explanation(given.explain)))
         return 0
     found = examine(look())
     every = [finding for findings in found.values() for finding in findings]
@@ -32,7 +32,7 @@ def run(given: argparse.Namespace) -> int:
             for subject, findings in found.items()
             for finding in findings
         ]
-        print(json.dumps({"findings": listed, "exit": code}, indent=2))
+        print(plain_json({"findings": listed, "exit": code}))
         return code
     print("\n".join([*_lines(found), "", _conclusion(every)]))
     return code
@@ -58,9 +58,9 @@ def _lines(found: dict[str, list[Finding]]) -> list[str]:
         for number, finding in enumerate(findings):
             name = "" if number else subject
             mark = finding.level.upper() if finding.level == BAD else finding.level
-            lines.append(f"{name:{width}}{mark:6}{finding.text}")
+            lines.append(f"{name:{width}}{mark:6}{plain_line(finding.text)}")
             if finding.remedy:
-                lines.append(f"{'':{width + 6}}-> {finding.remedy}")
+                lines.append(f"{'':{width + 6}}-> {plain_line(finding.remedy)}")
     return lines
 
 

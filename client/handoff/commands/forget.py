@@ -6,6 +6,7 @@ from handoff import fast
 from handoff.cli import add_json, here
 from handoff.client import Client
 from handoff.errors import EXIT_CHOICE_NEEDED
+from handoff.plain_text import PlainText
 
 EXAMPLE = "handoff forget .        (what would go is shown before it is asked for)"
 # The databases are written anew, which takes its time where they are large.
@@ -30,7 +31,7 @@ def run(given: argparse.Namespace) -> int:
     client = Client(REPLY_SECONDS)
     if not given.yes:
         planned = client.call("forget", dry_run=True, **params)
-        print(planned["text"], end="", flush=True)
+        print(PlainText(planned["text"]), end="", flush=True)
         if planned["data"]["nothing"]:
             return 0
         if given.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -40,5 +41,5 @@ def run(given: argparse.Namespace) -> int:
         if input("Erase this? [y/N] ").strip().lower() not in ("y", "yes"):
             print("Nothing was erased.")
             return 0
-    print(client.call("forget", **params)["text"], end="", flush=True)
+    print(PlainText(client.call("forget", **params)["text"]), end="", flush=True)
     return 0

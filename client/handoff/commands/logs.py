@@ -6,6 +6,7 @@ from collections import deque
 from handoff import programs, service
 from handoff.cli import positive
 from handoff.errors import HandoffError
+from handoff.plain_text import PlainText, escaped_json
 
 EXAMPLE = "handoff logs -n 50"
 
@@ -21,10 +22,11 @@ def run(given: argparse.Namespace) -> int:
     if journal and service.has_systemd_unit():
         sys.stdout.flush()
         words = ["--user", "-u", service.UNIT, "-n", str(given.lines), "--no-pager"]
-        os.execv(journal, [journal, *words])  # noqa: S606  fixed words
+        os.execve(journal, [journal, *words], programs.environment())  # noqa: S606  fixed words
     try:
         with open(service.log_file(), encoding="utf-8", errors="replace") as stream:
-            sys.stdout.writelines(deque(stream, maxlen=given.lines))
+            for line in deque(stream, maxlen=given.lines):
+                sys.stdout.write(PlainText(escaped_json(line)))
     except FileNotFoundError:
         raise HandoffError(
             f"There is no log at {service.log_file()}.",

@@ -3,6 +3,7 @@ import sys
 
 from handoff import local
 from handoff.cli import add_json
+from handoff.plain_text import PlainText, escaped_json
 
 EXAMPLE = "handoff migrate --dry-run"
 
@@ -14,5 +15,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     code, text = local.daemon_code().migrate(dry_run=given.dry_run, as_json=given.json)
-    sys.stdout.write(text)
+    sys.stdout.write(PlainText(escaped_json(text)) if given.json else text)
     return int(code)

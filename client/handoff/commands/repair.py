@@ -1,6 +1,5 @@
 import argparse
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -9,33 +8,21 @@ from typing import Any
 from handoff import local, paths, service
 from handoff.cli import add_json
 from handoff.installing.asking import add_consent, refusal
+from handoff.plain_text import plain_json
 
-EXAMPLE = "handoff repair        (what can be saved is shown before it is asked for)"
-# What the tables of core.db hold, for a person; all others are kept for us alone.
-_NAMES = {
-    "handoffs": "threads",
-    "handoff_entries": "entries of threads",
-    "settings": "values that you set",
-    "pauses": "pauses",
-    "projects": "projects",
-    "triggers": "triggers that fired",
-    "outbox": "notes and mails to send",
-    "contracts": "handoffs that we wrote",
-    "checkpoints": "handoff.yaml as we wrote it",
-    "read_marks": "handoffs that were read",
-}
-_OTHER = "marks of our own"
+EXAMPLE = "handoff repair"
 
 Data = dict[str, Any]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Mend core.db and state.db, from all that can still be read of them. What can be saved is "
-        "shown first, then asked for. The daemon is stopped for it, and started again if it ran. "
-        "The damaged file is kept beside the new one, in the state directory, as "
-        "core.db.replaced-TIME or state.db.damaged-TIME. Where a choice is needed and there is no "
-        "terminal to ask at, nothing is changed and the exit code is 4; --yes agrees beforehand."
+        "Mend core.db and state.db, if they are damaged. A daemon that starts does the same by "
+        "itself. core.db is made anew of every row that can still be read, and of its hourly copy; "
+        "state.db is rebuilt from the transcripts. The daemon is stopped for it, and started again "
+        "if it ran. The damaged file is kept in the state directory, as core.db.damaged-TIME or "
+        "state.db.damaged-TIME. Where there is no terminal to ask at, nothing is changed and the "
+        "exit code is 4; --yes agrees beforehand."
     )
     add_consent(parser)
     add_json(parser)
@@ -80,79 +67,20 @@ def _daemon_aside() -> Iterator[None]:
 
 
 def _print(data: Data, *, as_json: bool) -> None:
-    if as_json:
-        text = json.dumps(data, ensure_ascii=False, indent=2)
-    else:
-        lines = [*_core_lines(data), *_state_lines(data)]
-        text = "\n".join(lines or ["core.db and state.db are whole. There is nothing to mend."])
-    print(text, flush=True)
+    lines = [*_core_lines(data), *_state_lines(data)]
+    text = "\n".join(lines or ["core.db and state.db are whole. There is nothing to mend."])
+    print(plain_json(data) if as_json else text, flush=True)
 
 
 def _core_lines(data: Data) -> list[str]:
     core = data["core"]
     if core is None:
         return []
-    lines = [f"core.db: {core['problem']}."]
-    if "tables" in core:
-        done = "were" if data["done"] else "can be"
-        kinds = _by_kind(core["tables"])
-        lines[0] += f" {_number(kinds, 'read', 'copied')} of its rows {done} saved; {_loss(core)}."
-        width = max(map(len, kinds), default=0)
-        lines += [f"  {name:{width}}  {_fate(kind)}" for name, kind in kinds.items()]
-        lines += _log_lines(core.get("log"))
-        if core["all_paused"]:
-            lines.append("What was paused is not known any more, so everything is paused.")
-            lines.append("Go on with: handoff unpause")
-    if core["kept"]:
-        kept = _short(core["kept"])
-        lines.append(f"It is mended. The damaged file is kept at {kept}; remove it when you like.")
-    return lines
-
-
-def _by_kind(tables: dict[str, Data]) -> dict[str, Data]:
-    """Add up what a person cares for together; of what was not there nothing is said."""
-    kinds: dict[str, Data] = {}
-    for name, found in tables.items():
-        kind = kinds.setdefault(_NAMES.get(name, _OTHER), {"read": 0, "copied": 0, "lost": 0})
-        for key in kind:
-            kind[key] += found[key] or 0
-    return {name: kind for name, kind in kinds.items() if any(kind.values())}
-
-
-def _number(kinds: dict[str, Data], *keys: str) -> int:
-    return sum(kind[key] for kind in kinds.values() for key in keys)
-
-
-def _loss(core: Data) -> str:
-    """Say what is lost: how much of it only where that can be known."""
-    lost = _number(_by_kind(core["tables"]), "lost")
-    log = core.get("log") or {}
-    whole = "nothing is lost"
-    if log.get("older_pages") or log.get("unknown_page"):
-        whole = "of what was written last, some may be lost"
-    told = f"{lost} {'is' if lost == 1 else 'are'} lost" if lost else whole
-    if all(found["lost"] is not None for found in core["tables"].values()):
-        return told
-    told = f"{told} for certain, and" if lost else ""
-    if core["copy_at"]:
-        since = f"since the daily copy was made ({core['copy_at']})"
-        return f"{told} what was new {since} and cannot be read is lost, if there was any".strip()
-    return f"{told} nobody can tell how much is lost: there is no daily copy".strip()
-
-
-def _log_lines(log: Data | None) -> list[str]:
-    """Say what could be had of the log, which holds what was written last."""
-    if not log or not log["damaged"]:
-        return []
-    told = f"Of its log {log['taken']} parts could be read, {len(log['damaged'])} not"
-    if log["older_pages"] or log["unknown_page"]:
-        return [f"{told}: of what was written last, some is as it was before, or is lost."]
-    return [f"{told}; nothing is lost by that, since what they held was written again later."]
-
-
-def _fate(kind: Data) -> str:
-    told = {"read": "from the file itself", "copied": "from the daily copy", "lost": "lost"}
-    return ", ".join(f"{kind[key]} {words}" for key, words in told.items() if kind[key])
+    if data["done"]:
+        return [core["note"]]
+    rest = f"the rest comes from the copy of {core['copy_at']}"
+    rest = rest if core["copy_at"] else "there is no copy for the rest"
+    return [f"core.db: {core['problem']}. The rows that can be read will be saved; {rest}."]
 
 
 def _state_lines(data: Data) -> list[str]:

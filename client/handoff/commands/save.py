@@ -5,6 +5,7 @@ from handoff import fast, local
 from handoff.cli import add_json, here
 from handoff.client import Client
 from handoff.errors import NotAnsweringError, NotRunningError
+from handoff.plain_text import PlainText
 
 EXAMPLE = "handoff save -m 'debugging token expiry' --hypothesis 'off by one in auth.py'"
 STATUSES = ("in_progress", "completed", "blocked")
@@ -37,6 +38,6 @@ def run(given: argparse.Namespace) -> int:
     except (NotRunningError, NotAnsweringError) as reason:
         text = local.daemon_code().save_text(cwd, values, given.tag, style)
         note = f"{reason.title} Saved without it.\n"
-    print(text, end="", flush=True)
+    print(PlainText(text), end="", flush=True)
     sys.stderr.write(note)
     return 0

@@ -5,6 +5,7 @@ import shlex
 import sys
 
 from handoff import cli
+from handoff.plain_text import PlainText, plain
 
 EXAMPLE = "handoff slash conductor-handoff resume auth_20260301"
 # Whoever waits longer than Claude Code does is ended, and the slash command is dropped with it.
@@ -56,10 +57,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     # Claude Code reads UTF-8, whatever the locale.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    inner = getattr(sys.stdout, "inner", None)
+    if isinstance(inner, io.TextIOWrapper):
+        inner.reconfigure(encoding="utf-8", errors="replace")
     try:
-        sys.stdout.write(_answer(given.name, _words(given.words)))
+        sys.stdout.write(PlainText(_answer(given.name, _words(given.words))))
     except Exception as problem:  # noqa: BLE001  a failure would be seen by nobody
         sys.stdout.write(f"handoff slash {given.name}: {problem!r}\n")
     return 0
@@ -80,7 +82,7 @@ def _words(given: list[str]) -> list[str]:
 
 def _answer(name: str, words: list[str]) -> str:
     if name not in _ACTIONS:
-        return f"There is no slash command {name}. There are: {', '.join(_ACTIONS)}.\n"
+        return plain(f"There is no slash command {name}. There are: {', '.join(_ACTIONS)}.\n")
     return _ACTIONS[name](words)
 
 

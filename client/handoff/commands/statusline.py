@@ -2,6 +2,7 @@ import argparse
 import sys
 
 from handoff import statusline
+from handoff.plain_text import PlainText
 
 EXAMPLE = "handoff statusline --beside 'my-own-status-line --short'"
 
@@ -18,5 +19,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    sys.stdout.write(statusline.run(given.beside or ""))
+    sys.stdout.write(PlainText(statusline.run(given.beside or "")))
     return 0

@@ -1,5 +1,4 @@
 import argparse
-import json
 import os
 import secrets
 import select
@@ -17,6 +16,7 @@ from handoff.errors import (
     NotAnsweringError,
     NotRunningError,
 )
+from handoff.plain_text import PlainText, plain_json
 
 EXAMPLE = "handoff thread create 'Implement login' 'JWT with refresh tokens; 30 days'"
 TYPES = ("context", "task", "progress", "question", "decision", "done")
@@ -164,9 +164,8 @@ def _call(params: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
 
 def _print(data: dict[str, Any], text: str, *, as_json: bool) -> None:
     """Print what was rendered, or just what the tool returns."""
-    if as_json:
-        text = json.dumps(data["result"], ensure_ascii=False, indent=2) + "\n"
-    sys.stdout.write(text.encode("utf-8", "replace").decode())
+    text = plain_json(data["result"]) + "\n" if as_json else text
+    sys.stdout.write(PlainText(text))
     sys.stdout.flush()
 
 
@@ -283,7 +282,7 @@ class _Shown:
         if self.as_json:
             self._print_lines(found)
         else:
-            sys.stdout.write(result["text"])
+            sys.stdout.write(PlainText(result["text"]))
         sys.stdout.flush()
         first, self.begun = not self.begun, True
         self.last = max((entry["seq"] for entry in found["entries"]), default=self.last)
@@ -297,4 +296,4 @@ class _Shown:
     def _print_lines(self, found: dict[str, Any]) -> None:
         """Print the whole once, then one line an entry."""
         for item in found["entries"] if self.begun else [found]:
-            print(json.dumps(item, ensure_ascii=False))
+            print(plain_json(item, indent=None))

@@ -1,9 +1,9 @@
 import argparse
-import json
 
 from handoff import __version__
 from handoff.cli import add_json
 from handoff.errors import EXIT_VERSIONS_DIFFER
+from handoff.plain_text import plain_json
 
 EXAMPLE = "handoff version --check"
 
@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     if given.check:
         return _check(as_json=given.json)
-    print(json.dumps({"client": __version__}) if given.json else f"handoff {__version__}")
+    print(plain_json({"client": __version__}, None) if given.json else f"handoff {__version__}")
     return 0
 
 
@@ -34,7 +34,7 @@ def _check(*, as_json: bool) -> int:
     if problem and scene.problem is not None:
         code = scene.problem.exit_code
     if as_json:
-        print(json.dumps({**parts, "exit": code}, indent=2))
+        print(plain_json({**parts, "exit": code}))
         return code
     for name, version in parts.items():
         print(f"{name:8}{version}" + (f"    {remedies[name]}" if remedies[name] else ""))

@@ -1,9 +1,9 @@
 import argparse
-import json
 import time
 
 from handoff.cli import add_json, add_project, end_on_interrupt, here
 from handoff.client import Client
+from handoff.plain_text import plain_json
 
 EXAMPLE = "handoff watch ."
 
@@ -27,7 +27,7 @@ def run(given: argparse.Namespace) -> int:
         )
     for change in changes:
         if given.json:
-            print(json.dumps(change, ensure_ascii=False), flush=True)
+            print(plain_json(change, indent=None), flush=True)
         else:
             document = change["document"]
             print(

@@ -6,7 +6,6 @@ from handoff.examination import (
     hooks,
     keeping,
     outbox,
-    packaging,
     retention,
     surroundings,
     transcripts,
@@ -27,7 +26,6 @@ SUBJECTS = {
     "outbox": outbox.examine,
     "disk": disk.examine,
     "settings": surroundings.examine,
-    "packaging": packaging.examine,
     "warnings": daemon.examine_warnings,
 }
 

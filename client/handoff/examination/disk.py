@@ -2,7 +2,8 @@
 
 import os
 
-from handoff import paths
+from handoff import local, paths
+from handoff.errors import HandoffError
 from handoff.examination.finding import Finding, bad, note, ok
 from handoff.examination.scene import Scene
 
@@ -22,14 +23,24 @@ def examine(scene: Scene) -> list[Finding]:
     if mode & 0o077:
         text = f"{path} is open to others (mode {mode:04o})"
         found.append(bad(text, f"Run: chmod 700 {path}"))
-    # A daemon that answers says it itself.
-    if scene.problem is not None and os.path.lexists(f"{path}/core.db.damaged"):
-        found.append(bad("core.db is damaged, and only read", "Run: handoff repair"))
+    if scene.problem is not None:  # a daemon that answers looks by itself
+        found += _look_at_core()
     disk = os.statvfs(path)
     if disk.f_flag & os.ST_RDONLY:
         text = f"the disk of {path} is read-only: nothing can be kept"
         return [*found, bad(text, "Mount it for writing.")]
     return found + judge_space(path, disk.f_bavail * disk.f_frsize)
+
+
+def _look_at_core() -> list[Finding]:
+    try:
+        core = local.daemon_code().look_at_stores()["core"]
+    except HandoffError as problem:
+        return [bad(problem.title, problem.hint)]
+    if core is None:
+        return []
+    text = f"core.db is damaged ({core['problem']})"
+    return [bad(text, "Run: handoff repair, or start the daemon, which mends it")]
 
 
 def judge_space(path: str, free_bytes: int) -> list[Finding]:

@@ -1,12 +1,12 @@
 """What the daemon says of itself, if it answers, and how Claude Code is set up here."""
 
-import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
 
 from handoff import fast
 from handoff.client import Client
+from handoff.documents import load_json
 from handoff.errors import HandoffError, UnknownMethodError, VersionsDifferError
 from handoff.installing import files, program
 from handoff.installing.entries import PLUGIN
@@ -84,10 +84,10 @@ def claude_code() -> ClaudeCode:
 def read_json(path: str) -> tuple[dict[str, Any], str]:
     """Return an object from a file, and what is wrong with it; one that is absent is empty."""
     try:
-        found = json.loads(files.read(path) or b"{}")
+        found = load_json(files.read(path) or b"{}")
     except OSError as problem:
         return {}, problem.strerror or str(problem)
-    except (ValueError, RecursionError) as problem:
+    except ValueError as problem:
         return {}, str(problem)
     return (found, "") if isinstance(found, dict) else ({}, "it is no object")
 

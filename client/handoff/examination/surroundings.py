@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from handoff import local, paths
+from handoff import local, paths, programs
 from handoff.errors import HandoffError
 from handoff.examination.finding import Finding, bad, note, ok
 from handoff.examination.scene import Scene, working_directory
@@ -11,7 +11,7 @@ from handoff.examination.scene import Scene, working_directory
 
 def examine(_scene: Scene) -> list[Finding]:
     found = []
-    if shutil.which("git") is None:
+    if programs.find("git") is None:
         found.append(note("git is not on PATH", "Install it to see branches and files."))
     problem = local.daemon_code().config_problem()
     config = paths.config_file()
@@ -39,12 +39,12 @@ def _handoffs() -> list[Finding]:
 def _flow() -> list[Finding]:
     """Say when two programs are called `flow`, and which one wins."""
     order = [path for path in dict.fromkeys(os.environ.get("PATH", "").split(":")) if path]
-    programs = [path for path in (f"{directory}/flow" for directory in order) if shutil.which(path)]
-    ours = [path for path in programs if os.path.basename(os.path.realpath(path)) == "handoff"]
-    others = [path for path in programs if path not in ours]
+    flows = [path for path in (f"{directory}/flow" for directory in order) if shutil.which(path)]
+    ours = [path for path in flows if os.path.basename(os.path.realpath(path)) == "handoff"]
+    others = [path for path in flows if path not in ours]
     if not ours or not others:
         return []
-    first = programs[0]
+    first = flows[0]
     if first in ours:
         text = f"our `flow` ({first}) shadows another program: {', '.join(others)}"
         return [note(text, f"If you need the other one, remove {first}; use `handoff`.")]

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from handoff.documents import load_json
+
 Step = str | int
 Path = Sequence[Step]
 
@@ -33,15 +35,13 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 def load(text: str) -> Any:
     """Return the value of a text; an empty one is an empty object."""
     try:
-        return json.loads(text, parse_constant=_refuse) if text.strip() else {}
+        return load_json(text, parse_constant=_refuse) if text.strip() else {}
     except json.JSONDecodeError as problem:
         raise BrokenJsonError(
             f"{problem.msg}: line {problem.lineno}, column {problem.colno}"
         ) from None
-    except RecursionError:
-        raise BrokenJsonError("it is nested too deeply") from None
-    except ValueError as problem:  # a number of more digits than Python reads
-        raise BrokenJsonError(str(problem)) from None
+    except ValueError as problem:  # a number of more digits than Python reads, or too deep
+        raise BrokenJsonError(str(problem).partition(";")[0]) from None
 
 
 def same(one: str, other: str) -> bool:
@@ -61,22 +61,24 @@ def get(text: str, path: Path) -> Any:
 
 
 def put(text: str, path: Path, value: Any) -> str:
-    """Set a member; objects on the way to it are made."""
+    """Set a member; objects on the way to it are made, also in the place of a null."""
     text = text if text.strip() else "{}\n"
     place = _locate(text, path)
     if place is not None:
         shown = _shown(text, value, _indent(text, place.value))
         return text[: place.value] + shown + text[place.end :]
     parent = _locate(text, path[:-1])
-    if parent is None:
+    if parent is None or _is_null(text, parent):
         return put(text, path[:-1], {path[-1]: value})
-    return _insert(text, parent, json.dumps(path[-1], ensure_ascii=False) + ": ", value)
+    return _insert(text, parent, _dumped(path[-1]) + ": ", value)
 
 
 def add(text: str, path: Path, item: Any) -> str:
-    """Append an item to an array, which is made if it is missing."""
+    """Append an item to an array, which is made if it is missing or null."""
     place = _locate(text, path) if text.strip() else None
-    return put(text, path, [item]) if place is None else _insert(text, place, "", item)
+    if place is None or _is_null(text, place):
+        return put(text, path, [item])
+    return _insert(text, place, "", item)
 
 
 def take(text: str, path: Path) -> str:
@@ -105,7 +107,7 @@ def _differences(old: Any, new: Any, indent: str) -> Iterator[str]:
         yield from _marked("+", "", [item for item in new if item not in old], indent)
         return
     for key in {**old, **new}:
-        label = f"{json.dumps(key, ensure_ascii=False)}: "
+        label = f"{_dumped(key)}: "
         was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
         if type(was) is type(now) and isinstance(now, dict | list) and was != now:
             brackets = "{}" if isinstance(now, dict) else "[]"
@@ -120,7 +122,7 @@ def _differences(old: Any, new: Any, indent: str) -> Iterator[str]:
 def _marked(sign: str, label: str, values: list[Any], indent: str) -> Iterator[str]:
     for value in values:
         if value is not _ABSENT:
-            shown = json.dumps(value, ensure_ascii=False, indent=2)
+            shown = _dumped(value, "  ")
             yield from (f"{sign}{indent}{line}\n" for line in f"{label}{shown},".split("\n"))
 
 
@@ -169,7 +171,7 @@ def _insert(text: str, container: _Place, label: str, value: Any) -> str:
     last = places[-1]
     before = re.search(r"(\r?\n)([ \t]*)\Z", text[: last.start])
     if before is None:
-        new = f", {label}{json.dumps(value, ensure_ascii=False)}"
+        new = f", {label}{_dumped(value)}"
     else:
         new = f",{before[0]}{label}{_shown(text, value, before[2])}"
     return text[: last.end] + new + text[last.end :]
@@ -187,11 +189,17 @@ def _fill(text: str, container: _Place, label: str, value: Any) -> str:
 
 def _shown(text: str, value: Any, indent: str) -> str:
     """Return a value as the rest of the text would show it, for a line of that indent."""
-    unit = _unit(text)
-    if unit is None:
-        return json.dumps(value, ensure_ascii=False)
-    shown = json.dumps(value, ensure_ascii=False, indent=unit)
-    return shown.replace("\n", _newline(text) + indent)
+    return _dumped(value, _unit(text)).replace("\n", _newline(text) + indent)
+
+
+def _dumped(value: Any, indent: str | None = None) -> str:
+    """Return a value as JSON that can be encoded; half a surrogate pair stays an escape."""
+    shown = json.dumps(value, ensure_ascii=False, indent=indent)
+    return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", shown)
+
+
+def _is_null(text: str, place: _Place) -> bool:
+    return text[place.value : place.end] == "null"
 
 
 def _unit(text: str) -> str | None:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from handoff import __version__, paths
+from handoff.documents import load_json
 from handoff.errors import HandoffError
 from handoff.installing import entries
 from handoff.installing.files import Draft, digest, is_memory, make_directories, read, replace
@@ -103,7 +104,7 @@ class Manifest:
 def load() -> Manifest:
     """Return what is noted; without a note that can be read, nothing."""
     try:
-        data: dict[str, Any] = json.loads(read(_file()) or b"{}")
+        data: dict[str, Any] = load_json(read(_file()) or b"{}")
         data.pop("handoff", None)
         files = {path: Record(**record) for path, record in data.pop("files", {}).items()}
         return Manifest(files, **data)
@@ -175,4 +176,4 @@ def _keep(path: str, baseline: bytes | None) -> str | None:
 def _write(path: str, data: bytes) -> None:
     before = read(path)
     if before != data:
-        replace(path, before, data)
+        replace(Draft(path, "setup", before, data), before, data)

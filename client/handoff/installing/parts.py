@@ -188,7 +188,8 @@ def written_where(text: str) -> str:
 
 
 def remedy(hint: str, part: str) -> str:
-    by_hand = f"Or leave it out with --without {part}; --dry-run shows what to add by hand."
+    leave = "Or leave" if hint else "Leave"
+    by_hand = f"{leave} it out with --without {part}; --dry-run shows what to add by hand."
     return f"{hint} {by_hand}".strip()
 
 

@@ -82,7 +82,12 @@ class Plan:
     def report(self, *, whole: bool) -> str:
         """Return what will be done, and what is to be said of it."""
         shown = self.shown(whole=whole)
-        said = "".join(f"Note: {remark}\n" for remark in self.remarks)
+        links = [
+            f"{draft.path} is a link: {draft.target} is changed, and the link stays."
+            for draft in self.changes
+            if draft.is_link and draft.after is not None and not draft.problem
+        ]
+        said = "".join(f"Note: {remark}\n" for remark in [*self.remarks, *links])
         return shown + ("\n" if shown and said else "") + said
 
     def gist(self) -> list[str]:
@@ -99,7 +104,7 @@ class Plan:
             for draft in self._touched():
                 undos.append(_undo_of(draft))
                 if draft.is_changed:
-                    files.replace(draft.path, draft.before, draft.after, draft.mode)
+                    files.replace(draft, draft.before, draft.after)
             for action in self.actions:
                 undos.append(action.undo)
                 action.do()
@@ -164,7 +169,7 @@ def _undo_of(draft: Draft) -> Callable[[], None]:
     def undo() -> None:
         now = files.read(draft.path)
         if now != draft.before and _is_as_left(draft, now):
-            files.replace(draft.path, now, draft.before, draft.mode)
+            files.replace(draft, now, draft.before)
         for directory in reversed(draft.missing_directories):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)

@@ -1,14 +1,14 @@
 """The plugin, installed by Claude Code's own program."""
 
-import json
 import os
 import shutil
 import subprocess
 from typing import Any
 
-from handoff import paths
+from handoff import local, paths, programs
+from handoff.documents import load_json
 from handoff.errors import HandoffError
-from handoff.installing import entries, files, program
+from handoff.installing import entries, files, json_text, program
 from handoff.installing.manifest import Manifest
 from handoff.installing.plan import Action, Plan
 
@@ -35,7 +35,7 @@ def plan_plugin(plan: Plan) -> None:
 def _readable(text: str) -> str:
     """Return a text if it is JSON; what is wrong with it is said where it is edited."""
     try:
-        return text if isinstance(json.loads(text), dict) else "{}"
+        return text if isinstance(json_text.load(text), dict) else "{}"
     except ValueError:
         return "{}"
 
@@ -99,14 +99,14 @@ def is_installed(config: str) -> tuple[bool, bool]:
 
 def _json(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(files.read(path) or b"{}")
+        found = load_json(files.read(path) or b"{}")
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def run(claude: str, config: str, *words: str) -> None:
-    environment = dict(os.environ)
+    environment = programs.environment()
     if config != program.claude_home():
         environment["CLAUDE_CONFIG_DIR"] = config
     asked = f"claude plugin {' '.join(words)}"
@@ -126,4 +126,5 @@ def run(claude: str, config: str, *words: str) -> None:
     except OSError as problem:
         raise HandoffError(f"{claude} cannot be started: {problem.strerror}.") from None
     if done.returncode != 0:
-        raise HandoffError(f"`{asked}` failed.", (done.stderr or done.stdout).strip())
+        said = local.daemon_code().masked(done.stderr or done.stdout)
+        raise HandoffError(f"`{asked}` failed.", said.strip())

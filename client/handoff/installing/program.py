@@ -1,6 +1,7 @@
 """Where our programs are, what was shipped with them, and where Claude keeps its files."""
 
 import os
+import shutil
 import sys
 
 from handoff import paths, programs
@@ -29,7 +30,7 @@ def lasting(name: str) -> str:
     pipx, uv and a person link to a script from a directory that stays; the script's own may not.
     """
     script = own(name)
-    for path in (programs.find(name), f"{paths.home()}/.local/bin/{name}"):
+    for path in (shutil.which(name), f"{paths.home()}/.local/bin/{name}"):
         if path and os.path.realpath(path) == os.path.realpath(script):
             return os.path.abspath(path)
     return script
@@ -49,7 +50,7 @@ def path_in_text(name: str) -> str:
 
 def is_on_path(name: str) -> bool:
     """Tell whether a shell that looks for the name finds our program."""
-    found = programs.find(name)
+    found = shutil.which(name)
     return found is not None and os.path.realpath(found) == os.path.realpath(own(name))
 
 

@@ -131,7 +131,7 @@ def _replace(draft: Draft) -> list[str]:
     try:
         if draft.problem:
             raise draft.problem
-        files.replace(draft.path, draft.before, draft.after, draft.mode)
+        files.replace(draft, draft.before, draft.after)
     except (HandoffError, OSError) as problem:
         return [str(problem)]
     return []

@@ -2,16 +2,16 @@
 
 import json
 import re
-import tomllib
 from typing import Any
 
+from handoff.documents import load_toml
 from handoff.errors import HandoffError
 
 
 def load(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as problem:  # also a number of too many digits
+        return load_toml(text)
+    except ValueError as problem:  # also a number of too many digits
         raise HandoffError(f"The configuration is broken: {problem}") from None
 
 
@@ -91,8 +91,8 @@ def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
     meant = load(text)
     try:
         meant.setdefault(table, {})[key] = value
-        agrees = _said(tomllib.loads(new)) == _said(meant)
-    except (ValueError, RecursionError, TypeError):  # it may be no table at all
+        agrees = _said(load_toml(new)) == _said(meant)
+    except (ValueError, TypeError):  # it may be no table at all
         agrees = False
     if not agrees:
         raise HandoffError(

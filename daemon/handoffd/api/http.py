@@ -4,7 +4,6 @@ It weighs almost 30 MB, so it is imported when the door opens.
 """
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
@@ -32,11 +31,16 @@ from handoffd.config import Http
 from handoffd.door import BACKLOG, Tls
 from handoffd.parts import Parts
 
-# More than this many connections at once are told to come back; twice as many are cut off.
+# One connection more takes the place of the one that has been silent longest. While all of these
+# are at work, the next ones are told to come back; twice as many are cut off.
 BUSY_CONNECTIONS = 64
-# From one answer to the next, all of a request included: a slow client does not hold us for ever.
+# At a time, so that a request that came with its connection is read before much more comes in.
+ACCEPTED_MAX = 8
+# From the first byte of a head, or the connection's beginning, to the end of the head.
+HEAD_SECONDS = 5.0
+# From the end of a head to the end of the answer.
 REQUEST_SECONDS = 30.0
-HANDSHAKE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 5.0
 # Longer than clients keep a connection that they do not use, so that they close it and not we.
 KEEP_ALIVE_SECONDS = 15
 CLOSE_SECONDS = 0.5
@@ -49,7 +53,6 @@ async def opened(
     parts: Parts, settings: Http, listener: socket.socket, tls: Tls
 ) -> AsyncIterator[None]:
     """Answer on a listening socket, on the daemon's own loop."""
-    _log_through_us()
     manager = StreamableHTTPSessionManager(
         _server(parts),
         json_response=True,
@@ -65,9 +68,10 @@ async def opened(
             lambda: _Connection(config, state, {}),
             sock=listener,
             ssl=tls,
-            backlog=BACKLOG,
+            backlog=ACCEPTED_MAX,
             ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
         )
+        listener.listen(BACKLOG)
         try:
             yield
         finally:
@@ -110,29 +114,61 @@ async def _close(server: asyncio.Server, state: ServerState) -> None:
 
 
 class _Connection(H11Protocol):
-    """A connection that is cut off when its next request is not answered in time."""
+    """A connection that is cut off when it is late, or silent while another needs its place."""
 
     _deadline: asyncio.TimerHandle | None = None
+    # Since when it has been silent: its beginning, or its last answer.
+    _since = 0.0
+    _in_head = True
+
+    @property
+    def is_at_work(self) -> bool:
+        return not getattr(self.cycle, "response_complete", True)  # None before the first request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
+        self._since = self.loop.time()
+        self._end_in(HEAD_SECONDS)
+        if len(self.connections) > BUSY_CONNECTIONS:
+            self._make_room()
         if len(self.connections) > 2 * BUSY_CONNECTIONS:
             transport.abort()
 
+    def _make_room(self) -> None:
+        """Cut the connection off that has been silent longest; a request at work goes on."""
+        others = [other for other in self.connections if isinstance(other, _Connection)]
+        silent = [other for other in others if other is not self and not other.is_at_work]
+        if silent:
+            longest = min(silent, key=lambda other: other._since)  # noqa: SLF001  of this class
+            longest.transport.abort()
+            self.connections.discard(longest)  # not only when the loop tells it
+
+    def data_received(self, data: bytes) -> None:
+        was_at_work = self.is_at_work
+        super().data_received(data)
+        if self.is_at_work and not was_at_work:
+            self._in_head = False
+            self._end_in(REQUEST_SECONDS)
+        elif not self.is_at_work and not self._in_head:
+            self._in_head = True
+            self._end_in(HEAD_SECONDS)
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._wait()
+        self._since = self.loop.time()
+        # A request that was sent along with the last one may be at work already.
+        self._in_head = False
+        self._end_in(REQUEST_SECONDS if self.is_at_work else KEEP_ALIVE_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._deadline is not None:
             self._deadline.cancel()
 
-    def _wait(self) -> None:
+    def _end_in(self, seconds: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+        self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
 
 class _App:
@@ -214,28 +250,10 @@ async def _called(parts: Parts, params: Mapping[str, Any]) -> dict[str, Any]:
         answer_by = partial(mcp.answer, request, Caller(), used=lambda _used: None)
         reply = await act(parts, answer_by, closing=mcp.closes(request))
     except Exception as problem:  # noqa: BLE001  one bad request must not end the daemon
-        log.get().error("request_failed", method="tools/call", error=log.where(problem))
+        log.failed("request_failed", problem, method="tools/call")
         text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
         raise MCPError(wire.INTERNAL_ERROR, text) from None
     if "error" in reply:
         raise MCPError(reply["error"]["code"], reply["error"]["message"])
     result: dict[str, Any] = reply["result"]
     return result
-
-
-class _Log(logging.Handler):
-    """Says in our log that a library failed, and where; its words may hold what nobody may read."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        problem = record.exc_info[1] if record.exc_info else None
-        if not isinstance(problem, asyncio.CancelledError):
-            error = log.where(problem) if problem else ""
-            log.get().error("http_failed", at=f"{record.name}:{record.lineno}", error=error)
-
-
-def _log_through_us() -> None:
-    for name in ("uvicorn", "mcp"):
-        logger = logging.getLogger(name)
-        logger.setLevel(logging.ERROR)
-        logger.propagate = False
-        logger.handlers = [_Log()]

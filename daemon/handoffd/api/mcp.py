@@ -10,6 +10,7 @@ from typing import Any
 
 from handoff import wire
 from handoff.errors import HandoffError
+from handoff.plain_text import escaped_json, plain
 from handoffd.api import greeting, tools
 from handoffd.api.caller import Caller
 from handoffd.api.greeting import McpError
@@ -53,15 +54,15 @@ def _called(
         given = params.get("arguments")
         result, client = tools.call(threads, name, given, caller.client, mend(once))
     except HandoffError as problem:
-        return {"content": [{"type": "text", "text": str(problem)}], "isError": True}
+        return {"content": [{"type": "text", "text": plain(str(problem))}], "isError": True}
     except OSError as problem:
-        text = f"It could not be kept: {problem.strerror or problem}."
-        return {"content": [{"type": "text", "text": text}], "isError": True}
+        why = plain(f"It could not be kept: {problem.strerror or problem}.")
+        return {"content": [{"type": "text", "text": why}], "isError": True}
     if thread_id := tools.used_as_code(result, client, given):
         used(thread_id)
     text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
     return {
-        "content": [{"type": "text", "text": text}],
+        "content": [{"type": "text", "text": escaped_json(text)}],
         "structuredContent": result,
         "isError": False,
     }

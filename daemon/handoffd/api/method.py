@@ -1,12 +1,13 @@
 """What a handler is: a model of its parameters, a function, and a way to show its result."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from handoff.paths import PATH_MAX
+from handoff.plain_text import plain_json, plain_line, plain_values
 from handoffd.api.caller import Caller
 from handoffd.api.text import Style
 from handoffd.parts import Parts
@@ -56,6 +57,25 @@ class Method:
     params: type[Params]
     handle: Callable[[Parts, Any, Send], Awaitable[Reply]]
     render: Callable[[Any, Style], str]
+    # Values that may have several lines when they are shown; all others have one.
+    several_lines: Collection[str] = ()
+    # Its data is a handoff, in which a call for a person is meant as one.
+    calls: bool = False
+
+
+def shown(
+    method: Method, data: Any, style: Style, warnings: Iterable[Mapping[str, str]] | None = None
+) -> str:
+    """Show a result: as JSON with the same values, or as text, of data that is made harmless first.
+
+    Nothing else calls `render`: what it adds (words, colours, our mark) is ours alone.
+    """
+    if style.as_json:
+        known = isinstance(data, dict) and warnings is not None
+        return plain_json({**data, "warnings": warnings} if known else data) + "\n"
+    harmless = plain_values(data, method.several_lines, calls=method.calls)
+    told = (f"warning: {plain_line(item['text'])} [{item['anchor']}]\n" for item in warnings or ())
+    return "".join([method.render(harmless, style), *told])
 
 
 def explain(name: str, problem: ValidationError) -> str:

@@ -1,10 +1,11 @@
 """Which project a caller means."""
 
-import json
 import os
+import re
 from collections.abc import Collection
 from typing import Any
 
+from handoff.documents import load_json
 from handoff.errors import ChoiceNeededError, HandoffError
 from handoff.paths import CHECKPOINT
 from handoffd.api.method import InProject
@@ -19,6 +20,7 @@ from handoffd.transcript.records import is_absolute
 # How much of a session's id names it, and how many are named where more than one begins so.
 PREFIX_MIN = 6
 SHOWN_MAX = 8
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def ambiguous(name: str, found: Collection[str]) -> ChoiceNeededError:
@@ -94,10 +96,19 @@ def _beginning_so(parts: Parts, name: str) -> StoredSession | None:
 def hook_fields(text: str) -> dict[str, Any]:
     """Read the JSON that Claude Code gives a hook; anything else is nothing."""
     try:
-        data: Any = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
+        data: Any = load_json(text) if text.strip() else {}
+    except ValueError:
         return {}
-    return data if isinstance(data, dict) else {}
+    return _encodable(data) if isinstance(data, dict) else {}
+
+
+def _encodable(value: Any) -> Any:
+    """Replace the halves of characters that JSON can name, and that nothing can store."""
+    if isinstance(value, str):
+        return _HALVES.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def texts_of(fields: dict[str, Any]) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import math
 import os
 import resource
+import select
 import socket
 import stat
 import sys
@@ -14,17 +16,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from handoff import __version__, paths, wire
+from handoff import __version__, wire
+from handoff.documents import load_json
 from handoff.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
+from handoff.plain_text import plain, plain_values
 from handoffd import log
 from handoffd.api import greeting, mcp, registry
 from handoffd.api.caller import Caller
-from handoffd.api.method import Reply, Send, explain
+from handoffd.api.method import Reply, Send, explain, shown
 from handoffd.api.peer import is_allowed
+from handoffd.api.socket_place import is_served, usable_path
 from handoffd.api.text import Style
 from handoffd.api.threads import act, note_use
 from handoffd.parts import Parts
-from handoffd.paths import make_private
 
 CONNECTIONS_MAX, CONNECTIONS_LEAST = 128, 4
 # Descriptors that clients may not have: for databases, watches, files, and the pipes of git.
@@ -32,8 +36,8 @@ DESCRIPTORS_KEPT = 40
 # At a time, so that those who are refused leave before more come in.
 ACCEPTED_MAX = 8
 # A request must be there by then: the first from when somebody connects, others from their first
-# byte, since a relay may have nothing to ask for hours.
-FRAME_SECONDS = 10.0
+# byte, since a relay may have nothing to ask for hours. So long an answer may take to be read, too.
+FRAME_SECONDS = 5.0
 SEND_BUFFER_MAX_BYTES = 4 << 20
 BACKLOG = 128
 BUSY_HINT = "Try again; if it stays so, end what keeps them open, or: handoff restart"
@@ -48,14 +52,18 @@ class Server:
     parts: Parts
     _server: asyncio.Server | None = None
     _own: tuple[str, int] | None = None
-    _connections: set[asyncio.Task[None]] = field(default_factory=set)
+    # The place of each client; None: one that is refused.
+    _connections: dict[asyncio.Task[None], "Connection | None"] = field(default_factory=dict)
 
     async def start(self, handed: socket.socket | None) -> None:
         listener = handed or self._bind()
         # From 3.13 on asyncio would delete the path at the end, also one that systemd made.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-        self._server = await asyncio.start_unix_server(
-            self._accept, sock=listener, limit=wire.REQUEST_MAX_BYTES, backlog=ACCEPTED_MAX, **keep
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            lambda: asyncio.StreamReaderProtocol(Reader(wire.REQUEST_MAX_BYTES), self._accept),
+            sock=listener,
+            backlog=ACCEPTED_MAX,
+            **keep,
         )
         listener.listen(BACKLOG)
         self.parts.connections_max = room_for_clients()
@@ -66,7 +74,7 @@ class Server:
         path = usable_path()
         # The lock is ours, so whatever lies here was left by a daemon that is gone.
         if os.path.lexists(path):
-            if not stat.S_ISSOCK(os.lstat(path).st_mode) or _is_served(path):
+            if not stat.S_ISSOCK(os.lstat(path).st_mode) or is_served(path):
                 raise HandoffError(
                     f"{path} is in use by something else.",
                     "Remove it, or set HANDOFFD_SOCKET to another path.",
@@ -125,23 +133,37 @@ class Server:
         except FileNotFoundError:
             return
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: Any, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         if task is None:
             return
-        self._connections.add(task)
+        self._connections[task] = None
         try:
             if not is_allowed(writer.get_extra_info("socket")):
                 self.parts.refused_peers += 1
-            elif len(self._connections) <= self.parts.connections_max:
-                await Connection(self.parts, reader, writer).serve()
+            elif len(self._connections) <= self.parts.connections_max or self._make_room():
+                connection = self._connections[task] = Connection(self.parts, reader, writer)
+                await connection.serve()
             else:
                 writer.write(encode(self._refusal()))
         except (ConnectionError, TimeoutError, asyncio.CancelledError):
             pass
         finally:
-            self._connections.discard(task)
+            self._connections.pop(task, None)
             writer.close()
+            if writer.transport.get_write_buffer_size():  # one that does not read must go, too
+                later = asyncio.get_running_loop().call_later
+                later(FRAME_SECONDS, writer.transport.abort)
+
+    def _make_room(self) -> bool:
+        """Cut the client off that has been silent longest; False if each is at work or watches."""
+        known = [(connection, task) for task, connection in self._connections.items() if connection]
+        for connection, task in sorted(known, key=lambda one: one[0].silent_since):
+            if connection.is_silent:
+                del self._connections[task]  # its place is free at once
+                connection.writer.transport.abort()
+                return True
+        return False
 
     def _refusal(self) -> dict[str, Any]:
         text = f"{self.parts.connections_max} connections are open, and handoffd takes no more"
@@ -156,14 +178,35 @@ def room_for_clients() -> int:
     return min(max(soft - DESCRIPTORS_KEPT, CONNECTIONS_LEAST), CONNECTIONS_MAX)
 
 
+class Reader(asyncio.StreamReader):
+    """A reader that knows whether something came in since it was waited for last."""
+
+    fed = False
+
+    def feed_data(self, data: Any) -> None:
+        self.fed = True
+        super().feed_data(data)
+
+
 @dataclass(slots=True)
 class Connection:
     parts: Parts
-    reader: asyncio.StreamReader
+    reader: Reader
     writer: asyncio.StreamWriter
     _watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
     # Whom a relay speaks for; its connection speaks MCP and nothing else.
     _caller: Caller | None = None
+    # Since when it has asked nothing, by the loop's clock; for ever: it is at work, or watches.
+    silent_since: float = math.inf
+
+    @property
+    def is_silent(self) -> bool:
+        """Return True if nothing of it is to be answered, read or not yet read."""
+        if self.silent_since == math.inf or self.writer.transport.is_closing():
+            return False
+        unread = select.poll()
+        unread.register(self.writer.get_extra_info("socket"), select.POLLIN)
+        return not (unread.poll(0) or self.reader.fed)
 
     async def serve(self) -> None:
         try:
@@ -177,9 +220,17 @@ class Connection:
                 self.parts.watchers.remove(watcher)
 
     async def _line(self, patience: float | None = None) -> bytes:
+        self.silent_since = math.inf if self._watchers else asyncio.get_running_loop().time()
+        try:
+            return await self._next_line(patience)
+        finally:
+            self.silent_since = math.inf
+
+    async def _next_line(self, patience: float | None) -> bytes:
         try:
             async with asyncio.timeout(patience) as limit:
                 line = await self.reader.read(1)
+                self.reader.fed = False
                 if line and patience is None:
                     limit.reschedule(asyncio.get_running_loop().time() + FRAME_SECONDS)
                 if line not in (b"", b"\n"):
@@ -209,7 +260,8 @@ class Connection:
             self._watchers.append(reply.watcher)
             self.parts.watchers.append(reply.watcher)
         try:
-            await self.writer.drain()
+            async with asyncio.timeout(FRAME_SECONDS):
+                await self.writer.drain()
         finally:  # also for a hook whose client would not wait for the answer
             if reply.after is not None:
                 reply.after(not (self.reader.at_eof() or self.writer.is_closing()))
@@ -233,8 +285,8 @@ Answer = tuple[dict[str, Any], Reply | None]
 async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -> Answer | None:
     """Answer one line; None for a notification."""
     try:
-        request: Any = json.loads(line)
-    except (ValueError, RecursionError):
+        request: Any = load_json(line)
+    except ValueError:
         return error_frame(None, wire.PARSE_ERROR, "That is not JSON"), None
     if not isinstance(request, dict) or not isinstance(request.get("method"), str):
         return error_frame(None, wire.INVALID_REQUEST, "That is not a JSON-RPC request"), None
@@ -251,7 +303,7 @@ async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -
         data = {"hint": problem.hint, "exit": problem.exit_code}
         frame = error_frame(request_id, wire.COMMAND_FAILED, problem.title, data), None
     except Exception as problem:  # noqa: BLE001  one bad request must not end the daemon
-        log.get().error("request_failed", method=request["method"], error=log.where(problem))
+        log.failed("request_failed", problem, method=request["method"])
         text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
         frame = error_frame(request_id, wire.INTERNAL_ERROR, text), None
     return frame if "id" in request else None
@@ -292,25 +344,14 @@ async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
     result = {"protocol": wire.PROTOCOL, "version": __version__, "data": reply.data}
     result |= {"warnings": warnings, "exit": reply.exit}
     if style is not None:
-        result["text"] = rendered(reply, style, method.render, warnings)
+        told = [] if reply.silent and not style.as_json else warnings
+        result["text"] = shown(method, reply.data, style, told)
     return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply
 
 
 def _known_to(model: type[Any], given: dict[str, Any]) -> dict[str, Any]:
     """Every caller may say where it is; a method that does not care ignores it."""
     return given if "cwd" in model.model_fields else {k: v for k, v in given.items() if k != "cwd"}
-
-
-def rendered(
-    reply: Reply, style: Style, render: Callable[[Any, Style], str], warnings: list[dict[str, str]]
-) -> str:
-    if style.as_json:
-        data = {**reply.data, "warnings": warnings} if isinstance(reply.data, dict) else reply.data
-        return json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    text = render(reply.data, style)
-    if not reply.silent:
-        text += "".join(f"warning: {item['text']} [{item['anchor']}]\n" for item in warnings)
-    return text
 
 
 def _versions_differ(protocol: Any) -> tuple[str, dict[str, Any]]:
@@ -325,36 +366,6 @@ def error_frame(
     request_id: Any, code: int, message: str, data: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     details = {"protocol": wire.PROTOCOL, "version": __version__, "exit": EXIT_FAILED}
-    error = {"code": code, "message": message, "data": {**details, **(data or {})}}
+    told = plain_values(data or {}, ("hint",))
+    error = {"code": code, "message": plain(message), "data": {**details, **told}}
     return {"jsonrpc": "2.0", "id": request_id, "error": error}
-
-
-def usable_path() -> str:
-    """Return the first place for the socket that is ours and short enough."""
-    reasons = []
-    for path in paths.socket_candidates():
-        if len(os.fsencode(path)) > paths.SOCKET_PATH_MAX:
-            reasons.append(f"{path} is longer than {paths.SOCKET_PATH_MAX} bytes")
-            continue
-        try:
-            make_private(os.path.dirname(path))
-        except (OSError, HandoffError) as problem:
-            reasons.append(str(problem).splitlines()[0])
-            continue
-        return path
-    raise HandoffError(
-        "There is no place for the socket: " + "; ".join(reasons),
-        "Set HANDOFFD_SOCKET to a short path in a directory of yours.",
-    )
-
-
-def _is_served(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.settimeout(1.0)
-            probe.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        except OSError:
-            return True
-        return True

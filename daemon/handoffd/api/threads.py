@@ -11,7 +11,6 @@ from handoffd import log
 from handoffd.config import Threads as Settings
 from handoffd.parts import Parts
 from handoffd.store.core import CoreStore
-from handoffd.store.damage import refusal
 from handoffd.store.threads import Entry, Thread
 from handoffd.workflow.threads import Threads
 
@@ -26,7 +25,6 @@ async def act(parts: Parts, do: Callable[[Threads], T], *, closing: bool) -> T:
     """
     if not closing:
         return do(threads(parts))
-    parts.core.require_whole()
     loop = asyncio.get_running_loop()
 
     def changed(thread: Thread, entry: Entry | None) -> None:
@@ -56,8 +54,7 @@ def _tell(parts: Parts, thread: Thread, entry: Entry | None) -> None:
 
 def build(core: CoreStore, settings: Settings, changed: Changed) -> Threads:
     archive = f"{paths.state_dir()}/archive" if settings.archive_on_close else ""
-    notice = f"{refusal(core.damage)}" if core.damage else ""
-    return Threads(core.threads, core.scrub, archive, settings.refuse_secrets, changed, notice)
+    return Threads(core.threads, core.scrub, archive, settings.refuse_secrets, changed)
 
 
 def concerned(core: CoreStore, thread: Thread, entry: Entry | None) -> list[str]:

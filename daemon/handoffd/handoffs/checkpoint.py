@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from handoff.errors import HandoffValidationError
+from handoffd.yaml_guard import YamlBombError, refuse_bombs
 
 FIELDS = (
     "goal",
@@ -52,10 +53,10 @@ for _tag, _pattern, _first in (
 def parse(text: str) -> dict[str, Any] | None:
     """Read a checkpoint; None for an empty one and for one that holds nothing but nulls."""
     try:
-        _refuse_bombs(text)
+        refuse_bombs(text, _DEPTH_MAX, tags=False)
         data = yaml.load(text, Loader=_Loader)  # noqa: S506  a safe loader of our own
-    except CheckpointError:
-        raise
+    except YamlBombError as problem:
+        raise CheckpointError(str(problem)) from None
     except Exception as problem:  # noqa: BLE001  a person's file may hold anything
         raise CheckpointError(f"invalid YAML: {_first_line(problem)}") from None
     if data is None:
@@ -63,21 +64,6 @@ def parse(text: str) -> dict[str, Any] | None:
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise CheckpointError("not a mapping of names to values")
     return data if any(value is not None for value in data.values()) else None
-
-
-def _refuse_bombs(text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise CheckpointError("aliases are not accepted")
-        if getattr(event, "tag", None) not in (None, "!"):
-            raise CheckpointError("tags are not accepted")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _DEPTH_MAX:
-                raise CheckpointError("nested too deeply")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _first_line(problem: Exception) -> str:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from handoffd.session.redact import redact
-from handoffd.session.text import clean, shorten, unescalated
+from handoff.plain_text import uncalled
+from handoffd.redaction.redact import redact
+from handoffd.session.text import clean, shorten
 
 SIZE_MAX_BYTES = 6 << 10
 # However much a person says, we may say this.
@@ -156,7 +157,7 @@ def without_calls(text: str) -> str:
     """Take the calls for a person out: lines of their own go, a mention in others is broken up."""
     lines = text.split("\n")
     kept = [line for line in lines if not _CALL.match(_BULLET.sub("", line, count=1).strip("* "))]
-    return "\n".join(map(unescalated, kept))
+    return "\n".join(map(uncalled, kept))
 
 
 def _stripped(lines: list[str]) -> list[str]:
@@ -190,12 +191,12 @@ def call(reason: str) -> str:
 def written_path(path: str) -> str:
     """Return a path as the `cwd:` line says it: one line, and no secret."""
     line = path if path.isprintable() else json.dumps(path)[1:-1]
-    return unescalated(redact(line)[0])
+    return uncalled(redact(line)[0])
 
 
 def bullets(texts: Iterable[str]) -> list[str]:
     """Make lines of what we say ourselves: a mention of the call for a person is no call."""
-    return [f"- {unescalated(text)}" for text in texts]
+    return [f"- {uncalled(text)}" for text in texts]
 
 
 # Whose line is whose

@@ -12,7 +12,7 @@ SAME_MIN = 20
 
 _CLIENTS = re.compile(
     r"<(?P<name>system-reminder|command-\w+|local-command-\w+|bash-\w+|task-notification"
-    r"|tool_use_error|user-prompt-submit-hook|handoffd-context)\b.*?(?:</(?P=name)>|\Z)"
+    r"|tool_use_error|user-prompt-submit-hook|handoffd-context)\b.*?</(?P=name)>"
 )
 _MARKUP = re.compile(r":?\s*</?[A-Za-z][\w:-]*\s[^<>]*=.*")
 _PAIR = re.compile(r"<(?P<name>[A-Za-z][\w:-]*)>(?P<text>.*?)</(?P=name)>")

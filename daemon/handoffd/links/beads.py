@@ -7,15 +7,15 @@ ends with 0 where it has found nothing.
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from handoffd.links import beads_directory, beads_issues, beads_program
 from handoffd.links.beads_directory import Directory
 from handoffd.links.beads_issues import Issue, Line
-from handoffd.links.beads_program import BeadsError
+from handoffd.links.beads_program import BeadsError, BeadsProgram
 
-__all__ = ["Beads", "BeadsError", "Issue"]
+__all__ = ["Beads", "BeadsError", "BeadsProgram", "Issue"]
 
 ID_MAX_CHARACTERS = 200
 NOTE_MAX_BYTES = 32 << 10
@@ -32,10 +32,10 @@ _late_until: dict[str, float] = {}
 
 @dataclass(frozen=True, slots=True)
 class Beads:
-    """The issues of one project; `command` is what the user configured, empty for bd or br."""
+    """The issues of one project."""
 
     root: str
-    command: str = ""
+    wanted: BeadsProgram = field(default_factory=BeadsProgram)
 
     def exists(self) -> bool:
         return beads_directory.find(self.root) is not None
@@ -56,14 +56,9 @@ class Beads:
         return f"{directory.path}|{sure}|{_shown(directory, unsure)}"
 
     def program(self) -> str:
-        """Return the program that is asked, if it is there and may write notes here."""
-        path = beads_program.find(self.command, self.root)
-        able = beads_program.features(path, self.root)
-        danger = beads_directory.danger_of_writing(
-            self._directory(), hooks_are_off=able.can_leave_out_hooks
-        )
-        if danger:
-            raise BeadsError(f"no note for {self.root}: {danger}", final=True)
+        """Return the program that is asked, if it is there and can be run."""
+        path = beads_program.find(self.wanted, self.root)
+        beads_program.features(path, confine=self.wanted.confine)
         return path
 
     def home(self) -> str:
@@ -147,7 +142,7 @@ class Beads:
         text = text.replace("\0", "").strip("\n")
         if not text or len(text.encode()) > NOTE_MAX_BYTES:
             raise BeadsError("a note has 1 to 32768 bytes", final=True)
-        able = beads_program.features(self.program(), self.root)
+        able = beads_program.features(self.program(), confine=self.wanted.confine)
         old = self.notes(issue_id)
         words = f"--append-notes={text}" if able.appends else f"--notes={_joined(old, text)}"
         _exactly(issue_id, _issues(self._ask(["update", issue_id, words], writing=True)))
@@ -181,19 +176,18 @@ class Beads:
 
     def _ask(self, arguments: list[str], *, writing: bool = False) -> Any:
         directory = self._directory()
-        danger = beads_directory.danger(directory)
-        if danger:
-            raise BeadsError(f"Beads is not run in {self.root}: {danger}")
-        path = beads_program.find(self.command, self.root)
+        path = self.program()
         # Asked without a database of its own it would make one.
-        classic = beads_program.features(path, self.root).is_classic
+        classic = beads_program.features(path, confine=self.wanted.confine).is_classic
         if not (directory.sqlite if classic else directory.dolt):
             name = os.path.basename(path)
             raise BeadsError(f"{directory.path} has no database for {name}", missing=True)
         with beads_program.one_at_a_time:
             shown = _shown(directory, beads_directory.stamp(directory)[1])
             try:
-                return beads_program.ask(path, directory, arguments, writing=writing)
+                return beads_program.ask(
+                    path, directory, arguments, writing=writing, confine=self.wanted.confine
+                )
             except BeadsError as problem:
                 if problem.late:
                     _late_until[self.root] = time.monotonic() + LATE_SECONDS

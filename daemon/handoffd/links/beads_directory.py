@@ -1,9 +1,7 @@
-"""A project's .beads: where it is, what in it tells of a change, what in it is dangerous.
+"""A project's .beads: where it is, which database is in it, and what in it tells of a change.
 
-A repository is not trusted. What Beads would do with what lies in .beads was read in its source
-(v0.47.1 and v1.0.5): it loads .env into its own environment and gives that to the programs it
-starts, runs hooks/on_update after an update, follows `redirect` to another directory and
-routes.jsonl to another project, and speaks to the database server that metadata.json names.
+A repository is not trusted: of all that lies in .beads the database and issues.jsonl are used,
+and of metadata.json the name of the database (see beads_program).
 """
 
 import json
@@ -14,18 +12,25 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from handoff import paths
+from handoffd.links import git_discovery
+
 _SMALL_BYTES = 64 << 10
-_LOCAL = ("", "localhost", "127.0.0.1", "::1")
+_DATABASE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # A table of Dolt or its journal; other names there come and go while somebody only reads.
 _TABLE = re.compile(r"[0-9a-v]{32}(\.darc)?")
 
 
 class Directory(NamedTuple):
-    """A .beads directory by its real path, and its database: a file, a directory, or nothing."""
+    """A .beads directory by its real path, and its database: a file, a directory, or nothing.
+
+    Dolt's directory has several databases; `name` is the one with the issues.
+    """
 
     path: str
     sqlite: str = ""
     dolt: str = ""
+    name: str = ""
 
     @property
     def lines(self) -> str:
@@ -36,11 +41,14 @@ def find(root: str) -> Directory | None:
     """Return the .beads of a project: the first with a database, else the first with anything.
 
     It is looked for as Beads does: from the project upwards to the top of its repository, and
-    for a worktree in the main one. A link or a redirect out of the repository is not followed.
+    for a work tree in the main one. A link or a redirect out of the repository is not followed,
+    and the files of another user are not used.
     """
-    root, home = os.path.realpath(root), os.path.realpath(os.path.expanduser("~"))
-    tops = _tops(root, home)
-    opened = (_open(path, tops) for path in _candidates(root, home, tops))
+    root = os.path.realpath(root)
+    if root == "/" or paths.is_home(root):
+        return None
+    tops = _tops(root)
+    opened = (_open(path, tops) for path in _candidates(root, tops))
     found = [directory for directory in opened if directory is not None]
     with_database = (each for each in found if each.sqlite or each.dolt)
     return next(with_database, found[0] if found else None)
@@ -58,67 +66,44 @@ def stamp(directory: Directory) -> tuple[str, str]:
     return "|".join(sure), "|".join(unsure) if directory.sqlite else ""
 
 
-def danger(directory: Directory) -> str:
-    """Say why Beads must not be run there at all, or nothing."""
-    if os.path.lexists(os.path.join(directory.path, ".env")):
-        return "its .beads/.env sets variables for the programs that Beads starts"
-    if os.path.lexists(os.path.join(directory.path, "redirect")):
-        return "its .beads/redirect leads on to another place"
-    text = _small(os.path.join(directory.path, "metadata.json"))
-    try:
-        pairs = json.loads(text or "{}", object_pairs_hook=list)
-        settings = [(name.casefold(), str(value).lower()) for name, value in pairs]
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return "its .beads/metadata.json cannot be read"
-    # Go takes a name in any case, and may take any one of several: all must be harmless.
-    for name, value in settings:
-        if name == "dolt_mode" and value not in ("", "embedded", "server"):
-            return f"its .beads/metadata.json asks for the mode {value}, which starts a server"
-        if name == "dolt_server_host" and value not in _LOCAL:
-            return "its .beads/metadata.json names a database server on another machine"
-    return ""
-
-
-def danger_of_writing(directory: Directory, *, hooks_are_off: bool) -> str:
-    """Say why Beads must not write there, or nothing."""
-    hook = os.path.join(directory.path, "hooks", "on_update")
-    if not hooks_are_off and os.access(hook, os.X_OK):
-        return "its .beads/hooks/on_update would be run, and this Beads cannot leave it out"
-    if os.path.lexists(os.path.join(directory.path, "routes.jsonl")):
-        return "its .beads/routes.jsonl may lead to another project"
-    return ""
-
-
-def _candidates(root: str, home: str, tops: list[str]) -> Iterator[str]:
-    """Yield the .beads directories on the way up, and the one of a worktree's main repository."""
+def _candidates(root: str, tops: list[str]) -> Iterator[str]:
+    """Yield the .beads directories on the way up, and the one of a work tree's main repository."""
     directory = root
-    while directory not in (home, "/"):
+    while directory != tops[0]:
         yield os.path.join(directory, ".beads")
-        if directory in tops:
-            break
         directory = os.path.dirname(directory)
-    yield from (os.path.join(top, ".beads") for top in tops[1:])
+    yield from (os.path.join(top, ".beads") for top in tops)
 
 
-def _tops(root: str, home: str) -> list[str]:
-    """Return the top of the project's repository and, for a worktree, that of the main one."""
-    directory = root
-    while not os.path.lexists(os.path.join(directory, ".git")):
-        directory = os.path.dirname(directory)
-        if directory in (home, "/"):
-            return []
-    main = _main_repository(os.path.join(directory, ".git"))
-    return [directory, main] if main else [directory]
+def _tops(root: str) -> list[str]:
+    """Return the top of the project's repository and, for a work tree, that of the main one.
+
+    Without a repository, and in one that is refused or another user's, it is the project alone.
+    """
+    try:
+        found = git_discovery.find(root)
+    except git_discovery.GitError:
+        found = None
+    if found is None or not _are_ours(
+        found.top, f"{found.top}/.git", found.directory, found.common
+    ):
+        return [root]
+    main = os.path.dirname(found.common)
+    is_linked = found.common != found.directory and found.common == f"{main}/.git"
+    return [found.top, main] if is_linked and not paths.is_home(main) else [found.top]
 
 
-def _main_repository(link: str) -> str:
-    """Return the main repository of a worktree, if that one knows the worktree, too."""
-    here = _small(link).removeprefix("gitdir:").strip()
-    place, worktrees, _ = here.rpartition("/worktrees/")
-    back = _small(os.path.join(here, "gitdir")).strip() if worktrees else ""
-    if not back or os.path.realpath(back) != os.path.realpath(link):
-        return ""
-    return os.path.dirname(os.path.realpath(place)) if place.endswith("/.git") else ""
+def _are_ours(*places: str) -> bool:
+    """Return True if no file or directory of these is another user's."""
+    for path in places:
+        try:
+            if os.lstat(path).st_uid != os.geteuid():
+                return False
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return False
+    return True
 
 
 def _open(path: str, tops: list[str]) -> Directory | None:
@@ -129,7 +114,10 @@ def _open(path: str, tops: list[str]) -> Directory | None:
     target = os.path.realpath(_redirect(real) or real)
     if not os.path.isdir(target) or (target != path and not _is_inside(target, tops)):
         return None
-    return Directory(target, _sqlite(target), _dolt(target))
+    found = Directory(target, _sqlite(target), *_dolt(target))
+    database = os.path.join(found.dolt, found.name)
+    places = (target, found.lines, found.sqlite, f"{found.sqlite}-wal", found.dolt, database)
+    return found if _are_ours(*filter(None, places)) else None
 
 
 def _redirect(path: str) -> str:
@@ -155,13 +143,22 @@ def _sqlite(path: str) -> str:
     return ""
 
 
-def _dolt(path: str) -> str:
-    places = (os.path.join(path, name) for name in ("embeddeddolt", "dolt"))
-    real = (place for place in places if os.path.isdir(place) and not os.path.islink(place))
-    found = next(real, "")
-    # A database that is a link may be another project's.
-    inner = (os.path.join(found, name) for name in _names(found))
-    return "" if any(os.path.islink(place) for place in inner) else found
+def _dolt(path: str) -> tuple[str, str]:
+    """Return Dolt's directory and the name of the database in it, or nothing.
+
+    The issues of a project with a database server are not in its directory.
+    """
+    try:
+        settings = json.loads(_small(os.path.join(path, "metadata.json")) or "{}")
+        mode, name = settings.get("dolt_mode"), settings.get("dolt_database") or "beads"
+    except (ValueError, AttributeError, RecursionError):
+        return "", ""
+    place = os.path.join(path, "embeddeddolt")
+    is_named = isinstance(name, str) and _DATABASE.fullmatch(name)
+    # Asked for a database that is not there, Beads would make one.
+    if mode not in (None, "", "embedded") or not is_named or os.path.islink(place):
+        return "", ""
+    return (place, name) if os.path.isdir(os.path.join(place, name, ".dolt")) else ("", "")
 
 
 def _tables(dolt: str) -> list[str]:

@@ -1,46 +1,27 @@
-"""What git knows of a project, asked by subprocess: bounded in time, its process group ended.
+"""What git knows of a project: its uncommitted files, and what its commits say.
 
-A repository is not trusted: nothing its own configuration names (fsmonitor, hooks, filters)
-is run, and nothing is locked or written.
+`git_process.py` runs git: on the data of a repository, and with none of its configuration.
 """
 
-import mmap
 import os
 import re
-import shutil
+import stat
 import time
 
-from handoffd.links import program
+from handoff import programs
+from handoffd.links.git_discovery import GitError, Repository
+from handoffd.links.git_process import TIMEOUT_SECONDS, ask, ask_in, filters, opened
 
-TIMEOUT_SECONDS = 2.0
-# Another repository's variables, and what a service manager said to us alone.
-_NOT_FOR_GIT = ("GIT_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
+__all__ = ["TIMEOUT_SECONDS", "GitError"]
+
 FILES_MAX = 200
-REASON_MAX = 200
-OUTPUT_MAX_BYTES = 8 << 20
+STATUS = (
+    "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=all",
+    "--no-renames",
+)  # fmt: skip
 SCANNED_MAX_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _SHORTENED = (4).to_bytes(4, "big")
-_SAFE = (
-    ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.quotePath", "false"),
-    # It would run a program that the repository names.
-    ("log.showSignature", "false"),
-    ("core.untrackedCache", "false"),
-    ("submodule.recurse", "false"),
-)
-
-
-class GitError(Exception):
-    """git gave no answer; the message says why.
-
-    Nobody is at fault where there is no git, or where it was only late.
-    """
-
-    def __init__(self, message: str, *, missing: bool = False, late: bool = False) -> None:
-        super().__init__(message)
-        self.missing = missing
-        self.late = late
 
 
 # What we write ourselves is nobody's work.
@@ -60,27 +41,54 @@ def uncommitted_files(root: str, seconds: float = TIMEOUT_SECONDS) -> list[str]:
 def status(root: str, seconds: float, *more: str) -> tuple[dict[str, str], list[str]]:
     """Return what git says of a work tree: its headers, and what differs from the last commit."""
     deadline = time.monotonic() + seconds
-    output = ask(
-        root,
-        deadline,
-        "status",
-        "--porcelain=v2",
-        "-z",
-        *more,
-        "--untracked-files=normal",
-        "--ignore-submodules=all",
-        "--no-renames",
-        "--",
-        ".",
-        settings=neutral_filters(root, deadline),
-    )
-    # Paths are given from the repository's top, also for a project in a subdirectory of it.
-    prefix = ask(root, deadline, "rev-parse", "--show-prefix").decode("utf-8", "replace")
-    entries = output.decode("utf-8", "replace").split("\0")
+    repository = opened(root)
+    output = ask_in(repository, deadline, *STATUS, *more, "--", ".", may_be_cut=True)
+    # The last one is empty, or cut.
+    entries = output.decode("utf-8", "surrogateescape").split("\0")[:-1]
     headers = dict(entry[2:].partition(" ")[::2] for entry in entries if entry.startswith("# "))
-    found = [_path(entry).removeprefix(prefix.strip("\n")) for entry in entries]
-    kept = [path for path in found if path and not _is_nobodys(path)]
-    return headers, kept[:FILES_MAX]
+    changed = {_path(entry): entry for entry in entries if entry.startswith("1 .M ")}
+    same = _unchanged_by_time(repository, deadline) if changed else set()
+    # Paths are given from the repository's top, also for a project in a subdirectory of it.
+    prefix = f"{repository.root}/".removeprefix(f"{repository.top}/")
+    found = (_path(entry) for entry in entries)
+    shown = (_shown(path.removeprefix(prefix)) for path in found if path and path not in same)
+    return headers, [path for path in shown if not _is_nobodys(path)][:FILES_MAX]
+
+
+def _shown(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+# How `ls-files --debug` tells of a file: its path, then what the index knows of it.
+_INDEXED = re.compile(
+    r"([^\0]+)\0  ctime: \d+:\d+\n  mtime: (\d+):(\d+)\n.*\n.*\n  size: (\d+)\t.*\n"
+)
+
+
+def _unchanged_by_time(repository: Repository, deadline: float) -> set[str]:
+    """Return the files with a filter that have the time and the size that the index knows.
+
+    We run no filter (Git LFS has one), so that their content always differs from what is stored.
+    git asks for the content of a file only if its time leaves a doubt.
+    """
+    names = filters(repository, deadline)
+    if not names:
+        return set()
+    patterns = [f":(attr:filter={name})" for name in names]
+    output = ask_in(
+        repository, deadline, "ls-files", "-z", "-m", "--debug", "--full-name", "--", *patterns
+    )
+    found = set()
+    for entry in _INDEXED.finditer(output.decode("utf-8", "surrogateescape")):
+        path, seconds, rest, size = entry.groups()
+        try:
+            file = os.lstat(f"{repository.top}/{path}")
+        except OSError:
+            continue
+        time_ns = int(seconds) * 10**9 + int(rest)
+        if file.st_size == int(size) and file.st_mtime_ns == time_ns:
+            found.add(path)
+    return found
 
 
 def _is_nobodys(path: str) -> bool:
@@ -93,23 +101,30 @@ def _path(entry: str) -> str:
 
 
 def is_tracked(root: str, path: str) -> bool:
-    """Tell whether a file is in git's index; where there is no git, nothing is tracked."""
-    if shutil.which("git") is None:
+    """Return True if a file is in git's index; where there is no git, nothing is tracked."""
+    if not programs.find("git"):
         return False
     return bool(ask(root, time.monotonic() + TIMEOUT_SECONDS, "ls-files", "-z", "--", path))
 
 
 def may_be_tracked(git_directory: str, path: str) -> bool:
-    """Tell whether a path stands in the index, where git itself cannot be asked."""
+    """Return True if a path may stand in the index, where git itself cannot be asked."""
+    name, last = path.encode(), b""
     try:
-        with (
-            open(f"{git_directory}/index", "rb") as stream,
-            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as index,
-        ):
+        handle = os.open(f"{git_directory}/index", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb", buffering=0) as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return False
             # From version 4 on a path stands there only as far as it differs from the last one.
-            return index[4:8] >= _SHORTENED or index.find(path.encode()) >= 0
-    except (OSError, ValueError):  # not there, or empty
-        return False
+            if (last := stream.read(8) or b"")[4:] >= _SHORTENED:
+                return True
+            while part := stream.read(_CHUNK_BYTES):
+                if name in last + part:
+                    return True
+                last = part[-len(name) :]
+    except OSError:
+        pass
+    return False
 
 
 def unpushed_commits(root: str) -> int | None:
@@ -122,17 +137,16 @@ def unpushed_commits(root: str) -> int | None:
 
 
 def added_lines(root: str, commit: str) -> dict[str, str]:
-    """Return the lines that a commit added, by file; a repository's own diff programs stay out."""
+    """Return the lines that a commit added, by file."""
     words = ("-p", "-r", "--root", "--no-commit-id", "--unified=0", "--no-color", "--no-renames")
     output = ask(
         root,
         time.monotonic() + TIMEOUT_SECONDS,
         "diff-tree",
         *words,
-        "--no-ext-diff",
-        "--no-textconv",
         commit,
         "--",
+        may_be_cut=True,
     )[:SCANNED_MAX_BYTES]
     added: dict[str, list[str]] = {}
     path = before = ""
@@ -143,61 +157,3 @@ def added_lines(root: str, commit: str) -> dict[str, str]:
             added.setdefault(path, []).append(f"{line[1:]}\n")
         before = line
     return {path: "".join(lines) for path, lines in added.items()}
-
-
-def neutral_filters(root: str, deadline: float) -> list[tuple[str, str]]:
-    """Switch off the clean filters that the repository itself brings along."""
-    listed = ask(
-        root, deadline, "config", "--list", "-z", "--name-only", "--show-scope", "--includes"
-    )
-    words = listed.decode("utf-8", "replace").split("\0")
-    found: list[tuple[str, str]] = []
-    for scope, name in zip(words[::2], words[1::2], strict=False):
-        if scope in ("local", "worktree") and name.startswith("filter."):
-            driver = name.split(".", 1)[1].rpartition(".")[0]
-            values = (("clean", ""), ("process", ""), ("required", "false"))
-            found += [(f"filter.{driver}.{key}", value) for key, value in values]
-    return found
-
-
-def _environment(settings: list[tuple[str, str]]) -> dict[str, str]:
-    """Give git our settings by its environment: a name with `=` would confuse `-c`."""
-    pairs = [*_SAFE, *settings]
-    given = {"GIT_CONFIG_COUNT": str(len(pairs))}
-    for number, (name, value) in enumerate(pairs):
-        given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    return {
-        **{key: value for key, value in os.environ.items() if not key.startswith(_NOT_FOR_GIT)},
-        **given,
-        # A partial clone would fetch what it lacks, with a program that the repository names.
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "none",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C.UTF-8",
-    }
-
-
-def ask(
-    root: str, deadline: float, *arguments: str, settings: list[tuple[str, str]] | None = None
-) -> bytes:
-    environment = _environment(settings or [])
-    try:
-        said = program.run(
-            ["git", "-C", root, *arguments], deadline, environment, most_bytes=OUTPUT_MAX_BYTES
-        )
-    except program.ProgramError as problem:
-        if problem.late:
-            why = f"git took longer than {TIMEOUT_SECONDS:g} s in {root}"
-            raise GitError(why, late=True) from None
-        raise GitError(f"git cannot be run: {problem}", missing=problem.missing) from None
-    if said.code and said.whole:
-        raise GitError(f"git {arguments[0]} failed in {root}{_reason(said.complaint)}")
-    return said.output
-
-
-def _reason(complaint: bytes) -> str:
-    """Return what git itself says, if it does; it may be anything."""
-    lines = complaint.decode("utf-8", "replace").splitlines()
-    found = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
-    return f" ({found[:REASON_MAX]})" if found.isprintable() and found else ""

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from handoff.documents import load_json
 from handoffd.links.post import PostError
 
 _FILE_MAX_BYTES = 4096
@@ -62,12 +63,12 @@ class Keys:
         """Return what is kept; a damaged file, or one that is not ours, is none."""
         if not self._directory:
             return None
-        with contextlib.suppress(OSError, ValueError, RecursionError), self._opened() as directory:
+        with contextlib.suppress(OSError, ValueError), self._opened() as directory:
             handle = os.open(self._name, _READ | os.O_NOFOLLOW, dir_fd=directory)
             try:
                 status = os.fstat(handle)
                 if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-                    return _registration(json.loads(os.read(handle, _FILE_MAX_BYTES)))
+                    return _registration(load_json(os.read(handle, _FILE_MAX_BYTES)))
             finally:
                 os.close(handle)
         return None

@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from handoff.documents import load_json
 from handoffd.links.post import Limit, PostError, Reply, post, read_url
+from handoffd.redaction.redact import redact
 
 PROTOCOL_VERSION = "2025-06-18"
 SHOWN_MAX = 300
@@ -155,8 +157,8 @@ class Server:
         streamed = "text/event-stream" in reply.headers.get("content-type", "").lower()
         for text in _events(reply.parts) if streamed else (b"".join(reply.parts),):
             try:
-                answer = json.loads(text)
-            except (ValueError, RecursionError):
+                answer = load_json(text)
+            except ValueError:
                 break
             if _answers(answer, number):
                 return dict(answer)
@@ -164,7 +166,7 @@ class Server:
 
     def _shown(self, text: str) -> str:
         """Return what a server said: one line, without control characters, without a secret."""
-        line = "".join(char if char.isprintable() else " " for char in text)
+        line = "".join(char if char.isprintable() else " " for char in redact(text)[0])
         line = " ".join(line.split())
         for secret in filter(None, self._hidden):
             line = line.replace(secret, "***")
@@ -217,6 +219,6 @@ def _unwrapped(result: Mapping[str, Any]) -> Any:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return load_json(text)
+    except ValueError:
         return text

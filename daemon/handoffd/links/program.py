@@ -11,10 +11,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from handoff import programs
 from handoffd import clock
+from handoffd.links import confinement
+from handoffd.redaction.redact import redact
 
 OUTPUT_MAX_BYTES = 8 << 20
 COMPLAINT_MAX_BYTES = 16 << 10
+# More is read than is kept, so that a secret that the end would cut is still known by its form.
+_COMPLAINT_READ_BYTES = COMPLAINT_MAX_BYTES + (8 << 10)
 _ENDING_SECONDS = 0.2
 # A child may keep the output open after the program itself has ended: we look that often.
 _LOOK_SECONDS = 0.1
@@ -39,7 +44,11 @@ class ProgramError(Exception):
 
 
 class Said(NamedTuple):
-    """What a program left behind; `whole` is False where it said more than we would read."""
+    """What a program left behind; `whole` is False where it said more than we would read.
+
+    Secrets are masked in `complaint`, which is words for a person. The output is data, and its
+    readers mask the texts that they take from it.
+    """
 
     code: int
     output: bytes
@@ -47,25 +56,35 @@ class Said(NamedTuple):
     whole: bool
 
 
-def run(
+def run(  # noqa: PLR0913  all but the first three by name
     words: Sequence[str],
     deadline: float,
     environment: Mapping[str, str],
     *,
     most_bytes: int = OUTPUT_MAX_BYTES,
     cwd: str | None = None,
+    reach: confinement.Reach | None = None,
 ) -> Said:
-    """Run a program without input until it ends, or until the deadline on the monotonic clock."""
-    try:
-        process = subprocess.Popen(  # noqa: S603  words of ours, never a shell
+    """Run a program without input until it ends, or until the deadline on the monotonic clock.
+
+    With a reach it is confined to that.
+    """
+    # Found here: in the thread that starts a confined program, directories cannot be looked at.
+    surroundings = {**environment, "PATH": programs.search_path(environment.get("PATH", ""))}
+
+    def begin(words: Sequence[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  words of ours, never a shell
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**environment, "PATH": _absolute(environment.get("PATH", ""))},
+            env=surroundings,
             cwd=cwd,
             start_new_session=True,
         )
+
+    try:
+        process = confinement.start(reach, words, begin) if reach else begin(words)
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)
         missing = getattr(problem, "errno", None) in _NO_PROGRAM
@@ -78,7 +97,9 @@ def run(
     if read is None:
         raise ProgramError("it was not done in time", late=True)
     output, complaint = read
-    return Said(process.returncode, output[:most_bytes], complaint, len(output) <= most_bytes)
+    words = redact(complaint.decode("utf-8", "surrogateescape"))[0]
+    masked = words.encode("utf-8", "surrogateescape")[:COMPLAINT_MAX_BYTES]
+    return Said(process.returncode, output[:most_bytes], masked, whole=len(output) <= most_bytes)
 
 
 def keep_record(path: str) -> int:
@@ -125,11 +146,6 @@ def _started(pid: int) -> str:
         return ""
 
 
-def _absolute(places: str) -> str:
-    """Leave out what of a PATH depends on where we are: there may be a repository's programs."""
-    return ":".join(place for place in places.split(":") if os.path.isabs(place)) or os.defpath
-
-
 def end_all() -> None:
     """End every program that is still running: the daemon is ending."""
     for pid in list(_running):
@@ -161,12 +177,12 @@ def _read(
             if not part:
                 ready.unregister(number)
                 open_streams.discard(number)
-        del complaint[COMPLAINT_MAX_BYTES:]
+        del complaint[_COMPLAINT_READ_BYTES:]
     return bytes(output), bytes(complaint)
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether a program has ended, without reaping it where that can be avoided.
+    """Return True if a program has ended, without reaping it where that can be avoided.
 
     As long as it is not reaped no other process can have its number, so that ending its group
     never hits a stranger.

@@ -4,7 +4,8 @@ import re
 import time
 from typing import NamedTuple
 
-from handoffd.links import git
+from handoffd.links import git, git_discovery, git_process
+from handoffd.links.git_discovery import Worktree
 
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 COMMITS_MAX = 1000
@@ -21,11 +22,6 @@ class Head(NamedTuple):
     ahead: int | None = None
     behind: int | None = None
     uncommitted: tuple[str, ...] = ()
-
-
-class Worktree(NamedTuple):
-    path: str
-    branch: str
 
 
 def head(root: str) -> Head:
@@ -53,16 +49,7 @@ def _counts(text: str) -> tuple[int | None, int | None]:
 
 def worktrees(root: str) -> list[Worktree]:
     """Return every work tree of the repository, this one too."""
-    deadline = time.monotonic() + git.TIMEOUT_SECONDS
-    output = git.ask(root, deadline, "worktree", "list", "--porcelain", "-z")
-    found = []
-    for block in output.decode("utf-8", "replace").split("\0\0"):
-        said = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
-        if "worktree" in said and "bare" not in said:
-            found.append(
-                Worktree(said["worktree"], said.get("branch", "").removeprefix("refs/heads/"))
-            )
-    return found
+    return git_discovery.worktrees(git_process.opened(root))
 
 
 class Commit(NamedTuple):
@@ -74,7 +61,7 @@ class Commit(NamedTuple):
 
 def commits_after(root: str, time_text: str, seconds: float) -> list[Commit]:
     """Return the commits of HEAD that are younger than a time, the newest first."""
-    output = git.ask(
+    output = git_process.ask(
         root, time.monotonic() + seconds, "log", f"--since={time_text}", "--format=%ct %h %s",
         # There may be no commit at all yet.
         f"--max-count={RECENT_MAX}", "--ignore-missing", "HEAD", "--",
@@ -84,28 +71,26 @@ def commits_after(root: str, time_text: str, seconds: float) -> list[Commit]:
 
 
 class Since(NamedTuple):
-    """What happened since a commit: how many commits, which files differ now; None: not known."""
+    """What was committed since a commit: how many commits, which files; None: not known."""
 
     commits: int | None
     changed: tuple[str, ...]
-    deleted: tuple[str, ...]
 
 
 def since(root: str, commit: str) -> Since:
-    """Compare a work tree with the commit that a record names."""
+    """Compare HEAD with the commit that a record names."""
     if not _HASH.fullmatch(commit):
-        return Since(None, (), ())
+        return Since(None, ())
     deadline = time.monotonic() + git.TIMEOUT_SECONDS
-    counted = git.ask(
-        root, deadline, "rev-list", "--count", f"--max-count={COMMITS_MAX}", f"{commit}..HEAD", "--"
-    )
-    output = git.ask(
-        root, deadline, "diff", "--name-status", "-z", "--no-renames", "--no-ext-diff",
-        "--no-textconv", "--relative", "--ignore-submodules=all", commit, "--",
-        settings=git.neutral_filters(root, deadline),
+    repository = git_process.opened(root)
+    counted = git_process.ask_in(
+        repository, deadline,
+        "rev-list", "--count", f"--max-count={COMMITS_MAX}", f"{commit}..HEAD", "--",
     )  # fmt: skip
-    words = output.decode("utf-8", "replace").split("\0")
-    pairs = list(zip(words[::2], words[1::2], strict=False))
-    gone = tuple(path for status, path in pairs if status == "D")
-    other = tuple(path for status, path in pairs if status != "D")
-    return Since(int(counted), other[:PATHS_MAX], gone[:PATHS_MAX])
+    # Of trees alone: `git diff` would look at the work tree, and write the index of the person.
+    output = git_process.ask_in(
+        repository, deadline,
+        "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--relative", commit, "HEAD", "--",
+    )  # fmt: skip
+    paths = output.decode("utf-8", "replace").split("\0")
+    return Since(int(counted), tuple(filter(None, paths))[:PATHS_MAX])

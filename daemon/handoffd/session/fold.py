@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from handoffd.redaction.redact import redact
 from handoffd.session import work
 from handoffd.session.attention import age_files, looked, mention
 from handoffd.session.commands import in_words, is_for_client, note_command
@@ -10,7 +11,6 @@ from handoffd.session.commits import git_done, note_pull_request
 from handoffd.session.course import follow, is_going_on, is_substantial, name
 from handoffd.session.dead_ends import note_refusal
 from handoffd.session.echo import is_echo, note_injected
-from handoffd.session.redact import redact
 from handoffd.session.state import (
     DECISIONS_MAX,
     QUESTIONS_MAX,

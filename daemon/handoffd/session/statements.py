@@ -2,8 +2,8 @@
 
 import re
 
+from handoffd.redaction.redact import redact
 from handoffd.session.echo import is_echo
-from handoffd.session.redact import redact
 from handoffd.session.state import STATEMENTS_MAX, Receipt, SessionState, Statement, Value
 from handoffd.session.text import NOW_MAX, clean, ending, keep, opening, plain, sentences
 

@@ -2,7 +2,7 @@
 
 import re
 
-from handoffd.session.redact import redact
+from handoffd.redaction.redact import redact
 from handoffd.session.text import plain
 
 _SECTION = re.compile(

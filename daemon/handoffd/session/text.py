@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from handoff.errors import HandoffValidationError
-from handoffd.session.redact import may_hold_secret, redact
+from handoff.plain_text import uncalled
+from handoffd.redaction.redact import may_hold_secret, redact
 
 MASK = "[redacted:"
 
@@ -32,7 +33,6 @@ _UNSEEN = re.compile(
     "\U000e0000-\U000e007f]"
 )
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
-_ESCALATION = re.compile(r"(?i)(human) review needed")
 _WORD = re.compile(r"\w{2,}")
 _EMPTY = frozenset(
     {
@@ -67,15 +67,7 @@ def keep(text: str, limit: int) -> str:
     if not (text.isascii() and text.isprintable()):
         text = clean(text[:_READ_MAX])
     line = " ".join(text[:_READ_MAX].split())
-    return shorten(redact(unescalated(line[:_SCANNED_MAX]))[0], limit)
-
-
-def unescalated(line: str) -> str:
-    """Break up the words by which a contract calls for a human: a mention is no call."""
-    # A dotless i is an i to whoever ignores case; "needed" has no such letter.
-    if "needed" in line.lower():
-        return _ESCALATION.sub(r"\1 review (needed)", line)
-    return line
+    return shorten(redact(uncalled(line[:_SCANNED_MAX]))[0], limit)
 
 
 def count_masks(text: str) -> int:

@@ -4,11 +4,11 @@ import re
 from posixpath import normpath
 from zlib import crc32
 
+from handoffd.redaction.redact import redact
 from handoffd.session.attention import EDITED, file_of, is_ours, now, short
 from handoffd.session.commits import git_command, is_of_git
 from handoffd.session.dead_ends import dead_end
 from handoffd.session.echo import note_injected
-from handoffd.session.redact import redact
 from handoffd.session.state import (
     CALLS_MAX,
     CHECKS_MAX,

@@ -1,9 +1,10 @@
 """The small JSON files that Claude Code keeps beside its transcripts: read, never trusted."""
 
-import json
 import os
 import stat
 from typing import Any
+
+from handoff.documents import load_json
 
 _SIZE_MAX_BYTES = 1 << 20
 
@@ -20,8 +21,8 @@ def read_json(path: str) -> dict[str, Any]:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return {}
-        found = json.loads(os.read(handle, _SIZE_MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
+        found = load_json(os.read(handle, _SIZE_MAX_BYTES))
+    except (OSError, ValueError):
         return {}
     finally:
         os.close(handle)

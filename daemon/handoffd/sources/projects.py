@@ -1,15 +1,11 @@
 """Project directories: where a project's root is, whose it is, and which branch is checked out."""
 
 import os
-import re
 from dataclasses import dataclass
 
 from handoff import paths
 from handoff.errors import HandoffError
-from handoffd import mounts
-
-_HEAD_MAX_BYTES = 4096
-_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+from handoffd.links.git_discovery import GitError, find, head
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +56,12 @@ def look_at(path: str) -> Root:
 
 
 def git_directory(root: str) -> str | None:
-    """Return where HEAD lies: `.git` of the nearest ancestor, or where a worktree's file points."""
-    directory = root if mounts.answers(root) else ""
-    while directory not in ("/", "") and not paths.is_home(directory):
-        path = f"{directory}/.git"
-        if os.path.isdir(path):
-            return path
-        text = _read_small(path)
-        if text.startswith("gitdir:"):
-            return os.path.normpath(os.path.join(directory, text.removeprefix("gitdir:").strip()))
-        directory = directory.rpartition("/")[0]
-    return None
+    """Return where HEAD lies, None outside git and in a repository that git is not run in."""
+    try:
+        repository = find(root)
+    except GitError:
+        return None
+    return repository.directory if repository else None
 
 
 def reflog_stamp(root: str) -> str:
@@ -86,21 +77,10 @@ def reflog_stamp(root: str) -> str:
 def branch(root: str) -> str | None:
     """Return the checked-out branch, a short commit for a detached HEAD, None outside git."""
     directory = git_directory(root)
-    head = _read_small(f"{directory}/HEAD").strip() if directory else ""
-    if head.startswith("ref:"):
-        return head.removeprefix("ref:").strip().removeprefix("refs/heads/") or None
-    return f"(detached at {head[:10]})" if _COMMIT.fullmatch(head) else None
-
-
-def _read_small(path: str) -> str:
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(path, flags)
-    except (OSError, ValueError):
-        return ""
-    try:
-        return os.read(handle, _HEAD_MAX_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(handle)
+        found = head(directory) if directory else None
+    except GitError:
+        return None
+    if found is None:
+        return None
+    return found.branch or f"(detached at {found.commit[:10]})"

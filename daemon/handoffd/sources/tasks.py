@@ -1,8 +1,9 @@
 """The task files that Claude Code keeps beside its transcripts: tasks/<session>/<id>.json."""
 
-import json
 import os
 from typing import Any, NamedTuple
+
+from handoff.documents import load_json
 
 FILES_MAX = 40
 SIZE_MAX_BYTES = 64 << 10
@@ -57,8 +58,8 @@ def _read(path: str) -> Task | None:
         return None
     try:
         changed = os.fstat(handle).st_mtime_ns
-        found = json.loads(os.read(handle, SIZE_MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
+        found = load_json(os.read(handle, SIZE_MAX_BYTES))
+    except (OSError, ValueError):
         return None
     finally:
         os.close(handle)

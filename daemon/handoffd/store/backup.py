@@ -1,4 +1,4 @@
-"""One rolling copy of a database, beside it, for the day it is damaged."""
+"""One rolling copy of core.db, beside it, for the day it is damaged."""
 
 import math
 import os
@@ -7,14 +7,13 @@ import sqlite3
 
 from handoffd import clock
 from handoffd.errors import StoreError
+from handoffd.store.damage import ASIDE
 
 SUFFIX = ".backup"
 # Of a copy that is being made, or that a killed process left.
 _NEW = ".backup.new-"
-# Of a damaged file that a repair has replaced, and of a new one that it makes.
-REPLACED, MENDING = ".replaced-", ".mending-"
-# Of a damaged file that is being copied.
-COPYING = ".damaged.new-"
+# Of a new file that a recovery makes.
+MENDING = ".mending-"
 _TRIES = 5
 
 
@@ -25,6 +24,11 @@ def age_seconds(path: str) -> float:
         return abs(clock.wall() - os.lstat(path + SUFFIX).st_mtime)
     except FileNotFoundError:
         return math.inf
+
+
+def is_outdated(path: str) -> bool:
+    """Return True if the file was written after its copy."""
+    return os.lstat(path).st_mtime > os.lstat(path + SUFFIX).st_mtime
 
 
 def exists(path: str) -> bool:
@@ -40,7 +44,7 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     try:
         for _ in range(_TRIES):
             drop_beside(path, _NEW)
-            if _make(connection, path):
+            if write(connection, path, path + SUFFIX):
                 return
     except (OSError, sqlite3.Error) as problem:
         text = f"{os.path.basename(path)} could not be copied: {problem}."
@@ -48,8 +52,11 @@ def make(connection: sqlite3.Connection, path: str) -> None:
     raise StoreError(f"{os.path.basename(path)} could not be copied: others do it, too.")
 
 
-def _make(connection: sqlite3.Connection, path: str) -> bool:
-    """Make a copy; False if somebody removed it before it was in place."""
+def write(connection: sqlite3.Connection, path: str, target: str) -> bool:
+    """Write all of a database to a new file, complete and on disk before it takes its name.
+
+    Return False if another process removed it before it was in place.
+    """
     new = f"{path}{_NEW}{secrets.token_hex(6)}"
     handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -58,7 +65,7 @@ def _make(connection: sqlite3.Connection, path: str) -> bool:
         if not os.path.samestat(os.lstat(new), os.fstat(handle)):
             _drop(new)  # SQLite made a file of its own, which others may be able to read
             return False
-        os.replace(new, path + SUFFIX)
+        os.replace(new, target)
     except FileNotFoundError:
         return False
     except BaseException as problem:
@@ -93,16 +100,10 @@ def drop(path: str) -> None:
 
 
 def drop_all(path: str) -> None:
-    """Remove the copy, and what repairs kept or left: all of it has what goes now."""
+    """Remove the copy, and the files that recoveries kept or left: they hold the erased rows."""
     drop(path)
-    drop_beside(path, REPLACED)
-    drop_unfinished(path)
-
-
-def drop_unfinished(path: str) -> None:
-    """Remove what killed processes left of a repair."""
-    for suffix in (MENDING, COPYING):
-        drop_beside(path, suffix)
+    drop_beside(path, ASIDE)
+    drop_beside(path, MENDING)
 
 
 def drop_beside(path: str, suffix: str) -> None:

@@ -1,21 +1,35 @@
-"""core.db: what nobody can rebuild. No SQL about it stands anywhere else."""
+"""core.db: everything that transcripts cannot rebuild. No other module has SQL about it."""
 
+import contextlib
 import json
+import os
 import secrets
 import sqlite3
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from handoffd import clock
-from handoffd.store import erasure
-from handoffd.store.database import savepoint, transaction
+from handoffd.errors import DamagedError, StoreError
+from handoffd.store import backup, damage, erasure, recovery
+from handoffd.store.database import (
+    BUSY_SECONDS,
+    empty_log,
+    open_database,
+    remedy,
+    savepoint,
+    scrub,
+    transaction,
+)
 from handoffd.store.erasure import Forgotten
-from handoffd.store.guarded import GuardedStore
 from handoffd.store.ledger import Ledger
 from handoffd.store.outbox import Outbox
+from handoffd.store.schema import SCHEMA
 from handoffd.store.threads import SqliteThreads, ThreadStore
 
 EVERYTHING = "*"
+# How old the copy may get while core.db changes.
+COPY_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +82,129 @@ class Skip:
     scope: str
 
 
-class CoreStore(GuardedStore):
-    """Threads, triggers, pauses and the values a person set."""
+class CoreStore:
+    """Threads, triggers, pauses and the values a person set.
 
-    def _tie(self) -> None:
+    A statement that meets damage is a DamagedError. The daemon sets `on_damage` and recovers then;
+    any other program is told to run `handoff repair`.
+    """
+
+    def __init__(self, path: str, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.path = path
+        self.on_damage: Callable[[str], None] | None = None
+        self._busy_seconds = busy_seconds
+        self._open()
+
+    def _open(self) -> None:
+        if recovery.is_lost(self.path):
+            raise recovery.refusal(recovery.LOST)
+        try:
+            self._db = open_database(
+                self.path, durable=True, schema=SCHEMA, busy_seconds=self._busy_seconds
+            )
+        except damage.FAILURES as problem:
+            if isinstance(problem, UnicodeDecodeError) or damage.is_damage(problem):
+                raise recovery.refusal(damage.describe(problem)) from None
+            text = f"{self.path} cannot be used: {problem}. It is left as it is."
+            raise StoreError(text, remedy(problem)) from None
+        self._db.damaged = self.report
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
         # Killed between the deletion and the scrub, the missing copy tells that one is due.
         self.threads: ThreadStore = SqliteThreads(self._db, self._drop_copies)
 
+    def report(self, why: str) -> DamagedError:
+        """Report damage; return the error for the caller that met it."""
+        if self.on_damage is None:
+            return recovery.refusal(why)
+        self.on_damage(why)
+        return DamagedError(f"core.db is damaged ({why}). It is being mended.", "Try again.")
+
+    def suspend(self) -> None:
+        """Refuse everything while the file is replaced: it would be written into the old one."""
+        self._db.closed = ("core.db was damaged and is being mended.", "Try again.")
+
+    def resume(self) -> None:
+        """Go on with the file that stands there now.
+
+        The old one was left open until then, since SQLite writes to it, and deletes the log by
+        its name, when it is closed.
+        """
+        self._db.close()
+        self._open()
+
+    def restore_deleted(self) -> bool:
+        """Write the file anew if it was deleted: the open connection still has its rows."""
+        if os.path.lexists(self.path):
+            return False
+        try:
+            written = backup.write(self._db, self.path, self.path)
+        except (OSError, sqlite3.Error) as problem:
+            text = f"core.db was deleted and could not be written anew: {problem}."
+            raise StoreError(text, "Free some space.") from None
+        if written:
+            self.resume()
+        return written
+
+    def close(self) -> None:
+        self._db.close()
+
+    # The copy
+
+    def scrub(self) -> None:
+        """Leave no erased byte in the file, its log and its copy."""
+        self._require_sound()
+        try:
+            scrub(self._db, os.path.basename(self.path))
+            backup.make(self._db, self.path)
+        except StoreError:
+            backup.drop(self.path)
+            raise
+
+    def shorten_log(self) -> None:
+        """Bring the log into the file, and empty it unless somebody reads.
+
+        The first step, which may take long, holds up no writer; the second waits for nobody.
+        """
+        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        empty_log(self._db, 0)
+
+    def needs_copy(self) -> bool:
+        """Return True if the copy is missing, a day old, or an hour old and the file has changed.
+
+        A new file is copied with its first entry.
+        """
+        age, now = backup.age_seconds(self.path), clock.wall()
+        if age > clock.DAY_SECONDS or (age > COPY_SECONDS and backup.is_outdated(self.path)):
+            return True
+        # An entry of the future was written before the clock was set.
+        return now - age - 1.0 < self._first_kept() < now
+
+    def back_up(self) -> None:
+        """Make the copy anew; if there is none, a scrub may have been held up."""
+        if backup.exists(self.path):
+            self._require_sound()
+            backup.make(self._db, self.path)
+        else:
+            self.scrub()
+
+    def renew_copy(self) -> None:
+        """Make the copy anew at once, if there is one, so that it knows of a new pause."""
+        if backup.exists(self.path):
+            with contextlib.suppress(StoreError):
+                self.back_up()
+
+    def _drop_copies(self) -> None:
+        backup.drop_all(self.path)
+
+    def _require_sound(self) -> None:
+        """Look closely before the copy is replaced: it may have rows that the file lost."""
+        found = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise self.report(found)
+
     def _first_kept(self) -> float:
+        """Return the time of the oldest entry; 0 without one."""
         asked = "SELECT created_at FROM handoff_entries ORDER BY rowid LIMIT 1"
         row = self._db.execute(asked).fetchone()
         return clock.parse(row[0] or "") if row else 0.0
@@ -91,11 +218,6 @@ class CoreStore(GuardedStore):
             return None
         row = (secrets.token_hex(8), root, created_at)
         insert = "INSERT OR IGNORE INTO projects (id, root, created_at) VALUES (?, ?, ?)"
-        if self.damage:
-            self._require_rescued()
-            # A new project has its id for as long as we live; its sessions are folded anew then.
-            sqlite3.Connection.execute(self._db, insert, row)
-            return row[0]
         with savepoint(self._db):
             self._db.execute(insert, row)
         return self.project_id(root, None)  # another process may have been quicker
@@ -151,8 +273,6 @@ class CoreStore(GuardedStore):
         return [row[0] for row in self._db.execute("SELECT path FROM transcript_roots")]
 
     def learn_transcript_root(self, path: str) -> None:
-        if self.damage:
-            return  # whoever told it goes on, and tells it again
         with transaction(self._db):
             self._db.execute("INSERT OR IGNORE INTO transcript_roots (path) VALUES (?)", (path,))
 
@@ -185,8 +305,6 @@ class CoreStore(GuardedStore):
         return found
 
     def mark_read(self, stamps: dict[str, str], at: str) -> None:
-        if self.damage:
-            return  # nobody is kept from reading because it cannot be noted
         with transaction(self._db):
             self._db.executemany(
                 "INSERT OR REPLACE INTO read_marks (path, stamp, read_at) VALUES (?, ?, ?)",

@@ -5,9 +5,9 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from handoffd import clock
 from handoffd.errors import StoreError
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Migration = Callable[[sqlite3.Connection], None]
+
+
+class Schema(NamedTuple):
+    """The tables of a database: `create` makes version `first`, each of `later` one more."""
+
+    first: int
+    create: Migration
+    later: tuple[Migration, ...] = ()
+
+    @property
+    def newest(self) -> int:
+        return self.first + len(self.later)
+
+
 # How long to wait for another writer: the event loop not long, since everybody waits with it; a
 # thread or a program of its own until its turn comes, also among many (SQLite keeps no queue).
 LOOP_BUSY_SECONDS = 1.0
@@ -30,45 +44,27 @@ def open_database(
     path: str,
     *,
     durable: bool,
-    migrations: Sequence[Migration],
+    schema: Schema,
     busy_seconds: float = LOOP_BUSY_SECONDS,
 ) -> Watched:
     """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
-    connection = connect(path, busy_seconds)
-    prepare(connection, path, durable=durable, migrations=migrations, busy_seconds=busy_seconds)
-    return connection
-
-
-def connect(path: str, busy_seconds: float) -> Watched:
     _make(path)
-    found = sqlite3.connect(
+    connection = sqlite3.connect(
         path,
         timeout=busy_seconds,
         isolation_level=None,
         factory=Watched,
         cached_statements=_STATEMENTS_KEPT,
     )
-    found.path = path
-    return found
-
-
-def prepare(
-    connection: sqlite3.Connection,
-    path: str,
-    *,
-    durable: bool,
-    migrations: Sequence[Migration],
-    busy_seconds: float,
-) -> None:
-    """Make a connection what it should be, and its database up to date."""
-    refuse_newer(connection, path, len(migrations))
+    refuse_newer(connection, path, schema)
     _log_ahead(connection, busy_seconds)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
     # The kernel caches the file, too; our copy of it would stay in memory for good.
     connection.execute("PRAGMA cache_size = -64")
     connection.execute("PRAGMA secure_delete = ON")
-    migrate(connection, path, migrations)
+    migrate(connection, path, schema)
+    return connection
 
 
 def _log_ahead(connection: sqlite3.Connection, busy_seconds: float) -> None:
@@ -99,25 +95,35 @@ def _make(path: str) -> None:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
 
 
-def refuse_newer(connection: sqlite3.Connection, path: str, known: int) -> None:
-    """Refuse what a newer version wrote, before a byte of it is changed."""
+def refuse_newer(connection: sqlite3.Connection, path: str, schema: Schema) -> None:
+    """Refuse a database of a newer version, or of one before the first release.
+
+    Not a byte of it is changed.
+    """
     version = _version(connection)
-    if version > known:
+    if version > schema.newest:
         raise StoreError(
-            f"{path} was written by a newer handoffd (schema {version}, this one knows {known}).",
+            f"{path} was written by a newer handoffd"
+            f" (schema {version}, this one knows {schema.newest}).",
             "Install the newer version again, or move the file aside.",
+        )
+    if 0 < version < schema.first:
+        raise StoreError(
+            f"{path} was written before the first release (schema {version}).",
+            "Move the file aside.",
         )
 
 
-def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
+def migrate(connection: sqlite3.Connection, path: str, schema: Schema) -> None:
     """Apply what is missing, each migration in a transaction of its own."""
-    refuse_newer(connection, path, len(migrations))
-    version = _version(connection)
-    for number in range(version + 1, len(migrations) + 1):
+    refuse_newer(connection, path, schema)
+    for number, change in enumerate((schema.create, *schema.later), schema.first):
+        if _version(connection) >= number:
+            continue
         with transaction(connection):
             # Another process that opened it at the same time may have been quicker.
             if _version(connection) < number:
-                migrations[number - 1](connection)
+                change(connection)
                 connection.execute(f"PRAGMA user_version = {number}")
 
 

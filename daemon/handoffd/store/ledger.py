@@ -10,25 +10,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from handoffd.store.database import run_script, transaction
+from handoffd.store.database import transaction
 
-TRIGGERS = run_script(
+TRIGGERS = (
     """CREATE TABLE triggers (
         cause TEXT PRIMARY KEY,
         trigger TEXT NOT NULL,
         project_id TEXT NOT NULL,
         session_id TEXT,
-        fired_at TEXT NOT NULL
+        fired_at TEXT NOT NULL,
+        receipt TEXT NOT NULL DEFAULT '',
+        bead TEXT NOT NULL DEFAULT '',
+        -- What was asked for, as JSON: enough to do it again.
+        request TEXT NOT NULL DEFAULT '{}',
+        -- JSON; NULL while it is pending.
+        outcome TEXT
     )""",
-)
-RECORDS = run_script(
-    "ALTER TABLE triggers ADD COLUMN receipt TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE triggers ADD COLUMN bead TEXT NOT NULL DEFAULT ''",
-    # What was asked for, as JSON: enough to do it again.
-    "ALTER TABLE triggers ADD COLUMN request TEXT NOT NULL DEFAULT '{}'",
-    # NULL while it is pending.
-    "ALTER TABLE triggers ADD COLUMN outcome TEXT",
-    "UPDATE triggers SET outcome = '{}'",
     # What was seen of epics and tracks last: only what changes from there on is news.
     """CREATE TABLE seen (
         project_id TEXT NOT NULL,

@@ -8,11 +8,11 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from handoffd import clock
-from handoffd.store.database import run_script, savepoint, transaction
+from handoffd.store.database import savepoint, transaction
 
 KEPT_DAYS = 90
 
-OUTBOX = run_script(
+OUTBOX = (
     """CREATE TABLE outbox (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         kind TEXT NOT NULL,

@@ -1,13 +1,11 @@
-"""The tables of core.db, in the order in which they came; what is there once is never changed."""
+"""The tables of core.db. A change of them is a migration at the end of `SCHEMA`."""
 
-import sqlite3
-
-from handoffd.store.database import run_script
-from handoffd.store.ledger import RECORDS, TRIGGERS
+from handoffd.store.database import Schema, run_script
+from handoffd.store.ledger import TRIGGERS
 from handoffd.store.outbox import OUTBOX
-from handoffd.store.threads import BRIDGE, THREADS
+from handoffd.store.threads import THREADS
 
-_PROJECTS = run_script(
+_PROJECTS = (
     "CREATE TABLE projects (id TEXT PRIMARY KEY, root TEXT NOT NULL UNIQUE, created_at TEXT)",
     # The values a person set, each until a session states another.
     """CREATE TABLE settings (
@@ -27,9 +25,7 @@ _PROJECTS = run_script(
     )""",
     "CREATE TABLE transcript_roots (path TEXT PRIMARY KEY)",
 )
-# Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
-_REWRITTEN = "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)"
-_PAUSES = run_script(
+_PAUSES = (
     """CREATE TABLE pauses (
         scope TEXT NOT NULL,
         started_at REAL NOT NULL,
@@ -43,9 +39,10 @@ _PAUSES = run_script(
         scope TEXT NOT NULL,
         PRIMARY KEY (transcript, first_byte)
     )""",
-    _REWRITTEN,
+    # Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
+    "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)",
 )
-_CONTRACTS = run_script(
+_CONTRACTS = (
     # The handoff each session left behind: what we wrote last and were about to write, so that
     # any other line in it is known as a person's, and how far the session was then.
     """CREATE TABLE contracts (
@@ -62,25 +59,4 @@ _CONTRACTS = run_script(
     # The version of each handoff that was read.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
 )
-# The columns that hold JSON.
-JSON = {
-    "settings": ("value",),
-    "checkpoints": ("written", "intended"),
-    "triggers": ("request", "outcome"),
-}
-
-
-def _straighten(connection: sqlite3.Connection) -> None:
-    """Add what the first databases of schemas 4 and 5 lack: those were changed once they stood."""
-    connection.execute(_REWRITTEN.replace("TABLE", "TABLE IF NOT EXISTS", 1))
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(contracts)")}
-    if "intended" not in columns:
-        add = "ALTER TABLE contracts ADD COLUMN"
-        connection.execute(f"{add} intended TEXT NOT NULL DEFAULT ''")
-        connection.execute(f"{add} ended INTEGER NOT NULL DEFAULT 0")
-        connection.execute("UPDATE contracts SET intended = written")
-
-
-MIGRATIONS = (
-    THREADS, _PROJECTS, TRIGGERS, _PAUSES, _CONTRACTS, RECORDS, OUTBOX, BRIDGE, _straighten,
-)  # fmt: skip
+SCHEMA = Schema(9, run_script(*THREADS, *_PROJECTS, *TRIGGERS, *_PAUSES, *_CONTRACTS, *OUTBOX))

@@ -1,10 +1,7 @@
 """state.db: what the transcripts can rebuild. No SQL about it stands anywhere else."""
 
-import contextlib
-import glob
 import json
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +11,7 @@ from handoffd.errors import StoreError
 from handoffd.store import damage
 from handoffd.store.cursor import Cursor
 from handoffd.store.database import (
-    migrate,
+    Schema,
     open_database,
     remedy,
     run_script,
@@ -23,7 +20,7 @@ from handoffd.store.database import (
     transaction,
 )
 
-_CURSORS = run_script(
+_CURSORS = (
     """CREATE TABLE cursors (
         transcript TEXT PRIMARY KEY,
         session_id TEXT NOT NULL,
@@ -45,7 +42,7 @@ _CURSORS = run_script(
     )""",
     "CREATE INDEX sessions_by_project ON sessions (project_id, last_seconds)",
 )
-_HOOKS = run_script(
+_HOOKS = (
     # What each session was told, by a digest: what it has it is not told again.
     """CREATE TABLE told (
         session_id TEXT NOT NULL,
@@ -57,11 +54,7 @@ _HOOKS = run_script(
     # When each kind of hook was last heard, and from which version of the plugin.
     "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
 )
-MIGRATIONS = (_CURSORS, _HOOKS)
-# The columns that hold JSON.
-_JSON = {"sessions": ("fold",)}
-# How many damaged ones stay beside it.
-MOVED_KEPT = 3
+SCHEMA = Schema(2, run_script(*_CURSORS, *_HOOKS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,7 @@ class StateStore:
         self._open()
 
     def _open(self) -> None:
-        self._db = open_database(self.path, durable=False, migrations=MIGRATIONS)
+        self._db = open_database(self.path, durable=False, schema=SCHEMA)
         self._db.damaged = self._give_up
         self.given_up = False
 
@@ -102,7 +95,7 @@ class StateStore:
         # First, since SQLite deletes the log by its name at the end.
         self._db.close()
         self._db = sqlite3.connect(":memory:", factory=damage.Watched)
-        self._db.gone = "state.db was damaged, and no new one can be made."
+        self._db.closed = ("state.db was damaged, and no new one can be made.", "Free some space.")
         try:
             if os.path.lexists(moved_aside):  # by an earlier try, which came no further
                 _drop_unfinished(self.path)
@@ -115,14 +108,6 @@ class StateStore:
 
     def close(self) -> None:
         self._db.close()
-
-    def has_its_tables(self) -> bool:
-        """Tell whether the tables are those that we make: those of some versions were changed."""
-        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
-            migrate(new, "", MIGRATIONS)
-            tables = _columns(new)
-        found = _columns(self._db)
-        return all(found.get(name) == columns for name, columns in tables.items())
 
     def cursors(self) -> Iterator[Cursor]:
         for row in self._db.execute("SELECT * FROM cursors"):
@@ -292,24 +277,10 @@ class StateStore:
         return int(row.fetchone()[0])
 
 
-def _columns(db: sqlite3.Connection) -> dict[str, list[str]]:
-    rows = db.execute(
-        "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c"
-        " WHERE t.type = 'table' ORDER BY t.name, c.cid"
-    )
-    found: dict[str, list[str]] = {}
-    for table, column in rows:
-        found.setdefault(table, []).append(column)
-    return found
-
-
 def open_state(path: str, moved_aside: str) -> tuple[StateStore, bool]:
     """Open state.db; a damaged one is moved aside, since the transcripts hold the truth."""
     if not find_damage(path):
-        store = _opened(path)
-        if store.has_its_tables():
-            return store, False
-        store.close()
+        return _opened(path), False
     move_aside(path, moved_aside)
     return _opened(path), True
 
@@ -322,34 +293,15 @@ def _opened(path: str) -> StateStore:
         raise StoreError(f"{path} cannot be opened: {problem}.", remedy(problem)) from None
 
 
-def find_damage(path: str, *, closely: bool = False) -> str:
-    """Return what is wrong with state.db, if it is there; to look leaves it as it is."""
+def find_damage(path: str) -> str:
+    """Return what is wrong with state.db, or an empty text; the file stays as it is."""
     if not os.path.lexists(path):
         return ""
     if os.path.isdir(path) and not os.path.islink(path):
         return "it is a directory"
     if not damage.size(path):
         return "it is empty"
-    if damage.has_garbled_log(path):
-        return "its log is no log of SQLite"
-    found = damage.examine(path, "quick_check(1)", _JSON if closely else None)
-    return "" if found == "ok" else found
-
-
-def project_roots(path: str) -> dict[str, str]:
-    """Return the roots of the projects that sessions belong to, as far as they can be read."""
-    found: dict[str, str] = {}
-    if not damage.size(path) or os.path.isdir(path):
-        return found
-    with (
-        contextlib.suppress(sqlite3.DatabaseError, ValueError),
-        contextlib.closing(damage.read_only(path)) as db,
-    ):
-        for project_id, fold in db.execute("SELECT project_id, fold FROM sessions"):
-            root = json.loads(fold).get("root")
-            if project_id and isinstance(root, str) and root:
-                found[project_id] = root
-    return found
+    return damage.examine(path, "quick_check(1)")
 
 
 def _drop_unfinished(path: str) -> None:
@@ -359,11 +311,8 @@ def _drop_unfinished(path: str) -> None:
 
 
 def move_aside(path: str, moved_aside: str) -> None:
-    """Move a damaged database away with its log; of those that were moved so the last are kept."""
+    """Move a damaged database away, with its log."""
     for suffix in ("", "-wal", "-shm"):
         if os.path.lexists(path + suffix):
             os.rename(path + suffix, moved_aside + suffix)
-    kept = sorted(name for name in glob.glob(f"{glob.escape(path)}.damaged-*") if name[-1] == "Z")
-    for name in kept[:-MOVED_KEPT]:
-        for old in glob.glob(f"{glob.escape(name)}*"):
-            shutil.rmtree(old) if os.path.isdir(old) else os.unlink(old)
+    damage.prune_aside(path)

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
-from handoffd.store.database import run_script, transaction
+from handoffd.store.database import transaction
 
 ACTIVE, COMPLETED = "active", "completed"
 # How many calls are remembered, so that one that is repeated is not done twice.
 _CALLS_KEPT = 10_000
 _ENTRY = "seq, handoff_id, from_client, type, content, created_at"
 
-THREADS = run_script(
+# The first two tables are those of the seed: a database that another program made with them
+# is taken over.
+THREADS = (
     """CREATE TABLE IF NOT EXISTS handoffs (
         id TEXT PRIMARY KEY,
         title TEXT NOT NULL,
@@ -36,8 +38,6 @@ THREADS = run_script(
         content TEXT NOT NULL,
         created_at TEXT
     )""",
-)
-BRIDGE = run_script(
     "CREATE INDEX IF NOT EXISTS idx_handoff_entries_handoff ON handoff_entries(handoff_id)",
     # How much a thread holds: to add it up anew for each entry would take longer and longer.
     "ALTER TABLE handoffs ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0",

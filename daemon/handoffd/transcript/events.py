@@ -11,7 +11,16 @@ from handoffd.transcript.tools import (
     result,
     use,
 )
-from handoffd.transcript.typed import INTERRUPTED, MARKER, marked, tag, typed_text, without_marked
+from handoffd.transcript.typed import (
+    INTERRUPTED,
+    MARKED,
+    MARKER,
+    PASTED,
+    marked,
+    tag,
+    typed_text,
+    without_marked,
+)
 
 CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
 # Metadata records that we know; those without a reader below hold nothing we need.
@@ -175,7 +184,8 @@ def _results(record: Record, blocks: list[Block]) -> Iterator[Event]:
 
 
 def _typed(record: Record, text: str) -> Iterator[Event]:
-    if ours := marked(text):
+    by_client = record.is_compact_summary or record.is_meta
+    if ours := marked(text, MARKED if by_client else PASTED):
         yield Injected(ours)
     if record.is_compact_summary:
         yield Summarised(without_marked(text))
@@ -207,7 +217,7 @@ def _notified(text: str) -> Notified:
 def _command(text: str) -> Iterator[Event]:
     name = tag(text, "command-name").lstrip("/")
     if name:
-        yield Commanded(name, without_marked(tag(text, "command-args")))
+        yield Commanded(name, without_marked(tag(text, "command-args"), PASTED))
 
 
 class _Origin(Shape):

@@ -1,16 +1,22 @@
 """What a person typed, told from what the client and we ourselves put beside it. Pure."""
 
 import re
+from collections.abc import Iterator
 
 # Everything we print into a session is marked; what carries the mark is never evidence again.
 MARKER = "<handoffd-context"
-_MARKED = re.compile(
-    r"<handoffd-context (?:project|handoff)=.*?(?:</handoffd-context>|\Z)", re.DOTALL
+END = "</handoffd-context>"
+# The first words inside our mark, where it has several lines.
+LEAD = "A record of earlier work"
+MARKED = re.compile(rf"{MARKER} (?:project|handoff)=")
+# In the words of a person only the exact form counts: what resembles it may be their own.
+PASTED = re.compile(
+    rf'(?m)^{MARKER} (?:project|handoff)="[^"\n]*"(?: at="[^"\n]*")?>(?:\n{LEAD}| (?=.*{END}$))'
 )
 
 # User records that no person typed, by how they begin.
 _NOT_TYPED = re.compile(
-    r"\s*(?:<(?:local-command-(?:stdout|stderr|caveat)|command-(?:name|message)"
+    r"\s*(?:<(?P<name>local-command-(?:stdout|stderr|caveat)|command-(?:name|message)"
     r"|bash-(?:input|stdout|stderr)|task-notification|system-reminder|teammate-message"
     r"|user-memory-input|session-start-hook|tick|goal)\b|\[Request interrupted by user"
     r"|Caveat: The messages below|This session is being continued)"
@@ -21,18 +27,41 @@ _IDE_TAGS = ("ide_opened_file", "ide_selection")
 
 def typed_text(text: str) -> str:
     """Return what a person typed in a user's record, or an empty text."""
-    text = without_marked(_without_editor(text)).strip()
-    return "" if _NOT_TYPED.match(text) else text
+    text = without_marked(_without_editor(text), PASTED).strip()
+    found = _NOT_TYPED.match(text)
+    # The client closes its tags: behind one that stays open are a person's own words.
+    is_clients = found and (not found["name"] or f"</{found['name']}" in text)
+    return "" if is_clients else text
 
 
-def without_marked(text: str) -> str:
-    """Take out what we injected ourselves."""
-    return _MARKED.sub("", text) if MARKER in text else text
+def without_marked(text: str, opening: re.Pattern[str] = MARKED) -> str:
+    """Take out what we printed ourselves, and none of the words around it."""
+    kept, position = [], 0
+    for start, end in _spans(text, opening):
+        kept.append(text[position:start])
+        position = end
+    return "".join([*kept, text[position:]])
 
 
-def marked(text: str) -> str:
-    """Return what we injected ourselves, and nothing else."""
-    return "\n".join(_MARKED.findall(text)) if MARKER in text else ""
+def marked(text: str, opening: re.Pattern[str] = MARKED) -> str:
+    """Return what we printed ourselves, and nothing else."""
+    return "\n".join(text[start:end] for start, end in _spans(text, opening))
+
+
+def _spans(text: str, opening: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield where our marks are.
+
+    One that is not closed was cut and runs to the end; in the words of a person it is none.
+    """
+    if MARKER not in text:
+        return
+    position = 0
+    while found := opening.search(text, position):
+        end = text.find(END, found.end())
+        if end < 0 and opening is PASTED:
+            return
+        position = end + len(END) if end >= 0 else len(text)
+        yield found.start(), position
 
 
 def _without_editor(text: str) -> str:

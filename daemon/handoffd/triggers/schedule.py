@@ -59,7 +59,7 @@ class Schedule:
             try:
                 await action()
             except Exception as problem:  # noqa: BLE001  the next time it may work
-                log.get().error("scheduled_failed", job=name, error=log.where(problem))
+                log.failed("scheduled_failed", problem, job=name)
 
         first = self._start + timedelta(seconds=seconds)
         trigger = IntervalTrigger(seconds=seconds, start_date=first, timezone=UTC)

@@ -13,7 +13,7 @@ from handoffd.handoffs.tracks.record import EPIC_TRIGGERS, GENERAL, UNKNOWN, Rec
 from handoffd.handoffs.tracks.telling import Facts
 from handoffd.links.git import GitError
 from handoffd.links.repository import Head, head
-from handoffd.session.redact import compile_patterns
+from handoffd.redaction.redact import compile_patterns
 from handoffd.session.text import keep
 from handoffd.workflow.creation import Creation
 from handoffd.workflow.masking import masked, masked_values

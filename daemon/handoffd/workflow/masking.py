@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from handoffd.session.redact import redact
+from handoffd.redaction.redact import redact
 from handoffd.session.text import MASK
 
 Patterns = Sequence[tuple[str, re.Pattern[str]]]

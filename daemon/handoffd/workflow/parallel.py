@@ -1,12 +1,13 @@
 """Step 1a: who else is at work on a track."""
 
 import os
+from contextlib import suppress
 
 from handoffd import clock
 from handoffd.handoffs.tracks.place import Track
 from handoffd.handoffs.tracks.workers import STALE_SECONDS, Worker
-from handoffd.links.git import GitError
-from handoffd.links.repository import Worktree, worktrees
+from handoffd.links.git_discovery import GitError, Worktree
+from handoffd.links.repository import worktrees
 from handoffd.workflow.ports import Ports
 
 
@@ -41,7 +42,7 @@ def _worktrees(root: str, track: Track) -> list[Worktree]:
 
 def _worker(tree: Worktree) -> Worker:
     """Take a work tree for a worker: at work if git changed something in it lately."""
-    changed = _last_change(tree.path)
+    changed = _last_change(tree.directory)
     stale = clock.wall() - changed > STALE_SECONDS
     name = f"worktree {os.path.basename(tree.path)}"
     since = clock.iso(changed) if changed else ""
@@ -49,24 +50,10 @@ def _worker(tree: Worktree) -> Worker:
     return Worker(name, status, worktree=tree.path, since=since, active=not stale, stale=stale)
 
 
-def _last_change(path: str) -> float:
+def _last_change(directory: str) -> float:
     """Return when git last wrote its index or HEAD for a work tree; 0 if that is not known."""
-    # What is no file is not waited for.
-    try:
-        handle = os.open(f"{path}/.git", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return 0.0
-    try:
-        said = os.read(handle, 4096).decode("utf-8", "replace")
-    except OSError:
-        return 0.0
-    finally:
-        os.close(handle)
-    directory = os.path.join(path, said.removeprefix("gitdir:").strip())
     times = [0.0]
     for name in ("index", "HEAD"):
-        try:
-            times.append(os.stat(os.path.join(directory, name)).st_mtime)
-        except OSError:
-            continue
+        with suppress(OSError):
+            times.append(os.lstat(f"{directory}/{name}").st_mtime)
     return max(times)

@@ -11,7 +11,7 @@ from handoffd.handoffs.contract import Contract
 from handoffd.handoffs.tracks.place import Conductor, Track
 from handoffd.handoffs.tracks.plan import Plan, Progress, Work, progress
 from handoffd.links.agent_mail import Mail
-from handoffd.links.beads import Beads, BeadsError, Issue
+from handoffd.links.beads import Beads, BeadsError, BeadsProgram, Issue
 from handoffd.session.state import SessionState
 from handoffd.session.text import keep
 from handoffd.store.core import CoreStore
@@ -30,13 +30,13 @@ class Links:
     """The other programs, and what the configuration says of them."""
 
     mail: Mail
-    beads_command: str = ""
+    beads: BeadsProgram
     # Whether conductor/handoffs/general may be made where there is no conductor/.
     general: bool = False
 
     def deliverers(self) -> Mapping[str, Deliver]:
         def send_note(letter: Letter) -> None:
-            deliver_note(letter, self.beads_command)
+            deliver_note(letter, self.beads)
 
         def send_mail(letter: Letter) -> None:
             deliver_mail(self.mail, letter)
@@ -77,7 +77,7 @@ class Ports:
 
     @property
     def beads(self) -> Beads:
-        return Beads(self.root, self.links.beads_command)
+        return Beads(self.root, self.links.beads)
 
     def deliver(self, key: str) -> Mapping[str, Letter]:
         """Try to send the letters of a record now; returns those that were not, by their kind."""

@@ -13,7 +13,7 @@ from handoffd.handoffs.tracks.record import GENERAL, UNKNOWN, files_named, next_
 from handoffd.links.beads import BeadsError, Issue
 from handoffd.links.git import GitError
 from handoffd.links.repository import Head, Since, head, since
-from handoffd.session.redact import compile_patterns
+from handoffd.redaction.redact import compile_patterns
 from handoffd.session.text import keep
 from handoffd.workflow.find import FIND
 from handoffd.workflow.masking import Patterns, masked
@@ -85,7 +85,7 @@ def _drift(run: Resumption) -> str:
         here = head(run.ports.root)
         moved = _since(run, record.git_commit)
     except GitError as reason:
-        here, moved = Head(), Since(None, (), ())
+        here, moved = Head(), Since(None, ())
         git_problem = str(reason)
     else:
         git_problem = ""
@@ -127,11 +127,11 @@ def _written(run: Resumption, path: str) -> float:
 def _since(run: Resumption, commit: str) -> Since:
     """Ask what came since the recorded commit; it may be unknown here (a rebase, another clone)."""
     if commit == UNKNOWN:
-        return Since(None, (), ())
+        return Since(None, ())
     try:
         return since(run.ports.root, commit)
     except GitError:
-        return Since(None, (), ())
+        return Since(None, ())
 
 
 def _exists(run: Resumption, path: str) -> bool:

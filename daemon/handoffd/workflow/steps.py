@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from handoff.errors import HandoffError
 from handoff.remedies import remedy
 from handoffd.errors import StoreError
-from handoffd.session.redact import redact
+from handoffd.redaction.redact import redact
 
 # A full disk: whatever comes next could only do half of it.
 _FULL = (errno.ENOSPC, errno.EDQUOT)

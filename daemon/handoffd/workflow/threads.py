@@ -11,7 +11,7 @@ from handoffd import clock, log
 from handoffd.errors import NoThreadError, StoreError, ThreadError
 from handoffd.handoffs import thread as form
 from handoffd.handoffs.thread_file import keep_copy
-from handoffd.session.redact import redact, takes_long
+from handoffd.redaction.redact import redact, takes_long
 from handoffd.store.threads import Entry, Kept, Mark, Said, Thread, ThreadStore, Whole, size
 
 _ID_LENGTH = 21
@@ -46,8 +46,6 @@ class Threads:
     archive: str = ""
     refuse_secrets: bool = False
     changed: Callable[[Thread, Entry | None], None] | None = None
-    # What whoever reads a thread is told besides.
-    notice: str = ""
 
     def create(
         self, title: str, content: str, project: str | None, client: str, once: str = ""
@@ -71,7 +69,6 @@ class Threads:
             "entries": rows,
             "new_entries": new,
             "new_count": len(new),
-            **({"warnings": [self.notice]} if self.notice else {}),
         }
 
     def add(self, thread_id: str, kind: str, content: str, client: str, once: str = "") -> Result:

@@ -45,4 +45,4 @@ def render(data: dict[str, Any], style: Style) -> str:
     return f"{data['mode'].capitalize()}: {data['why']}.\n" + shown(data, style)
 
 
-METHOD = Method("auto", AutoParams, handle, render)
+METHOD = Method("auto", AutoParams, handle, render, ("analysis",))

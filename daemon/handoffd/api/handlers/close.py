@@ -134,4 +134,4 @@ def render(data: dict[str, Any], _style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-METHOD = Method("close", CloseParams, handle, render)
+METHOD = Method("close", CloseParams, handle, render, ("text",), calls=True)

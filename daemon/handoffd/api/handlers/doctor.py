@@ -9,14 +9,13 @@ from handoffd.api.method import Method, Params, Reply, Send
 from handoffd.api.text import Style
 from handoffd.parts import Parts
 from handoffd.session.storage import load
-from handoffd.store.damage import examine, find_before
+from handoffd.store.recovery import find_problem
 
 _NEWEST = 20
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
     await _look_closely(parts)
-    await parts.rescued()
     return Reply(
         {
             "roots": await _roots(parts),
@@ -27,14 +26,10 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
 
 
 async def _look_closely(parts: Parts) -> None:
-    """Look at every page of core.db: what nobody has asked for yet may be damaged, too."""
-    if not parts.core.damage:
-        found = await asyncio.to_thread(_look, parts.core.path)
-        parts.core.look_again("" if found == "ok" else found)
-
-
-def _look(path: str) -> str:
-    return find_before(path) or examine(path, "quick_check(1)")
+    """Look at every page of core.db: one that was not asked for yet may be damaged, too."""
+    if problem := await asyncio.to_thread(find_problem, parts.core.path):
+        parts.core.report(problem)
+        await parts.recovered()
 
 
 async def _roots(parts: Parts) -> list[dict[str, Any]]:

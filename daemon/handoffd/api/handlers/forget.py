@@ -46,8 +46,6 @@ class ForgetParams(Params):
 
 
 async def handle(parts: Parts, params: ForgetParams, _send: Send) -> Reply:
-    if not params.dry_run:
-        parts.core.require_whole()
     await parts.lookout.rescan()
     target, note = _meant(parts, params)
     if params.dry_run:

@@ -8,6 +8,7 @@ from handoffd.api.method import Directory, Method, Params, Reply, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, texts_of
 from handoffd.api.text import Style
 from handoffd.parts import Parts
+from handoffd.transcript.records import is_absolute
 from handoffd.usher import Heard
 
 HEADLESS = "sdk"
@@ -27,8 +28,9 @@ async def handle(parts: Parts, params: HookParams, _send: Send) -> Reply:
     fields = hook_fields(params.hook)
     texts = texts_of(fields)
     transcript = texts.get("transcript_path", "")
-    learn_root(parts, transcript)
-    parts.lookout.hint(transcript)
+    if is_absolute(transcript):
+        learn_root(parts, transcript)
+        parts.lookout.hint(transcript)
     environment = params.environment
     heard = Heard(
         texts.get("hook_event_name", ""),

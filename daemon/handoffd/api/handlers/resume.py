@@ -22,4 +22,4 @@ async def handle(parts: Parts, params: ResumeParams, send: Send) -> Reply:
     return Reply(data, exit=data["exit"], project=project.root.path)
 
 
-METHOD = Method("resume", ResumeParams, handle, render_resumed)
+METHOD = Method("resume", ResumeParams, handle, render_resumed, ("analysis",))

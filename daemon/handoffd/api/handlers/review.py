@@ -53,4 +53,4 @@ def render(data: dict[str, Any], style: Style) -> str:
     return "\n".join([*lines, "", data["text"]]).rstrip("\n") + "\n"
 
 
-METHOD = Method("review", ReviewParams, handle, render)
+METHOD = Method("review", ReviewParams, handle, render, ("text",), calls=True)

@@ -98,4 +98,4 @@ def _receipt(name: str, data: dict[str, Any], style: Style) -> list[str]:
     return [style.dim(line) for line in wrap("", text, style.columns, 14)]
 
 
-METHOD = Method("show", ShowParams, handle, render)
+METHOD = Method("show", ShowParams, handle, render, (*FIELDS, *LISTS))

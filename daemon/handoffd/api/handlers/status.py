@@ -23,7 +23,7 @@ _SKIPPED = {
 
 
 async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
-    await parts.rescued()
+    await parts.recovered()
     intake, lookout = parts.intake, parts.lookout
     waiting, waiting_bytes = intake.backlog
     now = clock.wall()

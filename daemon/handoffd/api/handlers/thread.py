@@ -1,7 +1,6 @@
 """thread: a conversation between Chat and Code, for people; the rules are those of the tools."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ from handoffd.api.text import Style
 from handoffd.api.threads import act as with_threads
 from handoffd.api.threads import note_use, threads
 from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
-from handoffd.handoffs.thread import mend, tidy, tidy_line
+from handoffd.handoffs.thread import mend
 from handoffd.parts import Parts
 from handoffd.workflow.threads import Threads, pasted
 
@@ -60,13 +59,8 @@ class ThreadParams(Params):
 async def handle(parts: Parts, params: ThreadParams, send: Send) -> Reply:
     if params.action == "watch":
         return _watch(threads(parts), params, send)
-    # The reply has every warning of the daemon's already.
-    do = partial(_act_quietly, params=params, used=partial(note_use, parts, params.cwd))
+    do = partial(act, params=params, used=partial(note_use, parts, params.cwd))
     return Reply(await with_threads(parts, do, closing=params.action == "close"))
-
-
-def _act_quietly(open_threads: Threads, params: ThreadParams, used: Callable[[str], None]) -> Data:
-    return act(replace(open_threads, notice=""), params, used)
 
 
 def _watch(open_threads: Threads, params: ThreadParams, send: Send) -> Reply:
@@ -110,7 +104,7 @@ def render(data: Data, style: Style) -> str:
     if data["action"] == "watch":
         return f"Watching {data['watching']}\n"
     lines = _RENDERED[data["action"]](data, style)
-    lines += [f"warning: {tidy_line(text)}" for text in data["result"].get("warnings", ())]
+    lines += [f"warning: {text}" for text in data["result"].get("warnings", ())]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -133,7 +127,7 @@ def _read(data: Data, _style: Style) -> list[str]:
 
 
 def _closed(data: Data, _style: Style) -> list[str]:
-    title = tidy_line(data["result"]["title"])
+    title = data["result"]["title"]
     lines = [f"Closed {data['id']} ({title}). Its entries are deleted for good."]
     if copy := data["result"].get("archive"):
         lines.append(f"A copy, secrets masked, is yours to keep or to delete: {copy}")
@@ -160,20 +154,20 @@ def _head(data: Data, style: Style) -> list[str]:
     result, thread = data["result"], data["result"]["handoff"]
     facts = [thread["id"], thread["status"]]
     if thread["project"]:
-        facts.append(f"project {tidy_line(thread['project'])}")
+        facts.append(f"project {thread['project']}")
     if thread["status"] == "completed":
         facts.append("its entries are deleted")
     else:
         known = len(result["entries"])
         unread = f"{result['new_count']} unread by {data['client']}"
         facts.append(f"{known} {'entry' if known == 1 else 'entries'}, {unread}")
-    return [style.bold(tidy_line(thread["title"])), " · ".join(facts)]
+    return [style.bold(thread["title"]), " · ".join(facts)]
 
 
 def _entry(entry: Data, new: bool, style: Style) -> list[str]:
     facts = [str(entry[name]) for name in ("seq", "from_client", "type", "created_at")]
-    head = tidy_line(" · ".join([*facts, *(["unread"] if new else [])]))
-    content = tidy(entry["content"]).strip("\n").split("\n")
+    head = " · ".join([*facts, *(["unread"] if new else [])])
+    content = entry["content"].strip("\n").split("\n")
     return [
         "",
         style.bold(head) if new else head,
@@ -193,4 +187,4 @@ _RENDERED: dict[str, Callable[[Data, Style], list[str]]] = {
     "close": _closed,
 }
 
-METHOD = Method("thread", ThreadParams, handle, render)
+METHOD = Method("thread", ThreadParams, handle, render, ("content",))

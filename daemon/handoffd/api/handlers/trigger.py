@@ -38,4 +38,4 @@ def render(data: dict[str, Any], style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-METHOD = Method("trigger", TriggerParams, handle, render)
+METHOD = Method("trigger", TriggerParams, handle, render, ("record", "note"))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from handoff.errors import HandoffError
 from handoffd.api.method import InProject, Method, Reply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.text import Style
@@ -9,6 +10,8 @@ from handoffd.parts import Parts
 
 
 async def handle(parts: Parts, params: InProject, send: Send) -> Reply:
+    if len(parts.watchers) >= parts.connections_max // 2:
+        raise HandoffError(f"{len(parts.watchers)} clients watch already.", "End one of them.")
     wanted = named_project(parts, params).root.path if params.project else None
 
     def tell(change: dict[str, Any]) -> None:

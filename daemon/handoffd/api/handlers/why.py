@@ -107,4 +107,4 @@ def render(data: dict[str, Any], style: Style) -> str:
     return "\n".join(lines) + "\n"
 
 
-METHOD = Method("why", WhyParams, handle, render)
+METHOD = Method("why", WhyParams, handle, render, ("value", "excerpt"))

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from handoffd.session.text import clean
+from handoffd.yaml_guard import YamlBombError, refuse_bombs
 
 SIZE_MAX = 16 << 10
 VALUE_MAX = 500
@@ -33,10 +34,10 @@ def read(text: str) -> dict[str, Any]:
     if len(text) > SIZE_MAX:
         raise YamlError(f"it has more than {SIZE_MAX} characters")
     try:
-        _refuse_bombs(text)
+        refuse_bombs(text, _DEPTH_MAX)
         data = yaml.load(text, Loader=_LOADER)  # noqa: S506  it makes nothing but texts
-    except YamlError:
-        raise
+    except YamlBombError as problem:
+        raise YamlError(str(problem)) from None
     except Exception:  # noqa: BLE001  a person's file may hold anything
         raise YamlError("it is not valid YAML") from None
     if data is None or data == "":
@@ -44,19 +45,6 @@ def read(text: str) -> dict[str, Any]:
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise YamlError("it is no mapping of names to values")
     return data
-
-
-def _refuse_bombs(text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.AliasEvent):
-            raise YamlError("aliases are not accepted")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _DEPTH_MAX:
-                raise YamlError("it is nested too deeply")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def render(data: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
+from handoff.documents import load_json
 from handoff.errors import HandoffError
 
 KEY = "handoff"
@@ -98,14 +99,12 @@ def parse(text: str) -> Metadata:
     if _SURROGATE.search(text):
         raise HandoffError("metadata.json is not UTF-8 text.", _REMEDY)
     try:
-        data = json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse)
+        data = load_json(text.removeprefix("\ufeff"), parse_constant=_refuse)
     except json.JSONDecodeError as problem:
         where = f"{problem.msg} in line {problem.lineno}"
         raise HandoffError(f"metadata.json is not valid JSON: {where}.", _REMEDY) from None
     except ValueError as problem:
         raise HandoffError(f"metadata.json is not valid JSON: {problem}.", _REMEDY) from None
-    except RecursionError:
-        raise HandoffError("metadata.json is nested too deeply.", _REMEDY) from None
     if not isinstance(data, dict):
         raise HandoffError("metadata.json is no object.", _REMEDY)
     return Metadata(data)

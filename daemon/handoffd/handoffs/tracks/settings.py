@@ -9,7 +9,7 @@ from typing import Any
 from handoffd.handoffs.tracks import front_matter
 from handoffd.handoffs.tracks.markdown import info_of, lines_of, marked
 from handoffd.handoffs.tracks.record import TRIGGERS
-from handoffd.session.redact import compile_patterns
+from handoffd.redaction.redact import compile_patterns
 from handoffd.session.text import keep
 
 STALE_DAYS = 7.0
@@ -37,7 +37,7 @@ class Settings:
     idle_minutes: float | None = None
     # Triggers that are off; design-end and pre-finish cannot be.
     off: frozenset[str] = frozenset()
-    # Name -> pattern, fit for session.redact.compile_patterns.
+    # Name -> pattern, fit for redaction.redact.compile_patterns.
     secrets_patterns: dict[str, str] = field(default_factory=dict)
     stale_days: float = STALE_DAYS
     auto_select_single: bool = True

@@ -1,9 +1,9 @@
 """Parallel workers: the three shapes of parallel state. Pure."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from handoff.documents import load_json
 from handoffd import clock
 from handoffd.session.text import PATH_MAX, keep
 
@@ -41,9 +41,9 @@ class Worker(NamedTuple):
 def read_state(text: str, changed_seconds: float, now: float) -> list[Worker]:
     """Read a state file, last changed at a time; one that cannot be read is an unknown worker."""
     try:
-        state = json.loads(text.removeprefix("\ufeff"))
+        state = load_json(text.removeprefix("\ufeff"))
         told = list(_told(state))[:_WORKERS_MAX]
-    except (ValueError, RecursionError, TypeError):
+    except (ValueError, TypeError):
         stale = _is_stale({}, changed_seconds, now)
         return [Worker(UNKNOWN_NAME, UNKNOWN_STATUS, active=not stale, stale=stale)]
     began = state.get("started_at")

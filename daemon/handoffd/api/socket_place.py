@@ -1,0 +1,40 @@
+"""Where the socket lies: the first place that is ours, short enough and not in use."""
+
+import os
+import socket
+
+from handoff import paths
+from handoff.errors import HandoffError
+from handoffd.paths import make_private
+
+
+def usable_path() -> str:
+    """Return the first place for the socket that is ours and short enough."""
+    reasons = []
+    for path in paths.socket_candidates():
+        if len(os.fsencode(path)) > paths.SOCKET_PATH_MAX:
+            reasons.append(f"{path} is longer than {paths.SOCKET_PATH_MAX} bytes")
+            continue
+        try:
+            make_private(os.path.dirname(path))
+        except (OSError, HandoffError) as problem:
+            reasons.append(str(problem).splitlines()[0])
+            continue
+        return path
+    raise HandoffError(
+        "There is no place for the socket: " + "; ".join(reasons),
+        "Set HANDOFFD_SOCKET to a short path in a directory of yours.",
+    )
+
+
+def is_served(path: str) -> bool:
+    """Return True if somebody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.settimeout(1.0)
+            probe.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+        return True

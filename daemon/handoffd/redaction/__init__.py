@@ -1,0 +1,1 @@
+"""Find and mask secrets in text. Pure; imports nothing of the daemon."""

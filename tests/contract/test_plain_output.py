@@ -1,0 +1,56 @@
+"""Text of others leaves by few doors: the code is read, so that a new one is noticed."""
+
+import ast
+
+from conftest import REPOSITORY
+
+DAEMON = sorted((REPOSITORY / "daemon/handoffd").rglob("*.py"))
+CLIENT = sorted((REPOSITORY / "client/handoff").rglob("*.py"))
+# Objects whose `render` shows the result of a method.
+METHODS = {"method", "METHOD", "show", "save", "thread", "open_", "list_", "review", "close"}
+
+
+def holding(paths, wanted):
+    """Return the files in which some node is wanted."""
+    return [
+        str(path.relative_to(REPOSITORY))
+        for path in paths
+        if any(wanted(node) for node in ast.walk(ast.parse(path.read_text())))
+    ]
+
+
+def test_one_place_renders():
+    """Only `shown` renders the result of a method, from data that it made harmless."""
+
+    def renders(node):
+        if isinstance(node, ast.ImportFrom) and "api.handlers." in (node.module or ""):
+            return "render" in {alias.name for alias in node.names}
+        is_render = isinstance(node, ast.Attribute) and node.attr == "render"
+        return is_render and ast.unparse(node.value) in METHODS
+
+    assert ["daemon/handoffd/api/method.py"] == holding(DAEMON, renders)
+
+
+def test_few_places_write_past_the_stream():
+    """Of the client only the hot path, the relay and a pipe to a person's own command do."""
+    raw = {"posix.write", "os.write", "sys.stdout.buffer", "sys.__stdout__", "sys.__stderr__"}
+    found = holding(
+        CLIENT, lambda node: isinstance(node, ast.Attribute) and ast.unparse(node) in raw
+    )
+
+    assert [f"client/handoff/{name}.py" for name in ("fast", "relay", "statusline")] == found
+
+
+def test_few_places_of_the_daemon_call_a_text_harmless():
+    """Text is declared harmless where it is made of harmless parts, and where the user wrote it."""
+    found = holding(
+        DAEMON, lambda node: isinstance(node, ast.Call) and ast.unparse(node.func) == "PlainText"
+    )
+
+    assert [
+        "daemon/handoffd/handoffs/briefing.py",
+        "daemon/handoffd/handoffs/frame.py",
+        "daemon/handoffd/handoffs/opening.py",
+        "daemon/handoffd/replay.py",
+        "daemon/handoffd/usher.py",
+    ] == found
