@@ -73,7 +73,7 @@ def test_secrets_in_errors_of_other_programs(house, tmp_path_factory, record_pro
     assert "on fire" in str(replies)
     assert "redacted:" in str(replies)
     record_property(
-        "figure", f"0 of {len(secrets)} in {len(replies)} replies and {len(files)} files"
+        "figure", f"0 of {len(secrets)} in {len(replies)} replies and {len(texts)} files"
     )
 
 

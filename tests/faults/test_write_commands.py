@@ -52,9 +52,7 @@ def broken(house, tmp_path) -> tuple[House, Disk]:
 
 def is_ours(path: Path) -> bool:
     """Tell what is there to stay from locks, databases, and where errors of a start are told."""
-    return not path.name.startswith(
-        (".handoff", "core.db", "up.", "lock", "handoffd.")
-    )
+    return not path.name.startswith((".handoff", "core.db", "up.", "lock", "handoffd."))
 
 
 def world(house) -> dict[str, bytes]:

@@ -390,7 +390,10 @@ def test_doctor(live):
 
     def look():
         seen.append(
-            {path: (path.stat().st_mtime_ns, text) for path, text in contents_below(live.home).items()}
+            {
+                path: (path.stat().st_mtime_ns, text)
+                for path, text in contents_below(live.home).items()
+            }
         )
         return seen[-1]
 
