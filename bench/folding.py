@@ -10,10 +10,10 @@ from measure import Row, Table, quantile, seconds
 from synthetic import Script
 from world import PYTHON, World, append, frame
 
+from handoffd.agents.claude_code.records import parse_line
 from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
 from handoffd.session.storage import dump
-from handoffd.transcript.records import parse_line
 
 LEAST = 0.8
 GROWTH_MOST_MB = 30.0
@@ -23,7 +23,7 @@ SAMPLE_MB, LONG_MB, BACKLOG_MB = 20, 100, 10
 _FOLD = """
 import resource, sys
 from pathlib import Path
-from handoffd.replay import document, replay
+from handoffd.api.replay import document, replay
 def resident_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 short, long = map(Path, sys.argv[1:])

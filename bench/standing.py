@@ -31,7 +31,7 @@ WATCH = "claude-code-log"
 _HOUR = 3600.0
 _IMPORTS = """
 import sys
-from handoffd import memory
+from handoffd.runtime import memory
 memory.use_one_heap()
 import handoffd.app
 print("ready", flush=True)

@@ -9,7 +9,7 @@ import time
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from handoffd.sources.observer import EVENTS
+from handoffd.ingest.file_observer import EVENTS
 
 
 class Handler(FileSystemEventHandler):

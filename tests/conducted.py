@@ -291,10 +291,10 @@ def stored(house, query, *values):
 
 # A daemon whose looks come more often.
 QUICK = """
-import handoffd.app, handoffd.herald, handoffd.recorder
-handoffd.recorder.RETRY_SECONDS = 1.0
+import handoffd.app, handoffd.tracks.record_maker, handoffd.triggers.trigger_detector
+handoffd.tracks.record_maker.RETRY_SECONDS = 1.0
 handoffd.app.LOOK_SECONDS = handoffd.app.RECORD_SECONDS = 0.5
-handoffd.herald.BARE_SECONDS = 2.0
+handoffd.triggers.trigger_detector.BARE_SECONDS = 2.0
 """
 
 

@@ -2,18 +2,19 @@
 
 from types import SimpleNamespace
 
-from handoffd.handoffs import briefing, contract, opening
-from handoffd.handoffs.briefing import Around, Left
-from handoffd.handoffs.tracks import analysis, letter, plan, record
-from handoffd.workflow.find import _cleaned
+from handoffd.contract import contract_format, presentation
+from handoffd.hooks import brief
+from handoffd.hooks.brief import BriefContext, NewestHandoff
+from handoffd.tracks import analysis, message, plan, record
+from handoffd.tracks.resume_find import _cleaned
 from told import ROOT, Told
 
 DOCUMENT = {"goal": "Round tax per line", "now": "Editing tax.py"}
-RECORD = record.Record("2026-03-01T09:00:00.000Z", "manual", "auth_20260301")
+RECORD = record.TrackRecord("2026-03-01T09:00:00.000Z", "manual", "auth_20260301")
 
 
 def _brief(told: Told, level: str = "L2") -> str:
-    return briefing.render(told.view().document, ROOT, level)
+    return brief.render(told.view().document, ROOT, level)
 
 
 def _working() -> Told:
@@ -57,30 +58,32 @@ def file_name(text: str) -> str:
 
 
 def commit(text: str) -> str:
-    moved = briefing.moves((text, f"{text}2"), [f"1a2b3c4 {text}"])
-    return briefing.render(DOCUMENT, "/p", around=Around([text], (), None, moved))
+    moved = brief.moves((text, f"{text}2"), [f"1a2b3c4 {text}"])
+    return brief.render(DOCUMENT, "/p", around=BriefContext([text], (), None, moved))
 
 
 def news(text: str) -> str:
-    moved = briefing.moves(("main", text), [f"1a2b3c4 {text}"])
-    calls = briefing.calls_of(contract.Contract(escalations=(text,)))
-    return briefing.urgent(text, [("hof_1", 2)], [*calls, *moved])
+    moved = brief.moves(("main", text), [f"1a2b3c4 {text}"])
+    calls = brief.calls_of(contract_format.Contract(escalations=(text,)))
+    return brief.urgent(text, [("hof_1", 2)], [*calls, *moved])
 
 
 def directory(text: str) -> str:
-    return briefing.render({**DOCUMENT, "timestamp": text}, f"/{text}")
+    return brief.render({**DOCUMENT, "timestamp": text}, f"/{text}")
 
 
 def committed_yaml(text: str) -> str:
     """A handoff.yaml of the repository, with a field that nobody knows."""
     document = {"goal": text, "now": text, "next": [text, {text: text}], "files": [text]}
-    return briefing.render({**document, text: text, "zzz": [text]}, "/p", "L3")
+    return brief.render({**document, text: text, "zzz": [text]}, "/p", "L3")
 
 
 def handoff(text: str) -> str:
     """A contract: told beside the state."""
-    left = Left(text, contract.parse(f"purpose: {text}\n\n## Next\n- {text}\n## Risks\n- {text}\n"))
-    return briefing.render(DOCUMENT, "/p", around=Around(left=left))
+    left = NewestHandoff(
+        text, contract_format.parse(f"purpose: {text}\n\n## Next\n- {text}\n## Risks\n- {text}\n")
+    )
+    return brief.render(DOCUMENT, "/p", around=BriefContext(left=left))
 
 
 def opened(text: str) -> str:
@@ -89,17 +92,19 @@ def opened(text: str) -> str:
         f"# Handoff\n\npurpose: {text}\n\n## Done\n- {text}\nHUMAN REVIEW NEEDED: {text}\n{text}\n"
     )
     found = [
-        SimpleNamespace(path=path, seconds=0.0, stamp="s", contract=contract.parse(body))
+        SimpleNamespace(path=path, seconds=0.0, stamp="s", contract=contract_format.parse(body))
         for path in (f"/h/{text}.md", f"/h/2{text}.md")
     ]
-    items, _ = opening.mentioned(opening.listed(found, {}, 60.0))
-    return opening.opened(found[0].contract, items, framed=True)
+    items, _ = presentation.mentioned(presentation.listed(found, {}, 60.0))
+    return presentation.opened(found[0].contract, items, framed=True)
 
 
-def _resumed(found: record.Record, text: str, plan_text: str = "") -> str:
+def _resumed(found: record.TrackRecord, text: str, plan_text: str = "") -> str:
     issue = SimpleNamespace(id=text, title=text, status=text)
-    work = analysis.Work(plan.progress(plan.read_plan(plan_text), None), issue, [issue, issue])
-    here = analysis.Now(text, commit=text, changed=frozenset([text]), red_tests=text)
+    work = analysis.TrackProgress(
+        plan.progress(plan.read_plan(plan_text), None), issue, [issue, issue]
+    )
+    here = analysis.CurrentTree(text, commit=text, changed=frozenset([text]), red_tests=text)
     moved = analysis.drift(found, 60.0, 7.0, here)
     return analysis.framed(analysis.present(_cleaned(found, ()), text, work, moved), f"/{text}")
 
@@ -113,7 +118,7 @@ def track_record(text: str) -> str:
 
 def mail(text: str) -> str:
     subject = f"[HANDOFF:{text}] {text}"
-    found = letter.read(subject, f"## Context\n{text}\n## Next Steps\n- {text}\n", text)
+    found = message.read(subject, f"## Context\n{text}\n## Next Steps\n- {text}\n", text)
     return _resumed(found or RECORD, text)
 
 

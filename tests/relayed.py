@@ -40,7 +40,12 @@ class Relayed(Mcp):
         if limits or before:
             settings = [f"relay.{name} = {value}" for name, value in (limits or {}).items()]
             client = words[-1].removeprefix("--client=") if words else "chat"
-            text = [before, "from handoff import relay", *settings, f"relay.run({client!r})"]
+            text = [
+                before,
+                "from handoff.mcp_relay import relay",
+                *settings,
+                f"relay.run({client!r})",
+            ]
             command = [sys.executable, "-P", "-c", "\n".join(text)]
         environment = {**house.environment, **(env or {})}
         self.process = subprocess.Popen(

@@ -3,10 +3,10 @@
 import itertools
 import json
 
-from handoffd.handoffs.lanes import Lane, View, compose
+from handoffd.agents.claude_code.records import parse_line
+from handoffd.projects.lanes import Lane, ProjectView, compose
 from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
-from handoffd.transcript.records import parse_line
 
 ROOT = "/home/ann/shop"
 
@@ -88,7 +88,7 @@ class Told:
     def folded(self) -> SessionState:
         return folded(self.data, self.session_id)
 
-    def view(self) -> View:
+    def view(self) -> ProjectView:
         return view(self.folded())
 
 
@@ -102,6 +102,6 @@ def folded(data: bytes, session_id: str = "s") -> SessionState:
     return state
 
 
-def view(state: SessionState) -> View:
+def view(state: SessionState) -> ProjectView:
     """Compose what the checkpoint says of one session alone."""
     return compose(ROOT, [Lane(state, 0.0)], {}, None, [])

@@ -7,14 +7,10 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from handoff import __version__, fast, paths, wire
-from handoff.errors import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    HandoffError,
-    NotRunningError,
-)
-from handoff.plain_text import PlainStream, PlainText
+from handoff import __version__, fast
+from handoff.common import paths, wire
+from handoff.common.errors import EXIT_FAILED, EXIT_USAGE, HandoffError, NotRunningError
+from handoff.common.plain_text import PlainStream, PlainText
 
 # The overview is shown without loading any of them.
 COMMANDS = {
@@ -99,7 +95,7 @@ def _main(name: str, argv: list[str]) -> int:
     except BrokenPipeError:
         return 0
     except OSError as problem:
-        from handoff.remedies import remedy
+        from handoff.common.remedies import remedy
 
         sys.stderr.write(f"handoff: {problem}\n{remedy(problem)}".strip() + "\n")
         return EXIT_FAILED

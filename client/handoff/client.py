@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from handoff import __version__, fast, wire
-from handoff.errors import (
+from handoff import __version__, fast
+from handoff.common import wire
+from handoff.common.errors import (
     EXIT_VERSIONS_DIFFER,
     HandoffError,
     NotAnsweringError,
@@ -20,7 +21,7 @@ from handoff.errors import (
     UnknownMethodError,
     VersionsDifferError,
 )
-from handoff.holder import absence
+from handoff.lock_holder import absence
 
 
 class Client:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from handoff.manual import DIRECTORY, FILE, Argument, Command, program
+from handoff.man_pages import DIRECTORY, FILE, Argument, CommandManual, program
 
 _FOLDER = Path(__file__).parent / "shells"
 
@@ -24,7 +24,7 @@ def bash() -> str:
     )
 
 
-def _bash_words(command: Command) -> str:
+def _bash_words(command: CommandManual) -> str:
     flags = " ".join(flag for option in command.options for flag in option.flags)
     names = [_path(below).split()[-1] for below in command.commands]
     names += [choice for operand in command.operands for choice in operand.choices]
@@ -43,7 +43,7 @@ def zsh() -> str:
     return _filled("zsh", BODY="\n".join(_zsh_function(program("handoff"))))
 
 
-def _zsh_function(command: Command) -> Iterator[str]:
+def _zsh_function(command: CommandManual) -> Iterator[str]:
     """Yield the function of a command, those of the commands below it first."""
     for below in command.commands:
         yield from _zsh_function(below)
@@ -68,7 +68,7 @@ def _zsh_function(command: Command) -> Iterator[str]:
     yield "}"
 
 
-def _zsh_name(command: Command) -> str:
+def _zsh_name(command: CommandManual) -> str:
     return "_" + command.name.replace(" ", "_")
 
 
@@ -127,7 +127,7 @@ def _fish_argument(argument: Argument, on: str) -> str:
     return " ".join([*words, f"-d {_quoted(argument.text)}"])
 
 
-def _path(command: Command) -> str:
+def _path(command: CommandManual) -> str:
     """Return a command's words behind the program's name."""
     return command.name.partition(" ")[2]
 

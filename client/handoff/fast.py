@@ -10,7 +10,7 @@ import posix
 import sys
 import time
 
-from handoff import paths, wire
+from handoff.common import paths, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def main(name: str, argv: list[str]) -> None:
     if name == "flow" and command not in (*FLOW_COMMANDS, "", "-h", "--help"):
         _leave(2, "", f"flow: only {' and '.join(FLOW_COMMANDS)}; all the rest is `handoff`.\n")
     if command == "mcp" and relays(argv[1:]):
-        from handoff import relay
+        from handoff.mcp_relay import relay
 
         _leave(relay.run(argv[-1] if argv[1:] else "chat"))
     if command == "statusline" and (not argv[1:] or (argv[1] == "--beside" and len(argv) == 3)):  # noqa: PLR2004
@@ -134,11 +134,11 @@ def run(command: str, params: "Params") -> "Outcome":
     try:
         reply = call(command, params, REPLY_SECONDS)
     except Unreachable as reason:
-        from handoff.errors import EXIT_FAILED, EXIT_NOT_RUNNING
+        from handoff.common.errors import EXIT_FAILED, EXIT_NOT_RUNNING
 
         code, why, remedy = EXIT_FAILED, str(reason), "End it and start it anew: handoff restart"
         if not isinstance(reason, Hanging):
-            from handoff.holder import absence
+            from handoff.lock_holder import absence
 
             code, (why, remedy) = EXIT_NOT_RUNNING, absence(why)
         if command == "show":
@@ -152,7 +152,7 @@ def run(command: str, params: "Params") -> "Outcome":
 def outcome(reply: "Params") -> "Outcome":
     error = reply.get("error")
     if error:
-        from handoff.errors import EXIT_FAILED
+        from handoff.common.errors import EXIT_FAILED
 
         data = error.get("data") or {}
         hint = data.get("hint")
@@ -160,7 +160,7 @@ def outcome(reply: "Params") -> "Outcome":
         return data.get("exit", EXIT_FAILED), "", text
     result = reply.get("result") or {}
     if result.get("protocol") != wire.PROTOCOL:
-        from handoff.errors import EXIT_VERSIONS_DIFFER
+        from handoff.common.errors import EXIT_VERSIONS_DIFFER
 
         return EXIT_VERSIONS_DIFFER, "", versions_differ(result)
     return result.get("exit", 0), result.get("text", ""), ""
@@ -296,7 +296,7 @@ def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str
     start = paths.variable("CLAUDE_PROJECT_DIR") or text_of(hook, "cwd") or params["cwd"]
     root = paths.project_root(start)
     plain = not params.get("save_state") and params.get("level", "L1") == "L1"
-    brief = read_brief(root) if plain else None
+    brief = paths.read_brief(root) if plain else None
     if brief is not None:
         return brief, ""
     if command == "hook" and paths.checkpoint_stamp(root) == "none":
@@ -308,20 +308,6 @@ def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str
         code.save_state(start)
         return "", ""
     return code.inject_text(start, params.get("level", "L1")), ""
-
-
-def read_brief(root: str) -> str | None:
-    """Return the rendered brief, unless the checkpoint has changed since."""
-    try:
-        handle = posix.open(paths.brief_file(root), posix.O_RDONLY | posix.O_NOFOLLOW)
-        try:
-            text = posix.read(handle, 1 << 16).decode("utf-8", "replace")
-        finally:
-            posix.close(handle)
-    except OSError:
-        return None
-    head, _, body = text.partition("\n")
-    return body if head == f"{root}\t{paths.checkpoint_stamp(root)}" else None
 
 
 def fields_of(hook: str) -> "Params":
@@ -374,7 +360,7 @@ def _leave(code: int, out: str = "", err: str = "") -> None:
         except OSError:
             pass  # nobody reads on
     if err:  # it may carry a name; what the daemon answers is harmless already
-        from handoff.plain_text import plain
+        from handoff.common.plain_text import plain
 
         err = plain(err)
     for handle, text in ((1, out), (2, err)):

@@ -8,14 +8,14 @@ if TYPE_CHECKING:
 
 
 def daemon_code() -> ModuleType:
-    from handoffd import offline
+    from handoffd.offline import commands
 
-    return offline
+    return commands
 
 
 def greeting() -> ModuleType:
     """What a relay answers by itself; unlike the rest it loads next to nothing."""
-    from handoffd.api import greeting as found
+    from handoffd.api import mcp_initialize as found
 
     return found
 

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from handoff import paths, programs
 from handoff.client import Client
-from handoff.errors import (
+from handoff.common import paths, programs
+from handoff.common.errors import (
     HandoffError,
     NotAnsweringError,
     NotRunningError,
     VersionsDifferError,
 )
-from handoff.holder import lock_holder
+from handoff.lock_holder import lock_holder
 
 UNIT = "handoffd.service"
 SOCKET_UNIT = "handoffd.socket"

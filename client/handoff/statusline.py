@@ -4,7 +4,8 @@ import posix
 import select
 import time
 
-from handoff import fast, paths, wire
+from handoff import fast
+from handoff.common import paths, wire
 
 # The client cancels a status line that is late; this ends what nobody waits for any more.
 THEIRS_SECONDS = 5.0

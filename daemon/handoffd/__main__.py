@@ -2,7 +2,7 @@
 
 import sys
 
-from handoff import paths
+from handoff.common import paths
 from handoffd.start import start
 
 

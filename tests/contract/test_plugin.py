@@ -14,15 +14,15 @@ import handoff
 from conftest import BIN, REPOSITORY
 from handoff import cli
 from handoff.commands import slash
-from handoffd.handoffs.tracks import front_matter
-from handoffd.handoffs.tracks.index import COLUMNS
-from handoffd.handoffs.tracks.plan import Progress
-from handoffd.handoffs.tracks.record import TRIGGERS, Record, render
-from handoffd.handoffs.tracks.telling import Facts, note, sections
-from handoffd.workflow.create import WRITE
-from handoffd.workflow.find import FIND
-from handoffd.workflow.gather import GATHER
-from handoffd.workflow.resume import RESUME
+from handoffd.tracks import front_matter
+from handoffd.tracks.create import WRITE
+from handoffd.tracks.create_gather import GATHER
+from handoffd.tracks.index import COLUMNS
+from handoffd.tracks.plan import Progress
+from handoffd.tracks.record import TRIGGERS, TrackRecord, render
+from handoffd.tracks.record_sections import RecordFacts, note, sections
+from handoffd.tracks.resume import RESUME
+from handoffd.tracks.resume_find import FIND
 
 PLUGIN = REPOSITORY / "client/plugin"
 COMMANDS = sorted((PLUGIN / "commands").glob("*.md"))
@@ -65,8 +65,8 @@ def test_the_command_for_other_agents():
 
 def test_the_template_is_what_is_written():
     """A record of ours has the template's keys and headings, in its order."""
-    facts = Facts("auth_20260301", Progress(1, 3, "plan"), git="main, clean")
-    record = Record(
+    facts = RecordFacts("auth_20260301", Progress(1, 3, "plan"), git="main, clean")
+    record = TrackRecord(
         "2026-03-04T09:12:40.318Z", "epic-end", "auth_20260301", "shop-1",
         validation_snapshot={"gates_passed": ["design"], "current_gate": "spec"},
         sections=sections(facts, "/shop"),
@@ -95,7 +95,7 @@ def test_the_workflow_is_true():
     assert sorted(TRIGGERS) == sorted(table)
     assert " > ".join(f"`{name}`" for name in TRIGGERS) in WORKFLOW.replace("\n", " ")
     assert f"| {' | '.join(COLUMNS)} |" in WORKFLOW
-    told = note(Facts("auth", Progress(5, 12)), 3, "conductor/")
+    told = note(RecordFacts("auth", Progress(5, 12)), 3, "conductor/")
     for line in told.splitlines():
         assert f"\n{line.split(':')[0]}: " in WORKFLOW
     assert "COMPLETED: Tasks 1-5 (41% of track)" in WORKFLOW

@@ -8,7 +8,7 @@ import pytest
 
 from bridged import ENTRY, HANDOFF, SEED, TYPES, Mcp, ask
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 
 TOOLS = {
     "create_handoff": (["title", "content"], ["project", "as_client"]),
@@ -555,7 +555,7 @@ def test_handoffs_live_in_core_db_which_both_transports_share(served, mcp):
     thread = mcp.create("from the socket")
     store = CoreStore(str(served.state / "core.db"))
     _, entries = store.threads.read(thread)
-    said = Said("code", "done", "from another process", "2026-01-01T00:00:00Z")
+    said = NewEntry("code", "done", "from another process", "2026-01-01T00:00:00Z")
     store.threads.add(thread, said, 1 << 20)
     store.close()
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from handoffd.handoffs import shelf
-from handoffd.handoffs.contract import Contract, bullets, render
+from handoffd.contract import handoff_directory
+from handoffd.contract.contract_format import Contract, bullets, render
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]}
 
@@ -37,11 +37,13 @@ def project(tmp_path):
 @pytest.fixture
 def directory(tmp_path, project) -> str:
     """Two handoffs as we write them: the one written last is `aaaaaaaa.md`."""
-    found = shelf.directory_of(f"{tmp_path}/handoffs", str(project))
+    found = handoff_directory.directory_of(f"{tmp_path}/handoffs", str(project))
     for number, name in enumerate(("bbbbbbbb.md", "aaaaaaaa.md")):
         text = handoff(str(project))
-        shelf.put(found, name, lambda before, text=text: text, mtime_seconds=1_000_000 + number)
-    shelf.link_v1(f"{tmp_path}/handoffs", str(project))
+        handoff_directory.put(
+            found, name, lambda before, text=text: text, mtime_seconds=1_000_000 + number
+        )
+    handoff_directory.link_v1(f"{tmp_path}/handoffs", str(project))
     return found
 
 
@@ -93,10 +95,12 @@ def test_sections(directory, heading, lines):
 @pytest.mark.parametrize("options", ["-q", "-qi"])
 def test_escalation(tmp_path, options):
     """`grep` finds a call that was made, and none in a handoff that only speaks of it."""
-    directory = shelf.directory_of(f"{tmp_path}/handoffs", "/p")
+    directory = handoff_directory.directory_of(f"{tmp_path}/handoffs", "/p")
     quiet = handoff("/p", sections={"Done": bullets(["Discussed HUMAN REVIEW NEEDED at length"])})
-    shelf.put(directory, "quiet.md", lambda before: quiet)
-    shelf.put(directory, "calls.md", lambda before: handoff("/p", escalations=("look",)))
+    handoff_directory.put(directory, "quiet.md", lambda before: quiet)
+    handoff_directory.put(
+        directory, "calls.md", lambda before: handoff("/p", escalations=("look",))
+    )
     command = f"grep {options} 'HUMAN REVIEW NEEDED' {directory}"
 
     assert "exit 1: " == sh(f"{command}/quiet.md", "/")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from conftest import BIN, REPOSITORY, wait_for
-from handoff import errors, paths, service
+from handoff import service
+from handoff.common import errors, paths
 
 SERVICE = REPOSITORY / "systemd/handoffd.service"
 SOCKET = REPOSITORY / "systemd/handoffd.socket"

@@ -10,7 +10,7 @@ from bridged import ask
 from conftest import BIN, REPOSITORY, House
 from e2e.claude import TOOL, Claude
 from e2e.model import Model, Turn, errors, results, say, tools, use, words
-from handoffd.api.greeting import INSTRUCTIONS
+from handoffd.api.mcp_initialize import INSTRUCTIONS
 from mcp_clients import TOOLS, Address, Side, open_http, relay, side
 
 RELAY = [str(BIN / "handoff"), "mcp", "--client", "code"]

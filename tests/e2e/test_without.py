@@ -36,7 +36,7 @@ exec(code)
 # C, and four small files of ours.
 LIGHT = {
     "_json", "_socket", "posix", "pwd", "select", "sys", "time", "__future__",
-    "handoff", "handoff.fast", "handoff.paths", "handoff.errors", "handoff.wire",
+    "handoff", "handoff.fast", "handoff.common.paths", "handoff.errors", "handoff.common.wire",
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import House, wait_for
-from handoff.paths import CHECKPOINT
+from handoff.common.paths import CHECKPOINT
 from handoffd.links import git
 
 

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import damaged
-from handoffd import app, clock
+from handoffd import app
+from handoffd.runtime import clock
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 
 KILLS = 40
 DAY = clock.DAY_SECONDS
@@ -24,9 +25,9 @@ def test_killed_while_it_copies(tmp_path, record_property):
     """kill -9 at any moment: the copy is there, whole, for nobody else, and the only one."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
-    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "first", "t"))
     for number in range(ENTRIES - 1):
-        core.threads.add("hof_x", Said("chat", "done", f"{number} " + "x" * 8000, "t"), 8 << 20)
+        core.threads.add("hof_x", NewEntry("chat", "done", f"{number} " + "x" * 8000, "t"), 8 << 20)
     core.back_up()
     core.close()
     chance = random.Random(7)
@@ -59,10 +60,10 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
     """The copy is not made anew of a damaged file: it is mended from the copy instead."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
-    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "first", "t"))
     for number in range(ENTRIES):
         core.threads.add(
-            "hof_x", Said("chat", "done", f"entry {number} " + "x" * 900, "t"), 8 << 20
+            "hof_x", NewEntry("chat", "done", f"entry {number} " + "x" * 900, "t"), 8 << 20
         )
     core.back_up()
     old = clock.wall() - 2 * DAY
@@ -70,18 +71,18 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
     before = os.stat(f"{path}.backup")
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damaged.entries(tmp_path / "core.db")
-    parts = SimpleNamespace(
+    context = SimpleNamespace(
         core=core,
         copy_problem="",
         core_problem="",
         wiping=asyncio.Lock(),
         recovery=None,
-        gate=Mock(),
+        policy=Mock(),
     )
 
     async def look() -> None:
-        await app.keep_core(parts)
-        await parts.recovery
+        await app.keep_core(context)
+        await context.recovery
 
     asyncio.run(look())
 

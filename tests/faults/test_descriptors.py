@@ -6,7 +6,7 @@ import socket
 import time
 
 from conftest import wait_for
-from handoff.wire import BUSY
+from handoff.common.wire import BUSY
 from handoffd.api.server import DESCRIPTORS_KEPT
 from proc import cpu_seconds, descriptors
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from conftest import wait_for
-from handoff.errors import HandoffError
-from handoffd import files, placing
-from handoffd.handoffs import shelf
-from handoffd.handoffs.tracks.place import Conductor
+from handoff.common.errors import HandoffError
+from handoffd.contract import handoff_directory
+from handoffd.fs import atomic_replace, files
+from handoffd.tracks.conductor_directory import ConductorDirectory
 
 EDITS = 100
 
@@ -106,12 +106,14 @@ def append(text, number):
 
 
 def write_contract(root, number):
-    shelf.put(f"{root}/h", "a.md", lambda found: append(found.text if found else "", number))
+    handoff_directory.put(
+        f"{root}/h", "a.md", lambda found: append(found.text if found else "", number)
+    )
 
 
 def write_metadata(root, number):
     change = lambda text: append(text, number)  # noqa: E731
-    Conductor(str(root)).change_metadata("h", change)
+    ConductorDirectory(str(root)).change_metadata("h", change)
 
 
 @pytest.mark.long
@@ -185,7 +187,7 @@ def test_a_file_that_appears_at_the_very_last_moment(tmp_path, monkeypatch):
 
 def write_around(path, monkeypatch, before, after):
     """Write over a file; something happens just before the names are exchanged first, and after."""
-    exchange, calls = placing._exchange, []
+    exchange, calls = atomic_replace._exchange, []
 
     def exchange_amid(*words):
         calls.append(words)
@@ -198,7 +200,7 @@ def write_around(path, monkeypatch, before, after):
 
     with files.directory(str(path.parent)) as handle:
         _, status = files.read(handle, path.name, 100)
-        monkeypatch.setattr(placing, "_exchange", exchange_amid)
+        monkeypatch.setattr(atomic_replace, "_exchange", exchange_amid)
         return files.write(handle, path.name, b"ours\n", expected=status)
 
 
@@ -215,9 +217,9 @@ def test_a_file_that_is_moved_away_after_an_edit(tmp_path, monkeypatch, newer):
         path.write_text("newer\n")
         return take_free(*words)
 
-    take_free = placing._take_free
+    take_free = atomic_replace._take_free
     if newer:
-        monkeypatch.setattr(placing, "_take_free", come_back)
+        monkeypatch.setattr(atomic_replace, "_take_free", come_back)
     assert (
         write_around(path, monkeypatch, lambda: edit_by_rename(path, "{}two\n".format), move_away)
         is None
@@ -262,9 +264,9 @@ def test_killed_around_an_edit(tmp_path, monkeypatch, way, moment):
 
 def test_what_came_after_a_killed_writer_stays(tmp_path):
     """An edit whose place was taken by something newer stays aside, whoever sweeps."""
-    aside = tmp_path / f".a.00000000.00000000{placing.ASIDE_SUFFIX}"
+    aside = tmp_path / f".a.00000000.00000000{atomic_replace.ASIDE_SUFFIX}"
     aside.write_text("an edit")
-    (tmp_path / f"x{placing.ASIDE_SUFFIX}").write_text("no name of ours")
+    (tmp_path / f"x{atomic_replace.ASIDE_SUFFIX}").write_text("no name of ours")
     (tmp_path / "a").write_text("newer")
     with files.directory(str(tmp_path)) as handle:
         files.sweep(handle)

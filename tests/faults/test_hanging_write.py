@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 # As on a disk that takes its time: written, but nobody is told so.
 SITE = """
 import os, time
-from handoffd.handoffs import checkpoint_file
+from handoffd.checkpoint import checkpoint_file
 
 change = checkpoint_file.change
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from conftest import REPOSITORY, wait_for
-from handoffd import archivist, offline
+from handoffd.contract import contract_writer
 from handoffd.links import git, git_discovery, repository
 from handoffd.links.git import GitError
-from handoffd.sources import projects
+from handoffd.offline import commands
+from handoffd.projects import project_root
 from hostile_repositories import World, cases, is_run_by_git
 
 QUESTIONS = {
@@ -29,12 +30,12 @@ QUESTIONS = {
     repository.commits_after: lambda ask, root, _commit: ask(root, "2020-01-01T00:00:00Z", 10),
     repository.since: lambda ask, root, commit: ask(root, commit),
     git_discovery.suspected: lambda ask, root, _commit: ask(root),
-    projects.branch: lambda ask, root, _commit: ask(root),
-    projects.git_directory: lambda ask, root, _commit: ask(root),
-    projects.reflog_stamp: lambda ask, root, _commit: ask(root),
-    archivist.ask_git: lambda ask, root, _commit: ask(root),
-    archivist.committed_secrets: lambda ask, root, commit: ask(root, commit),
-    offline.git_state: lambda ask, root, _commit: ask(root),
+    project_root.branch: lambda ask, root, _commit: ask(root),
+    project_root.git_directory: lambda ask, root, _commit: ask(root),
+    project_root.reflog_stamp: lambda ask, root, _commit: ask(root),
+    contract_writer.ask_git: lambda ask, root, _commit: ask(root),
+    contract_writer.committed_secrets: lambda ask, root, commit: ask(root, commit),
+    commands.git_state: lambda ask, root, _commit: ask(root),
 }
 
 

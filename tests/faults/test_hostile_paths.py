@@ -11,11 +11,12 @@ import time
 import pytest
 
 from conftest import wait_for
-from handoff.errors import HandoffError
-from handoffd import token_file
-from handoffd.handoffs import checkpoint_file, shelf
-from handoffd.handoffs.tracks.place import Conductor
-from handoffd.handoffs.tracks.record import Record
+from handoff.common.errors import HandoffError
+from handoffd.checkpoint import checkpoint_file
+from handoffd.contract import handoff_directory
+from handoffd.threads import http_token
+from handoffd.tracks.conductor_directory import ConductorDirectory
+from handoffd.tracks.record import TrackRecord
 
 RACES, SAVES = 1000, 100
 # Exchanges a directory and a link, again and again, until it is killed.
@@ -37,16 +38,16 @@ def save(root, number):
 
 
 def leave(root, number):
-    shelf.put(f"{root}/handoffs/-code-shop", "a.md", lambda _: f"# Handoff {number}\n")
+    handoff_directory.put(f"{root}/handoffs/-code-shop", "a.md", lambda _: f"# Handoff {number}\n")
 
 
 def record(root, number):
-    made = Record(track_id="auth", timestamp="2026-03-01T00:00:00.000Z", trigger="manual")
-    Conductor(str(root)).put_record(f"{number}.md", made)
+    made = TrackRecord(track_id="auth", timestamp="2026-03-01T00:00:00.000Z", trigger="manual")
+    ConductorDirectory(str(root)).put_record(f"{number}.md", made)
 
 
 def change_metadata(root, number):
-    Conductor(str(root)).change_metadata("auth", lambda _: f'{{"n": {number}}}')
+    ConductorDirectory(str(root)).change_metadata("auth", lambda _: f'{{"n": {number}}}')
 
 
 # What is written, below which directory, and what of it is swapped.
@@ -151,14 +152,17 @@ TARGETS = {
     "record": ("conductor/handoffs/auth/1.md", record),
     "metadata.json": ("conductor/tracks/auth/metadata.json", change_metadata),
     "index": ("conductor/handoffs/auth/index.md", lambda root, _: index(root)),
-    ".last_activity": ("conductor/.last_activity", lambda root, _: Conductor(str(root)).touch()),
-    "token": ("http-token", lambda root, _: token_file.rotate(str(root))),
+    ".last_activity": (
+        "conductor/.last_activity",
+        lambda root, _: ConductorDirectory(str(root)).touch(),
+    ),
+    "token": ("http-token", lambda root, _: http_token.rotate(str(root))),
 }
 
 
 def index(root):
     record(root, 5)
-    Conductor(str(root)).complete_index("auth", "2026-03-01T00:00:00.000Z")
+    ConductorDirectory(str(root)).complete_index("auth", "2026-03-01T00:00:00.000Z")
 
 
 def prepare(tmp_path, target):

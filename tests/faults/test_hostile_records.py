@@ -5,7 +5,7 @@ import os
 import msgspec
 
 from conftest import wait_for
-from handoffd.transcript.records import Record
+from handoffd.agents.claude_code.records import Record
 
 # Values of every type, for fields of every type.
 ODD = [

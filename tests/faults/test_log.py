@@ -3,7 +3,7 @@
 import pytest
 
 from conftest import wait_for
-from handoffd.log import LOG_MAX_BYTES, LogFile
+from handoffd.runtime.log import LOG_MAX_BYTES, LogFile
 
 WORD = "quixotic-zanzibar"
 RECORDS = 2000

@@ -101,12 +101,12 @@ def test_a_mail_that_holds_a_secret(house):
 # The job of the records goes on as long as a file is there, so that its next run is skipped.
 HELD = """
 import asyncio, os, handoffd.recorder
-usual = handoffd.recorder.Recorder.look
+usual = handoffd.tracks.record_maker.RecordMaker.look
 async def look(self):
     await usual(self)
     while os.path.exists({flag!r}):
         await asyncio.sleep(0.05)
-handoffd.recorder.Recorder.look = look
+handoffd.tracks.record_maker.RecordMaker.look = look
 """
 
 

@@ -15,8 +15,8 @@ from unittest.mock import Mock
 import pytest
 
 from conftest import BIN, wait_for
-from handoff.errors import EXIT_ALREADY_RUNNING, EXIT_FAILED
-from handoffd.lock import lock_instance
+from handoff.common.errors import EXIT_ALREADY_RUNNING, EXIT_FAILED
+from handoffd.runtime.lock import lock_instance
 
 HANG_SECONDS = 60
 
@@ -172,7 +172,9 @@ def test_lock_that_cannot_be_written(tmp_path, monkeypatch):
     """A lock that was taken, and could not be written on a full disk, is free for the next try."""
     path = str(tmp_path / "lock")
     with monkeypatch.context() as full:
-        full.setattr("handoffd.lock.os.write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+        full.setattr(
+            "handoffd.runtime.lock.os.write", Mock(side_effect=OSError(errno.ENOSPC, "full"))
+        )
         with pytest.raises(OSError, match="full"):
             lock_instance(path)
     os.close(lock_instance(path))

@@ -20,14 +20,14 @@ from conducted import run_after
 from conftest import BIN, House, wait_for
 from damaged import core_of, heard, log_of, say, talk, warnings
 from faulty import Disk
-from handoffd import offline_repair
 from handoffd.errors import DamagedError, StoreError
+from handoffd.offline import repair
 from handoffd.store import recovery
 from handoffd.store.core import CoreStore, Setting
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Firing
 from handoffd.store.schema import SCHEMA
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 
 LONG = pytest.mark.long
 MARKER = "a-marker-that-nothing-else-holds"
@@ -44,9 +44,11 @@ LOOK_OFTEN = "import handoffd.app\nhandoffd.app.CORE_LOOK_SECONDS = 0.2"
 
 
 def fill(core: CoreStore, number: int) -> None:
-    core.threads.create("hof_x", "t", None, Said("chat", "context", "first", "t"))
+    core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "first", "t"))
     for entry in range(number):
-        core.threads.add("hof_x", Said("chat", "done", f"entry {entry} {'x' * 200}", "t"), 1 << 20)
+        core.threads.add(
+            "hof_x", NewEntry("chat", "done", f"entry {entry} {'x' * 200}", "t"), 1 << 20
+        )
 
 
 def aside(house: House) -> list[Path]:
@@ -196,13 +198,13 @@ def wounded(house, monkeypatch) -> str:
     fill(core, 200)
     core.back_up()
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    core.threads.add("hof_x", Said("chat", "done", "in the log", "t"), 1 << 20)
+    core.threads.add("hof_x", NewEntry("chat", "done", "in the log", "t"), 1 << 20)
     kept = {name: (house.state / name).read_bytes() for name in ("core.db", "core.db-wal")}
     core.close()
     for name, data in kept.items():
         (house.state / name).write_bytes(data)
     damaged.page(core_of(house), b"entry 100 ")
-    monkeypatch.setattr(offline_repair, "make_state_dir", lambda: str(house.state))
+    monkeypatch.setattr(repair, "make_state_dir", lambda: str(house.state))
     return path
 
 
@@ -273,7 +275,7 @@ def test_repair_of_whole_stores_changes_nothing(live, record_property):
 def test_repair_beside_a_daemon_is_refused(live):
     """A process that cannot get the daemon's lock leaves the stores alone."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", "from handoffd import offline_repair; offline_repair.mend()"],
+        [sys.executable, "-P", "-c", "from handoffd.offline import repair; repair.mend()"],
         env=live.environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -300,7 +302,7 @@ def mend_and_die(step: int) -> int:
     try:
         for name in ("replace", "unlink", "open", "fsync"):
             setattr(os, name, counted(getattr(os, name)))
-        offline_repair.mend()
+        repair.mend()
     finally:
         os._exit(left <= 0)
 
@@ -313,7 +315,7 @@ def test_killed_at_every_step_of_a_repair(wounded, tmp_path, record_property):
     while (code := mend_and_die(kills + 1)) != 0:
         assert -signal.SIGKILL == code
         kills += 1
-        offline_repair.mend()
+        repair.mend()
         with contextlib.closing(CoreStore(wounded)) as core:
             words = [entry.content for entry in core.threads.read("hof_x")[1]]
         assert 202 == len(words) == len(set(words))
@@ -336,7 +338,7 @@ def test_a_full_disk_changes_nothing(wounded, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(recovery.os, "fsync", full)
         with pytest.raises(StoreError, match="could not be mended") as refused:
-            offline_repair.mend()
+            repair.mend()
 
     assert "Free some space" in refused.value.hint
     assert before == [Path(name).read_bytes() for name in (wounded, f"{wounded}-wal")]
@@ -368,7 +370,7 @@ def test_a_newer_damaged_core_is_left_alone(wounded):
     before = Path(wounded).read_bytes()
 
     with pytest.raises(StoreError, match="newer handoffd"):
-        offline_repair.mend()
+        repair.mend()
     assert before == Path(wounded).read_bytes()
 
 
@@ -379,7 +381,7 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     """Closed threads and forgotten projects stay so, though a copy had them before."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
-    core.threads.create("hof_a", "t", None, Said("chat", "context", f"hof_a {MARKER}", "t"))
+    core.threads.create("hof_a", "t", None, NewEntry("chat", "context", f"hof_a {MARKER}", "t"))
     fill(core, 300)
     project = core.project_id("/p", "t")
     core.set_values(project, {"goal": Setting(MARKER, "", "t")})
@@ -526,7 +528,7 @@ def test_work_that_only_the_copy_knows(tmp_path, record_property):
     assert "core.db was damaged" in found.ledger.recent(None, 9)[0].outcome["skipped"]
     assert [1] == [letter.attempts for letter in found.outbox.due(9.0, 9)]
     assert born < found.ledger.born_at
-    said = Said("chat", "done", "more", "t")
+    said = NewEntry("chat", "done", "more", "t")
     assert 100_000 < found.threads.add("hof_x", said, 1 << 20)[1].seq
     record_property("figure", f"{len(found.ledger.pending())} done twice")
     found.close()
@@ -536,7 +538,7 @@ def test_entries_without_their_thread(tmp_path, record_property):
     """Entries of a thread whose own row is lost are kept, under a title that says so."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
-    core.threads.create("hof_x", "unheard-of", None, Said("chat", "context", "first", "t"))
+    core.threads.create("hof_x", "unheard-of", None, NewEntry("chat", "context", "first", "t"))
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     core.close()
     damaged.page(tmp_path / "core.db", b"unheard-of")
@@ -556,11 +558,11 @@ def test_a_reader_holds_nobody_up(tmp_path, record_property):
     """While another process reads, the log is not emptied, and no writer waits for that."""
     path = tmp_path / "core.db"
     core = CoreStore(str(path))  # which would wait for 20 s
-    core.threads.create("hof_x", "t", None, Said("chat", "context", "a first marker", "t"))
+    core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "a first marker", "t"))
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM handoffs").fetchall()
-    core.threads.add("hof_x", Said("chat", "done", "more", "t"), 8 << 20)
+    core.threads.add("hof_x", NewEntry("chat", "done", "more", "t"), 8 << 20)
     began = time.monotonic()
     core.shorten_log()
     seconds = time.monotonic() - began

@@ -12,7 +12,7 @@ from handoffd.store import state as state_store
 from handoffd.store.core import CoreStore
 from handoffd.store.database import Schema, migrate
 from handoffd.store.state import open_state
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 
 SCHEMAS = Path(__file__).parent / "schemas"
 PROJECT = "0123456789abcdef"
@@ -48,7 +48,7 @@ def test_old_core_is_taken_over(tmp_path, name, strange, record_property):
     thread, entries = core.threads.read("hof_1")
     assert ("A thread", 2, 1) == (thread.title, thread.chat_last_seen, thread.code_last_seen)
     assert ["first words", "zweite Wörter"] == [entry.content for entry in entries]
-    assert 3 == core.threads.add("hof_1", Said("chat", "done", "x", "t"), 1 << 20)[1].seq
+    assert 3 == core.threads.add("hof_1", NewEntry("chat", "done", "x", "t"), 1 << 20)[1].seq
     core.threads.close("hof_1", "t", lambda whole: ("t", None))
     assert "A goal that a person set" == core.settings(PROJECT)["goal"].value
     assert ({"goal": "g"}, {"goal": "g"}) == core.checkpoint(PROJECT)

@@ -143,8 +143,10 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
     path = str(tmp_path / "state.db")
     store = StateStore(path)
     made = asyncio.Event()
-    intake = SimpleNamespace(problem="", entries={}, start_anew=lambda _: made.set())
-    parts = SimpleNamespace(state=store, intake=intake, state_rebuilt="", settled=True)
+    transcript_reader = SimpleNamespace(problem="", entries={}, start_anew=lambda _: made.set())
+    context = SimpleNamespace(
+        state=store, transcript_reader=transcript_reader, state_rebuilt="", settled=True
+    )
     real, tries = os.open, []
 
     def full(name, *rest, **more):
@@ -155,8 +157,8 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
 
     async def rebuild() -> None:
         store._give_up("malformed")
-        app._rebuild_state(parts)
-        assert "No space left" in intake.problem
+        app._rebuild_state(context)
+        assert "No space left" in transcript_reader.problem
         for ask in (lambda: list(store.cursors()), lambda: store.set_ended("s", 1.0)):
             with pytest.raises(StoreError, match="no new one can be made"):
                 ask()
@@ -169,7 +171,7 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
     store.set_ended("s", 1.0)
 
     assert {"s": 1.0} == store.ended(0.0)
-    assert ("", 3) == (intake.problem, len(tries))
+    assert ("", 3) == (transcript_reader.problem, len(tries))
     assert 1 == len([name for name in os.listdir(tmp_path) if name.endswith("Z")])
     store.close()
     record_property("figure", f"made after {len(tries)} tries in vain")

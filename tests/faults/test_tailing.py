@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import House, Session, wait_for
-from handoffd.sources.tailer import Comparison, Replaced, Tail
+from handoffd.ingest.tailer import Comparison, Replaced, Tail
 from handoffd.store.cursor import Cursor
 
 CHANCE = random.Random(22)

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from handoffd.api import http_guard
-from handoffd.api.http_guard import Request, make_guard
-from handoffd.config import Http
+from handoffd.api.http_guard import HttpRequest, make_guard
+from handoffd.config import HttpConfig
 
 TOKEN = "k3V9sTq0pXw7Zr2Lm8Nb5Yc1Hd6Jf4Gu"
 PRESENTED = {
@@ -24,12 +24,12 @@ PRESENTED = {
 
 def knock(given: str, *, secret_path: bool) -> bool:
     """Tell whether somebody with this token is let in, by the header or by the address."""
-    guard = make_guard(Http(secret_path=secret_path), tls=False, read_token=lambda: TOKEN)
+    guard = make_guard(HttpConfig(secret_path=secret_path), tls=False, read_token=lambda: TOKEN)
     headers = [(b"host", b"127.0.0.1:8377"), (b"content-type", b"application/json")]
     path = f"/mcp/{given}" if secret_path else "/mcp"
     if not secret_path:
         headers.append((b"authorization", b"Bearer " + given.encode("latin-1", "replace")))
-    return guard.answer(Request("POST", path, tuple(headers))) is None
+    return guard.answer(HttpRequest("POST", path, tuple(headers))) is None
 
 
 @pytest.mark.parametrize("secret_path", [False, True], ids=["header", "address"])

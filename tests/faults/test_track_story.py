@@ -198,7 +198,7 @@ def told(project, notes, names):
 
 KILL = """
 import os, signal
-from handoffd.workflow import create, gather
+from handoffd.tracks import create, create_gather as gather
 
 def killing(act):
     def acting(*given):
@@ -218,7 +218,7 @@ if {step!r} == "send":
 # Killed when the temporary file is written, before it is renamed.
 KILL_WRITING = """
 import os, signal
-from handoffd import files
+from handoffd.fs import files
 written = files._write_temporary
 
 def write(directory, name, *given):

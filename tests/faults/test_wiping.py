@@ -7,7 +7,7 @@ import time
 from bridged import files_with
 from conftest import House, wait_for
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 
 THREADS, ENTRIES, ENTRY_BYTES = 13, 20, 200_000
 
@@ -34,9 +34,9 @@ def test_answers_while_a_large_store_is_wiped(house, record_property):
     core = CoreStore(str(house.state / "core.db"))
     for number in range(THREADS):
         marker = f"words of {number}, "
-        core.threads.create(f"hof_{number}", "t", None, Said("chat", "context", marker, "t"))
+        core.threads.create(f"hof_{number}", "t", None, NewEntry("chat", "context", marker, "t"))
         for _ in range(ENTRIES):
-            said = Said("chat", "done", marker + secrets.token_hex(ENTRY_BYTES // 2), "t")
+            said = NewEntry("chat", "done", marker + secrets.token_hex(ENTRY_BYTES // 2), "t")
             core.threads.add(f"hof_{number}", said, 8 << 20)
     core.close()
     size = (house.state / "core.db").stat().st_size

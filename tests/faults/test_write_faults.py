@@ -21,8 +21,8 @@ from faulty import ERRORS, FILLING, Disk
 
 # Retries as they are, but for those that begin with a minute; looks and copies come often.
 QUICK = f"""{conducted.QUICK}
-import handoffd.archivist
-handoffd.archivist.RETRY_SECONDS = 1.0
+import handoffd.triggers.session_liveness
+handoffd.triggers.session_liveness.RETRY_SECONDS = 1.0
 import handoffd.store.core
 handoffd.store.core.COPY_SECONDS = 0.5
 handoffd.app.CORE_LOOK_SECONDS = 0.5

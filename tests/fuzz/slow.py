@@ -6,17 +6,17 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, NamedTuple
 
-from handoffd.handoffs import contract
-from handoffd.handoffs.account import Surroundings, account
-from handoffd.handoffs.thread import as_markdown, tidy
-from handoffd.handoffs.tracks import index, plan, record, settings
+from handoffd.agents.claude_code.record_text import words
+from handoffd.agents.claude_code.records import parse_line
+from handoffd.api.replay import document
+from handoffd.contract import contract_format
+from handoffd.contract.composition import Surroundings, account
 from handoffd.redaction.redact import redact
-from handoffd.replay import document
 from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
 from handoffd.session.storage import dump
-from handoffd.transcript.records import parse_line
-from handoffd.transcript.words import words
+from handoffd.threads.thread_text import as_markdown, tidy
+from handoffd.tracks import index, plan, record, settings
 
 SMALL, LARGE = 16 << 10, 64 << 10
 # Four times the text may take six times as long, and this much more: a machine is busy at times.
@@ -92,7 +92,7 @@ def _fold(place: str, text: str) -> None:
             fold(state, found, "s")
     dump(state)
     document(state)
-    contract.render(account(state, "/p", Surroundings("2026-03-01", ended=True)))
+    contract_format.render(account(state, "/p", Surroundings("2026-03-01", ended=True)))
 
 
 def _thread(text: str) -> None:
@@ -107,10 +107,10 @@ def _thread(text: str) -> None:
 
 
 def _contract(text: str) -> None:
-    found = contract.parse(text)
-    contract.without_calls(text)
-    contract.theirs(found, found)
-    contract.persons_words(text)
+    found = contract_format.parse(text)
+    contract_format.without_calls(text)
+    contract_format.theirs(found, found)
+    contract_format.persons_words(text)
     str(found.gist)
 
 

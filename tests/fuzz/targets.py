@@ -14,28 +14,29 @@ from typing import Any
 import slow
 from pydantic import ValidationError
 
-from handoff import wire
-from handoff.errors import HandoffError
-from handoff.installing import json_text, toml_text
-from handoff.peer import Lines, is_request
-from handoff.plain_text import plain, plain_json
-from handoffd.api import greeting, mcp, registry, server
+from handoff.common import wire
+from handoff.common.errors import HandoffError
+from handoff.common.plain_text import plain, plain_json
+from handoff.mcp_relay.answerer import Lines, is_request
+from handoff.setup import json_edit, toml_edit
+from handoffd.agents.claude_code.record_text import words
+from handoffd.agents.claude_code.records import parse_line
+from handoffd.api import mcp, mcp_initialize, registry, server
 from handoffd.api.caller import Caller
 from handoffd.api.method import explain
-from handoffd.api.threads import build
-from handoffd.config import Threads as ThreadSettings
-from handoffd.handoffs import checkpoint, contract
-from handoffd.handoffs.account import Surroundings, account
-from handoffd.handoffs.tracks import front_matter, index, letter, metadata, plan, settings, workers
-from handoffd.handoffs.tracks import record as track
-from handoffd.replay import document
+from handoffd.api.replay import document
+from handoffd.api.thread_calls import build
+from handoffd.checkpoint import checkpoint_format
+from handoffd.config import ThreadsConfig as ThreadSettings
+from handoffd.contract import contract_format
+from handoffd.contract.composition import Surroundings, account
 from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
 from handoffd.session.storage import dump, load
 from handoffd.session.text import redact_values
 from handoffd.store.core import CoreStore
-from handoffd.transcript.records import parse_line
-from handoffd.transcript.words import words
+from handoffd.tracks import front_matter, index, message, metadata, parallel_workers, plan, settings
+from handoffd.tracks import record as track
 from hostile_channels import CALLING, CHANNELS
 from hostile_text import assert_framed, unseen
 
@@ -68,7 +69,7 @@ def record(data: bytes) -> Hashable:
     kept = dump(state)
     assert kept == dump(load(kept)), "a stored state is read as another one"
     shown = document(state)
-    left = contract.render(account(state, state.cwd, Surroundings("2026-03-01", ended=True)))
+    left = contract_format.render(account(state, state.cwd, Surroundings("2026-03-01", ended=True)))
     for text in (kept, json.dumps(shown), left):
         assert planted or not _told(text, data), "the secret came through"
     return frozenset(seen), frozenset(key for key, value in shown.items() if value)
@@ -78,22 +79,26 @@ def yaml(data: bytes) -> Hashable:
     """A person's handoff.yaml is read, or refused with a reason; what is read is written again."""
     text = data.decode("utf-8", "replace")
     try:
-        found = checkpoint.parse(text)
-    except checkpoint.CheckpointError as problem:
+        found = checkpoint_format.parse(text)
+    except checkpoint_format.CheckpointError as problem:
         return str(problem)[:24] or _fail("no reason")
     if found is None:
         return None
     assert not _told(json.dumps(redact_values(found)), data), "the secret came through"
-    assert found == checkpoint.parse(checkpoint.render(found)), "written, it is another one"
-    with contextlib.suppress(checkpoint.CheckpointError):
-        again = checkpoint.render({**found, "now": "Something else"}, text)
-        assert {**found, "now": "Something else"} == checkpoint.parse(again), "comments changed it"
+    assert found == checkpoint_format.parse(checkpoint_format.render(found)), (
+        "written, it is another one"
+    )
+    with contextlib.suppress(checkpoint_format.CheckpointError):
+        again = checkpoint_format.render({**found, "now": "Something else"}, text)
+        assert {**found, "now": "Something else"} == checkpoint_format.parse(again), (
+            "comments changed it"
+        )
     with contextlib.suppress(HandoffError):
-        checkpoint.validate(found)
+        checkpoint_format.validate(found)
     return frozenset(type(value).__name__ for value in found.values()), "#" in text
 
 
-OURS = contract.Contract(
+OURS = contract_format.Contract(
     "2026-03-01", "s", "p", "/c", sections={"Done": ["- One"], "Next": ["- Two"]}
 )
 
@@ -101,16 +106,20 @@ OURS = contract.Contract(
 def handoff(data: bytes) -> Hashable:
     """Any markdown is a contract; ours and a person's are told apart and joined the same twice."""
     text = data.decode("utf-8", "replace")
-    found = contract.parse(text)
-    once = contract.render(found)
-    assert contract.parse(once).escalations == found.escalations, "a call was lost"
-    twice = contract.render(contract.parse(once))
-    assert twice == contract.render(contract.parse(twice)), "it changes with every writing"
-    assert () == contract.calls(contract.without_calls(text)), "a call is left"
-    given = contract.theirs(found, OURS)
-    whole = contract.complete(OURS, given)
-    assert contract.complete(OURS, contract.theirs(contract.parse(contract.render(whole)), OURS))
-    said = "\n".join(contract.persons_words(text)[0])
+    found = contract_format.parse(text)
+    once = contract_format.render(found)
+    assert contract_format.parse(once).escalations == found.escalations, "a call was lost"
+    twice = contract_format.render(contract_format.parse(once))
+    assert twice == contract_format.render(contract_format.parse(twice)), (
+        "it changes with every writing"
+    )
+    assert () == contract_format.calls(contract_format.without_calls(text)), "a call is left"
+    given = contract_format.theirs(found, OURS)
+    whole = contract_format.complete(OURS, given)
+    assert contract_format.complete(
+        OURS, contract_format.theirs(contract_format.parse(contract_format.render(whole)), OURS)
+    )
+    said = "\n".join(contract_format.persons_words(text)[0])
     assert not _told(said, data), "the secret came through"
     assert isinstance(found.gist, str)
     return len(found.sections), len(found.others), bool(found.escalations), bool(found.date)
@@ -125,7 +134,7 @@ def tracks(data: bytes) -> Hashable:
     track.next_steps(found), track.files_named(found), track.summary(found)
     with contextlib.suppress(HandoffError):
         seen.append(len(metadata.parse(text).data))
-        entry = metadata.Entry("2026-03-01T10:00:00Z", "manual", None, None, 1, 2, "x.md")
+        entry = metadata.HandoffEntry("2026-03-01T10:00:00Z", "manual", None, None, 1, 2, "x.md")
         changed, section = metadata.with_entry(text, entry, "active", 10)
         assert section == metadata.section_for(metadata.parse(changed), "x.md")
         others = {k: v for k, v in metadata.parse(text).data.items() if k != metadata.KEY}
@@ -135,12 +144,12 @@ def tracks(data: bytes) -> Hashable:
         front_matter.read(text)
     seen.append(plan.read_plan(text).progress.source)
     seen.append(settings.read_settings(text).problem[:20])
-    seen.append(len(workers.read_state(text, 0.0, 1e9)))
+    seen.append(len(parallel_workers.read_state(text, 0.0, 1e9)))
     row = index.Row("2026-03-01T10:00:00Z", "manual", "", "s", "a.md")
     table, _ = index.with_rows(text, "auth", [row], "2026-03-01T10:00:00Z")
     assert "a.md" in {file.rsplit("/", 1)[-1] for file in index.files_of(table)}, "no row"
     assert table == index.with_rows(table, "auth", [row], "x")[0], "a row came twice"
-    seen.append(letter.read("[HANDOFF:manual] auth", text, "2026-03-01T10:00:00Z") is None)
+    seen.append(message.read("[HANDOFF:manual] auth", text, "2026-03-01T10:00:00Z") is None)
     return repr(seen)
 
 
@@ -182,7 +191,7 @@ def _answered(request: dict[str, Any]) -> Hashable:
     assert sent.count(b"\n") == 1, "an answer is a line"
     assert ("result" in found) != ("error" in found), "an answer is one of both"
     assert "handoffd failed" not in sent.decode(), "an internal error"
-    return name if name in greeting.METHODS else "?", str(found.get("error", found))[:60]
+    return name if name in mcp_initialize.METHODS else "?", str(found.get("error", found))[:60]
 
 
 def _with_thread(request: dict[str, Any]) -> dict[str, Any]:
@@ -217,32 +226,32 @@ def editors(data: bytes) -> Hashable:
 
 def _edit_json(text: str) -> Hashable:
     try:
-        old = json_text.load(text)
-    except json_text.BrokenJsonError as problem:
+        old = json_edit.load(text)
+    except json_edit.BrokenJsonError as problem:
         return str(problem)[:12]
     if not isinstance(old, dict):
         return type(old).__name__
-    new = json_text.put(text, ("zz", "y"), ["x"]) if isinstance(old.get("zz", {}), dict) else text
+    new = json_edit.put(text, ("zz", "y"), ["x"]) if isinstance(old.get("zz", {}), dict) else text
     if new is not text:
-        assert ["x"] == json_text.get(new, ("zz", "y")), "it was not put there"
-        back = json_text.take(json_text.take(new, ("zz", "y")), ("zz",))
+        assert ["x"] == json_edit.get(new, ("zz", "y")), "it was not put there"
+        back = json_edit.take(json_edit.take(new, ("zz", "y")), ("zz",))
         rest = {key: value for key, value in old.items() if key != "zz"}
-        assert repr(rest) == repr(json_text.load(back)), "it changed something else"
+        assert repr(rest) == repr(json_edit.load(back)), "it changed something else"
     for key in old:
-        taken = json_text.load(json_text.take(text, (key,)))
+        taken = json_edit.load(json_edit.take(text, (key,)))
         assert taken.keys() in ({*old}, {*old} - {key}), "it took something else"
-    json_text.differences(text, new)
+    json_edit.differences(text, new)
     return len(old), new == text
 
 
 def _edit_toml(text: str) -> Hashable:
     try:
-        toml_text.load(text)
-        new = toml_text.add(text, "claude", "config_dirs", "/x")
-        assert "/x" in toml_text.load(new)["claude"]["config_dirs"]
-        taken = toml_text.take(new, "claude", "config_dirs", "/x")
-        assert "/x" not in toml_text.load(taken).get("claude", {}).get("config_dirs", [])
-        toml_text.put(text, "checkpoint", "write", "none")
+        toml_edit.load(text)
+        new = toml_edit.add(text, "claude", "config_dirs", "/x")
+        assert "/x" in toml_edit.load(new)["claude"]["config_dirs"]
+        taken = toml_edit.take(new, "claude", "config_dirs", "/x")
+        assert "/x" not in toml_edit.load(taken).get("claude", {}).get("config_dirs", [])
+        toml_edit.put(text, "checkpoint", "write", "none")
     except HandoffError as problem:
         return str(problem)[:16]
     return True

@@ -14,7 +14,7 @@ from mutate import mutated  # noqa: E402
 from targets import SECRET, TARGETS  # noqa: E402
 from units import repeated  # noqa: E402
 
-from handoff.plain_text import plain, plain_json  # noqa: E402
+from handoff.common.plain_text import plain, plain_json  # noqa: E402
 from handoffd.redaction import redact as gate  # noqa: E402
 
 FILES = [path for target in TARGETS for path in sorted((HERE / "corpus" / target).iterdir())]

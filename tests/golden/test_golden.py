@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from handoffd.handoffs import checkpoint
-from handoffd.transcript.records import parse_line
+from handoffd.agents.claude_code.records import parse_line
+from handoffd.checkpoint import checkpoint_format
 from scenes import SCENES
 from told import folded, view
 
@@ -17,7 +17,7 @@ DATA |= {name: scene().data for name, scene in SCENES.items()}
 @pytest.mark.parametrize("name", DATA)
 def test_golden(name):
     """The transcript gives the checkpoint beside it, to the letter."""
-    found = checkpoint.render(view(folded(DATA[name], name)).document)
+    found = checkpoint_format.render(view(folded(DATA[name], name)).document)
 
     assert (HERE / f"{name}.yaml").read_text() == found
 

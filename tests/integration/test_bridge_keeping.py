@@ -21,7 +21,7 @@ REFUSING = "[threads]\nrefuse_secrets = true\n"
 # A daemon that looks after the copy of core.db every moment.
 EAGER = """
 import handoffd.app as app
-from handoff import paths
+from handoff.common import paths
 from handoffd.start import start
 app.CORE_LOOK_SECONDS = 0.2
 start(paths.config_file(), None)

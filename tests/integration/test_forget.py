@@ -436,20 +436,20 @@ def test_a_project_that_is_paused(live):
 
 RETENTION = """
 import asyncio, os, sys
-from handoffd import app, clock, config, oblivion
-from handoffd.paths import make_state_dir
-from handoff.paths import config_file
+from handoffd import app, config; from handoffd.runtime import clock; from handoffd.privacy import erasure
+from handoffd.runtime.directories import make_state_dir
+from handoff.common.paths import config_file
 
 async def main():
-    parts = app.build(make_state_dir(), config_file(), config.load(config_file()), None)
-    reading = asyncio.ensure_future(parts.intake.run())
-    parts.lookout.start()
-    await parts.lookout.rescan()
-    await oblivion.forget_old(parts)
+    context = app.build(make_state_dir(), config_file(), config.load(config_file()), None)
+    reading = asyncio.ensure_future(context.transcript_reader.run())
+    context.transcript_watcher.start()
+    await context.transcript_watcher.rescan()
+    await erasure.forget_old(context)
     reading.cancel()
-    parts.lookout.stop()
-    parts.state.close()
-    parts.core.close()
+    context.transcript_watcher.stop()
+    context.state.close()
+    context.core.close()
 
 asyncio.run(main())
 """

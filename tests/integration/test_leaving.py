@@ -5,7 +5,7 @@ import os
 import time
 
 from conftest import timestamp, wait_for
-from handoffd import archivist
+from handoffd.contract import contract_writer
 from left import handoffs, shelf, text, work
 
 
@@ -110,7 +110,7 @@ def test_client_that_came_and_went_between_two_looks(live, client):
     path.unlink()
 
     wait_for(lambda: handoffs(live, project), 30)
-    assert time.monotonic() - began < archivist.QUIET_SECONDS
+    assert time.monotonic() - began < contract_writer.QUIET_SECONDS
 
 
 def test_compaction_leaves_a_handoff(live, client):

@@ -305,9 +305,9 @@ def test_log_has_no_transcript_text(live):
 def test_failed_part_ends_with_an_error(house):
     """When a loop of the daemon fails, it ends with code 1, so that its manager starts it anew."""
     program = (
-        "from handoffd.intake import Intake\n"
+        "from handoffd.ingest.transcript_reader import TranscriptReader\n"
         "async def broken(self): raise ValueError('x')\n"
-        "Intake.run = broken\nimport sys; sys.argv = ['handoffd', 'run']\n"
+        "TranscriptReader.run = broken\nimport sys; sys.argv = ['handoffd', 'run']\n"
         "from handoffd.__main__ import main; main()"
     )
     done = subprocess.run(

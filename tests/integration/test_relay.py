@@ -19,8 +19,9 @@ import handoff
 import handoffd
 from bridged import Mcp, ask, configure, envelope, serving
 from conftest import BIN, wait_for
-from handoff import __version__, wire
-from handoff.peer import Lines
+from handoff import __version__
+from handoff.common import wire
+from handoff.mcp_relay.answerer import Lines
 from relayed import PATIENT, Pretender, Relayed, clear, hanging, holder, kill_daemon, stopped
 
 OURS = {"result": {"protocol": wire.PROTOCOL, "version": __version__, "data": {}}}
@@ -96,13 +97,13 @@ def test_answers_are_the_daemons(shared):
 
 
 LOADED = {
-    "_json", "_socket", "select", "handoff", "handoff.fast", "handoff.paths", "handoff.peer",
-    "handoff.relay", "handoff.wire",
+    "_json", "_socket", "select", "handoff", "handoff.fast", "handoff.common.paths", "handoff.mcp_relay.answerer",
+    "handoff.mcp_relay.relay", "handoff.common.wire",
 }  # fmt: skip
 LOADED_ALONE = LOADED | {
-    "__future__", "_collections_abc", "fcntl", "handoff.children", "handoff.errors",
+    "__future__", "_collections_abc", "fcntl", "handoff.mcp_relay.child_processes", "handoff.errors",
     "handoff.local", "handoffd", "handoffd.api",
-    "handoffd.api.greeting", "types",
+    "handoffd.api.mcp_initialize", "types",
 }  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def loaded(house, *frames):
     sites = {os.path.dirname(os.path.dirname(module.__file__)) for module in (handoff, handoffd)}
     text = (
         f"import sys; bare = set(sys.modules); sys.path += {list(sites)!r}; "
-        "from handoff import relay; relay.run('chat'); "
+        "from handoff.mcp_relay import relay; relay.run('chat'); "
         "sys.stderr.write(' '.join(set(sys.modules) - bare))"
     )
     done = subprocess.run(

@@ -690,8 +690,8 @@ def test_a_disk_that_is_full(place):
 
 def test_a_claude_that_hangs_is_not_waited_for(place, monkeypatch):
     """The plugin's program is bounded in time."""
-    from handoff.errors import HandoffError
-    from handoff.installing import plugin
+    from handoff.common.errors import HandoffError
+    from handoff.setup import plugin
 
     monkeypatch.setattr(plugin, "CLAUDE_SECONDS", 0.2)
     hanging = place.program("claude", "exec sleep 30")

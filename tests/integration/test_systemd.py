@@ -18,7 +18,7 @@ import pytest
 
 import damaged
 from conftest import BIN, REPOSITORY, Session, wait_for
-from handoff.errors import EXIT_ALREADY_RUNNING, EXIT_NOT_RUNNING
+from handoff.common.errors import EXIT_ALREADY_RUNNING, EXIT_NOT_RUNNING
 
 SCRIPT = Path(__file__).with_name("systemd_user.sh")
 SERVICE = "handoffd.service"

@@ -353,8 +353,8 @@ def test_a_repeated_call_is_done_once(live):
     assert first == live.call("thread", **params)["result"]["entry"]
     live.kill()
     code = (
-        "import json, sys; from handoffd import offline; style = {'columns': 80, 'json': False}; "
-        "print(json.dumps(offline.thread_text(json.loads(sys.argv[1]), style)[0]))"
+        "import json, sys; from handoffd.offline import commands; style = {'columns': 80, 'json': False}; "
+        "print(json.dumps(commands.thread_text(json.loads(sys.argv[1]), style)[0]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(params)], env=live.environment, text=True,

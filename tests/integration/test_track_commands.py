@@ -36,7 +36,7 @@ from conducted import (
     with_beads,
 )
 from conftest import BIN, timestamp, wait_for
-from handoff import tracks
+from handoff import track_commands
 from left import handoffs, known, work
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -375,12 +375,12 @@ def test_waiting_has_an_end(monkeypatch, capsys):
         calls.append(given)
         return {"choice": choice, "exit": 4}, "the choice\n", ""
 
-    monkeypatch.setattr(tracks, "call", call)
-    monkeypatch.setattr(tracks, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(track_commands, "call", call)
+    monkeypatch.setattr(track_commands, "_POLL_SECONDS", 0.01)
     given = argparse.Namespace(if_parallel="wait", wait_minutes=0.1 / 60, json=False)
     begun = time.monotonic()
 
-    assert 4 == tracks.run("create", {}, given)
+    assert 4 == track_commands.run("create", {}, given)
     assert 0.1 <= time.monotonic() - begun < 5
     assert len(calls) > 2
     found = capsys.readouterr()

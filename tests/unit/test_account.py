@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from handoffd.handoffs.account import Surroundings, account, is_worth
-from handoffd.handoffs.contract import SIZE_MAX_BYTES, calls, render
-from handoffd.handoffs.prose import ITEM_MAX, listed, prose, same
+from handoffd.contract.composition import Surroundings, account, is_worth
+from handoffd.contract.contract_format import SIZE_MAX_BYTES, calls, render
+from handoffd.contract.prose import ITEM_MAX, listed, prose, same
 from handoffd.session import insights
 from told import ROOT, Told
 

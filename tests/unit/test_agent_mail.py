@@ -11,9 +11,9 @@ import traceback
 
 import pytest
 
-from handoffd.links import agent_mail, mail_keys, post
-from handoffd.links.agent_mail import Mail, MailError, Message
-from handoffd.links.post import Limit, PostError, read_url
+from handoffd.links import agent_mail, http_post, mail_keys
+from handoffd.links.agent_mail import AgentMail, MailError, MailMessage
+from handoffd.links.http_post import Limit, PostError, read_url
 from mail_server import MailServer
 
 TOKEN = "bearer-3f9a71c2"
@@ -40,7 +40,7 @@ def keys(tmp_path):
 @pytest.fixture
 def mail_to(token_file, keys):
     """How we are configured for a server."""
-    return lambda server, **more: Mail(server.url, str(token_file), str(keys), **more)
+    return lambda server, **more: AgentMail(server.url, str(token_file), str(keys), **more)
 
 
 def refusal(mail, *words):
@@ -267,7 +267,7 @@ def test_two_at_once(mail_to, keys):
 def test_without_keys_directory(token_file):
     """Without a place for keys a letter still goes out."""
     with MailServer() as server:
-        Mail(server.url, str(token_file)).send(*LETTER)
+        AgentMail(server.url, str(token_file)).send(*LETTER)
 
     assert 1 == len(server.messages)
 
@@ -369,9 +369,9 @@ def test_thread(mail_to, newer, form):
 
     created = "2025-12-29T03:0{}:00.123Z"
     assert [
-        Message("4", THREAD, "[HANDOFF:idle] a - theirs", created.format(4), "", "cc-0"),
-        Message("2", THREAD, "[HANDOFF:idle] a - two", created.format(2), "two", me),
-        Message("1", THREAD, "[HANDOFF:idle] a - one", created.format(1), "one", me),
+        MailMessage("4", THREAD, "[HANDOFF:idle] a - theirs", created.format(4), "", "cc-0"),
+        MailMessage("2", THREAD, "[HANDOFF:idle] a - two", created.format(2), "two", me),
+        MailMessage("1", THREAD, "[HANDOFF:idle] a - one", created.format(1), "one", me),
     ] == found
     assert found[:1] == first
 
@@ -480,7 +480,7 @@ def test_time_limit(mail_to, mode):
 
 def test_limit_is_three_seconds():
     """Unless told otherwise a call may take 3 s."""
-    assert 3.0 == Mail("http://127.0.0.1/").limit_seconds
+    assert 3.0 == AgentMail("http://127.0.0.1/").limit_seconds
 
 
 @pytest.mark.parametrize(
@@ -528,7 +528,7 @@ def test_nobody_listens(mail_to):
 
 def test_no_mail():
     """Without a URL there is no mail."""
-    assert "no Agent Mail is configured" == str(refusal(Mail("")))
+    assert "no Agent Mail is configured" == str(refusal(AgentMail("")))
 
 
 def test_redirect_is_not_followed(mail_to):
@@ -579,7 +579,7 @@ def test_headers(mail_to):
 def test_name_of_a_host(mail_to, token_file, keys):
     """A host may be given by its name."""
     with MailServer() as server:
-        Mail(f"http://localhost:{server.port}/mcp", str(token_file), str(keys)).send(*LETTER)
+        AgentMail(f"http://localhost:{server.port}/mcp", str(token_file), str(keys)).send(*LETTER)
 
     assert 1 == len(server.messages)
 
@@ -590,13 +590,13 @@ def test_slow_resolver(mail_to, monkeypatch):
 
     def look_up(host, port, **more):
         if "flags" in more:
-            raise post.socket.gaierror
+            raise http_post.socket.gaierror
         answered.wait(10)
         return []
 
-    monkeypatch.setattr(post.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(http_post.socket, "getaddrinfo", look_up)
     started = time.monotonic()
-    problem = refusal(Mail("http://mail.invalid/mcp/", limit_seconds=0.1))
+    problem = refusal(AgentMail("http://mail.invalid/mcp/", limit_seconds=0.1))
     answered.set()
 
     assert time.monotonic() - started < 0.5
@@ -613,7 +613,7 @@ def test_slow_resolver(mail_to, monkeypatch):
 )  # fmt: skip
 def test_bad_urls(url):
     """Only plain http and https addresses are used; a bad one is not repeated in the error."""
-    problem = refusal(Mail(url))
+    problem = refusal(AgentMail(url))
 
     assert problem.final
     assert "secret" not in str(problem)
@@ -732,8 +732,8 @@ def test_no_openssl():
     """Mail on this machine loads neither OpenSSL nor an HTTP library."""
     program = (
         "import sys; sys.modules['ssl'] = sys.modules['_ssl'] = None;"
-        "from handoffd.links.agent_mail import Mail, MailError\n"
-        "try: Mail('http://127.0.0.1:1/mcp/').handoffs('/')\n"
+        "from handoffd.links.agent_mail import AgentMail, MailError\n"
+        "try: AgentMail('http://127.0.0.1:1/mcp/').handoffs('/')\n"
         "except MailError: pass\n"
         "print([name for name in ('http.client', 'email', 'requests') if name in sys.modules])"
     )
@@ -747,7 +747,7 @@ def test_https_asks_for_a_certificate(mail_to, token_file, keys):
     """https is spoken as such: a server without TLS gets no token."""
     with MailServer() as server:
         url = server.url.replace("http:", "https:")
-        problem = refusal(Mail(url, str(token_file), str(keys)))
+        problem = refusal(AgentMail(url, str(token_file), str(keys)))
 
     assert "cannot be reached" in str(problem)
     assert [] == server.seen

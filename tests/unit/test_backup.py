@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import pytest
 
 from bridged import files_with
-from handoffd import app, clock
+from handoffd import app
 from handoffd.errors import StoreError
+from handoffd.runtime import clock
 from handoffd.store import backup
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 
 DAY = clock.DAY_SECONDS
 MARKER = "a-marker-that-nothing-else-holds"
@@ -25,7 +26,7 @@ MARKER = "a-marker-that-nothing-else-holds"
 @pytest.fixture
 def core(tmp_path):
     store = CoreStore(str(tmp_path / "core.db"))
-    store.threads.create("hof_x", "t", None, Said("chat", "context", MARKER * 500, "t"))
+    store.threads.create("hof_x", "t", None, NewEntry("chat", "context", MARKER * 500, "t"))
     yield store
     store.close()
 
@@ -55,7 +56,7 @@ def test_the_copy_can_be_put_in_the_place_of_a_damaged_file(core, tmp_path):
     core.back_up()
     os.rename(f"{core.path}.backup", tmp_path / "again.db")
     again = CoreStore(str(tmp_path / "again.db"))
-    entry = again.threads.add("hof_x", Said("code", "done", "d", "t"), 1 << 20)[1]
+    entry = again.threads.add("hof_x", NewEntry("code", "done", "d", "t"), 1 << 20)[1]
 
     assert 2 == entry.seq
     again.close()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from handoffd.handoffs import briefing
-from handoffd.handoffs.briefing import Around
+from handoffd.hooks import brief
+from handoffd.hooks.brief import BriefContext
 
 NOTHING = {"goal": "(not stated yet)", "now": "(not stated yet)"}
 MENTION = "**Unread entries in threads used here:** "
@@ -15,8 +15,8 @@ def thread_id(number: int) -> str:
 
 def test_a_mention_alone_is_a_brief():
     """A project of which nothing else is known is told of its threads, inside our mark."""
-    text = briefing.render(
-        NOTHING, "/p", around=Around(unread=[(thread_id(1), 2), (thread_id(2), 1)])
+    text = brief.render(
+        NOTHING, "/p", around=BriefContext(unread=[(thread_id(1), 2), (thread_id(2), 1)])
     )
 
     assert text.startswith('<handoffd-context project="/p" ')
@@ -24,8 +24,8 @@ def test_a_mention_alone_is_a_brief():
     named = f"{thread_id(1)} (2), {thread_id(2)} (1)"
     assert f"\n{MENTION}{named}. get_handoff shows them.\n" in text
     assert "Current Session State" not in text
-    assert text == briefing.render(
-        {}, "/p", around=Around(unread=[(thread_id(1), 2), (thread_id(2), 1)])
+    assert text == brief.render(
+        {}, "/p", around=BriefContext(unread=[(thread_id(1), 2), (thread_id(2), 1)])
     )
 
 
@@ -33,24 +33,24 @@ def test_nothing_unread_is_not_mentioned():
     """Without unread entries the brief is what it was."""
     document = {"goal": "g", "now": "n"}
 
-    assert briefing.render(document, "/p") == briefing.render(document, "/p", around=Around())
-    assert MENTION not in briefing.render(document, "/p")
-    assert "" == briefing.render(NOTHING, "/p", around=Around())
+    assert brief.render(document, "/p") == brief.render(document, "/p", around=BriefContext())
+    assert MENTION not in brief.render(document, "/p")
+    assert "" == brief.render(NOTHING, "/p", around=BriefContext())
 
 
 def test_five_are_named():
     """Five threads are named, the others are counted."""
     five = [(thread_id(number), number) for number in range(1, 6)]
 
-    assert f"{thread_id(5)} (5). get" in briefing.render({}, "/p", around=Around(unread=five))
-    text = briefing.render(
-        {}, "/p", around=Around(unread=[*five, (thread_id(6), 6), (thread_id(7), 7)])
+    assert f"{thread_id(5)} (5). get" in brief.render({}, "/p", around=BriefContext(unread=five))
+    text = brief.render(
+        {}, "/p", around=BriefContext(unread=[*five, (thread_id(6), 6), (thread_id(7), 7)])
     )
     assert f"{thread_id(5)} (5) and 2 more. get" in text
     assert thread_id(6) not in text
 
 
-@pytest.mark.parametrize("level", briefing.LEVELS)
+@pytest.mark.parametrize("level", brief.LEVELS)
 def test_the_mention_survives_the_limit(level):
     """However much else there is, all of the mention stays, and the brief is at most 2 KB."""
     document = {
@@ -61,36 +61,36 @@ def test_the_mention_survives_the_limit(level):
         "next": ["x" * 500] * 50,
     }
     unread = [("i" * 80, 1_000_000)] * 99
-    text = briefing.render(document, "/🦊" * 200, level, Around(["other " * 100], unread))
+    text = brief.render(document, "/🦊" * 200, level, BriefContext(["other " * 100], unread))
 
     assert len(text.encode()) <= 2048
     assert f"{', '.join(['i' * 80 + ' (1000000)'] * 5)} and 94 more. get_handoff" in text
     assert text.endswith("</handoffd-context>\n")
 
 
-@pytest.mark.parametrize("level", briefing.LEVELS)
+@pytest.mark.parametrize("level", brief.LEVELS)
 def test_a_mention_is_made_anew(level):
     """Another mention takes the place of the old one, or none, and nothing else is changed."""
     document = {"goal": "g", "now": "n", "timestamp": "t", "files": ["a", "b"], "next": ["x"]}
     one, two = [(thread_id(1), 1)], [(thread_id(1), 2), (thread_id(2), 1)]
 
     def rendered(found, unread):
-        return briefing.render(found, "/p", level, Around(["session 1: here"], unread))
+        return brief.render(found, "/p", level, BriefContext(["session 1: here"], unread))
 
     for old in ([], one, two):
         for new in ([], one, two):
-            made = briefing.mention_anew(rendered(document, old), "/p", new)
+            made = brief.mention_anew(rendered(document, old), "/p", new)
             assert rendered(document, new) == made
-            alone = briefing.mention_anew(rendered({}, old), "/p", new)
+            alone = brief.mention_anew(rendered({}, old), "/p", new)
             assert rendered({}, new) == alone
 
 
 def test_a_mention_made_anew_keeps_to_the_limit():
     """Where a brief is full already, its last lines go for the mention."""
     document = {"goal": "g", "now": "n", "next": ["x" * 300] * 50}
-    full = briefing.render(document, "/p")
+    full = brief.render(document, "/p")
     assert len(full.encode()) <= 2048
-    text = briefing.mention_anew(full, "/p", [("i" * 80, 1_000_000)] * 99)
+    text = brief.mention_anew(full, "/p", [("i" * 80, 1_000_000)] * 99)
 
     assert len(text.encode()) <= 2048
     assert "and 94 more. get_handoff" in text
@@ -102,9 +102,9 @@ def test_a_mention_alone_is_told_from_a_state():
     """What says nothing but which threads are unread may be taken away with the last of them."""
     unread = [(thread_id(1), 1)]
 
-    assert briefing.is_mention_only(briefing.render({}, "/p", around=Around(unread=unread)))
-    assert not briefing.is_mention_only(
-        briefing.render({"goal": "g"}, "/p", around=Around(unread=unread))
+    assert brief.is_mention_only(brief.render({}, "/p", around=BriefContext(unread=unread)))
+    assert not brief.is_mention_only(
+        brief.render({"goal": "g"}, "/p", around=BriefContext(unread=unread))
     )
-    assert not briefing.is_mention_only(briefing.render({"goal": "g"}, "/p"))
-    assert not briefing.is_mention_only("")
+    assert not brief.is_mention_only(brief.render({"goal": "g"}, "/p"))
+    assert not brief.is_mention_only("")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from handoffd.sources.client_files import read_json
+from handoffd.agents.claude_code.client_files import read_json
 
 
 def test_object(tmp_path):

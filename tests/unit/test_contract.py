@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd.handoffs import contract, shelf
-from handoffd.handoffs.contract import (
+from handoffd.contract import contract_format, handoff_directory
+from handoffd.contract.contract_format import (
     Contract,
-    Theirs,
+    ForeignLines,
     call,
     calls,
     complete,
@@ -23,7 +23,7 @@ from handoffd.handoffs.contract import (
     theirs,
     written_path,
 )
-from handoffd.handoffs.shelf import Place
+from handoffd.contract.handoff_directory import HandoffScope
 
 OURS = Contract(
     date="2026-11-15",
@@ -58,7 +58,7 @@ contracts = st.builds(
         one_line.filter(lambda line: line[0] not in ":*"), max_size=3, unique=True
     ).map(tuple),
     sections=st.dictionaries(
-        st.one_of(st.sampled_from(["", *contract.SECTIONS]), titles),
+        st.one_of(st.sampled_from(["", *contract_format.SECTIONS]), titles),
         st.lists(items, min_size=1, max_size=5),
         max_size=6,
     ),
@@ -261,7 +261,7 @@ def test_call_is_written_before_the_sections():
 
 def test_our_own_words_never_call():
     """What we say about somebody's words is no call: the words are broken up."""
-    lines = contract.bullets(["the phrase Human Review Needed was discussed"])
+    lines = contract_format.bullets(["the phrase Human Review Needed was discussed"])
 
     assert () == calls("\n".join(lines))
     assert not grep("\n".join(lines))
@@ -338,18 +338,18 @@ def test_merging_twice_is_merging_once(given_contract):
 def test_ours_is_shortened_not_theirs():
     """Above 6 KB lines of ours go, from the longest section; a person's stay."""
     ours = Contract(sections={"Done": [f"- {n} {'x' * 90}" for n in range(200)], "Next": ["- n"]})
-    whole = complete(ours, Theirs(sections={"Done": ["- Theirs"]}))
+    whole = complete(ours, ForeignLines(sections={"Done": ["- Theirs"]}))
 
-    assert contract.SIZE_MAX_BYTES >= len(render(whole).encode())
+    assert contract_format.SIZE_MAX_BYTES >= len(render(whole).encode())
     assert "- Theirs" == whole.sections["Done"][0]
     assert ["- n"] == whole.sections["Next"]
-    assert contract.SIZE_MAX_BYTES - 200 < len(render(whole).encode())
+    assert contract_format.SIZE_MAX_BYTES - 200 < len(render(whole).encode())
 
 
 def test_theirs_may_be_long():
     """A person's own words are kept whole, however long."""
     long = ["word " * 2000]
-    whole = complete(OURS, Theirs(sections={"Reflection": long}))
+    whole = complete(OURS, ForeignLines(sections={"Reflection": long}))
 
     assert long == whole.sections["Reflection"]
     assert OURS.sections.items() <= whole.sections.items()
@@ -386,7 +386,7 @@ def base(tmp_path) -> str:
 def leave(base: str, cwd: str, name: str, seconds: int, **given_fields) -> str:
     """Leave a handoff and give it a time."""
     text = render(Contract(**{"date": "2026-11-15", "cwd": cwd, **given_fields}))
-    return put(f"{shelf.directory_of(base, cwd)}/{name}", seconds, text)
+    return put(f"{handoff_directory.directory_of(base, cwd)}/{name}", seconds, text)
 
 
 def put(path: str, seconds: int, text: str = "## Done\n- x\n") -> str:
@@ -398,8 +398,8 @@ def put(path: str, seconds: int, text: str = "## Done\n- x\n") -> str:
 
 
 def found(base: str, cwd: str, **place) -> list[str]:
-    here = Place(cwd, place.pop("root", cwd), **place)
-    return [os.path.basename(handoff.path) for handoff in shelf.handoffs(base, here)]
+    here = HandoffScope(cwd, place.pop("root", cwd), **place)
+    return [os.path.basename(handoff.path) for handoff in handoff_directory.handoffs(base, here)]
 
 
 def test_newest_by_time(base):
@@ -409,7 +409,7 @@ def test_newest_by_time(base):
     leave(base, "/p", "m.md", 150)
 
     assert ["a.md", "m.md", "z.md"] == found(base, "/p")
-    assert "a.md" == os.path.basename(shelf.newest(base, Place("/p", "/p")).path)
+    assert "a.md" == os.path.basename(handoff_directory.newest(base, HandoffScope("/p", "/p")).path)
 
 
 def test_ties(base):
@@ -425,7 +425,7 @@ def test_ties(base):
 def test_what_is_no_handoff(base):
     """Indexes, other files, dotfiles, links, FIFOs and directories are no handoffs."""
     leave(base, "/p", "a.md", 1)
-    directory = shelf.directory_of(base, "/p")
+    directory = handoff_directory.directory_of(base, "/p")
     for name in ("README.md", "index.md", "LEDGER.md", "Readme.md", "x.txt", ".x.md", "md"):
         put(f"{directory}/{name}", 100)
     os.mkdir(f"{directory}/sub.md")
@@ -439,7 +439,7 @@ def test_what_is_no_handoff(base):
 
 def test_none(base):
     """A project without a handoff has none, and looking makes nothing."""
-    assert shelf.newest(base, Place("/p", "/p")) is None
+    assert handoff_directory.newest(base, HandoffScope("/p", "/p")) is None
     assert [] == os.listdir(base)
 
 
@@ -459,8 +459,16 @@ def test_below_the_root(base, tmp_path):
     (root / "src").mkdir(parents=True)
     (root / "inner/.git").mkdir(parents=True)
     (root / ".git").mkdir()
-    put(f"{shelf.directory_of(base, str(root))}/a.md", 1, render(Contract(cwd=f"{root}/src")))
-    put(f"{shelf.directory_of(base, str(root))}/b.md", 2, render(Contract(cwd=f"{root}/inner")))
+    put(
+        f"{handoff_directory.directory_of(base, str(root))}/a.md",
+        1,
+        render(Contract(cwd=f"{root}/src")),
+    )
+    put(
+        f"{handoff_directory.directory_of(base, str(root))}/b.md",
+        2,
+        render(Contract(cwd=f"{root}/inner")),
+    )
 
     assert ["a.md"] == found(base, str(root))
 
@@ -472,7 +480,7 @@ def test_v1_directory_counts_meanwhile(base):
 
     assert ["old.md", "new.md"] == found(base, "/a_b")
 
-    from handoffd.handoffs import migration
+    from handoffd.contract import migration
 
     migration.migrate(base)
     assert ["old.md", "new.md"] == found(base, "/a_b")
@@ -483,7 +491,7 @@ def test_reading_changes_no_time(base):
     path = leave(base, "/p", "a.md", 100)
     os.utime(os.path.dirname(path), (50, 50))
 
-    shelf.newest(base, Place("/p", "/p"))
+    handoff_directory.newest(base, HandoffScope("/p", "/p"))
 
     assert 100 == os.stat(path).st_mtime
     assert 50 == os.stat(os.path.dirname(path)).st_mtime
@@ -498,7 +506,7 @@ def test_unreadable_is_passed_over(base, monkeypatch):
     os.utime(path, (2, 2))
 
     assert ["b.md", "a.md"] == found(base, "/p")
-    monkeypatch.setattr(shelf, "read", lambda path: None)
+    monkeypatch.setattr(handoff_directory, "read", lambda path: None)
     assert [] == found(base, "/p")
 
 
@@ -516,18 +524,18 @@ def test_unreadable_is_passed_over(base, monkeypatch):
 )
 def test_names(session, taken, name):
     """A file is named by its session, longer where that is taken; what is no name is not used."""
-    assert name == shelf.file_name(session, taken, "2026-11-15-1200")
+    assert name == handoff_directory.file_name(session, taken, "2026-11-15-1200")
 
 
 def test_put(tmp_path):
     """What we write is ours alone, beside it are dotfiles only, and the same again is no write."""
     base = f"{tmp_path}/claude/handoffs"
-    directory = shelf.directory_of(base, "/p")
+    directory = handoff_directory.directory_of(base, "/p")
     text = render(OURS)
 
-    first = shelf.put(directory, "a.md", lambda before: text)
-    again = shelf.put(directory, "a.md", lambda before: text)
-    kept = shelf.put(directory, "a.md", lambda before: None)
+    first = handoff_directory.put(directory, "a.md", lambda before: text)
+    again = handoff_directory.put(directory, "a.md", lambda before: text)
+    kept = handoff_directory.put(directory, "a.md", lambda before: None)
 
     assert first == again == kept
     assert text == Path(directory, "a.md").read_text()
@@ -539,7 +547,7 @@ def test_put(tmp_path):
 
 def test_put_sees_what_is_there(base):
     """The writer is shown the file as it is, and what came between is shown again."""
-    directory = shelf.directory_of(base, "/p")
+    directory = handoff_directory.directory_of(base, "/p")
     seen = []
 
     def compute(before):
@@ -548,7 +556,7 @@ def test_put_sees_what_is_there(base):
             put(f"{directory}/a.md", 5, "from elsewhere")
         return f"{before.text if before else ''} and ours"
 
-    done = shelf.put(directory, "a.md", compute)
+    done = handoff_directory.put(directory, "a.md", compute)
 
     assert [None, "from elsewhere"] == seen
     assert "from elsewhere and ours" == done.text
@@ -558,9 +566,9 @@ def test_v1_link(base):
     """Where the versions differ a relative link leads old readers right; else there is none."""
     leave(base, "/a_b", "a.md", 1)
 
-    assert shelf.link_v1(base, "/a_b")
-    assert not shelf.link_v1(base, "/a_b")
-    assert not shelf.link_v1(base, "/a-b")
+    assert handoff_directory.link_v1(base, "/a_b")
+    assert not handoff_directory.link_v1(base, "/a_b")
+    assert not handoff_directory.link_v1(base, "/a-b")
     assert "-a-b" == os.readlink(f"{base}/-a_b")
     assert {"-a-b", "-a_b"} == set(os.listdir(base))
 
@@ -569,5 +577,5 @@ def test_v1_link_replaces_nothing(base):
     """A v1 directory that is still there stays as it is."""
     put(f"{base}/-a_b/old.md", 1)
 
-    assert not shelf.link_v1(base, "/a_b")
+    assert not handoff_directory.link_v1(base, "/a_b")
     assert ["old.md"] == os.listdir(f"{base}/-a_b")

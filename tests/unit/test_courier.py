@@ -11,12 +11,13 @@ import pytest
 import scripted_bd
 from beads_world import KINDS, fresh
 from conftest import REPOSITORY, wait_for
-from handoffd import clock, courier
-from handoffd.courier import DeliveryError, deliver, deliver_note
 from handoffd.links import beads_program
 from handoffd.links.beads import BeadsProgram
+from handoffd.runtime import clock
 from handoffd.store.database import Schema, open_database, run_script
 from handoffd.store.outbox import OUTBOX, Letter, Outbox
+from handoffd.tracks import outbox_sender
+from handoffd.tracks.outbox_sender import DeliveryError, deliver, deliver_note
 
 NOW = 1_000_000.0
 NOTE = "COMPLETED: Login\nHANDOFF: Section 1 saved at conductor/handoffs/x/1.md"
@@ -216,8 +217,8 @@ def test_no_program(tmp_path, monkeypatch):
 
 SENDER = """
 import sys
-from handoffd import clock, courier
-from handoffd.courier import deliver, deliver_note
+from handoffd.runtime import clock; from handoffd.tracks import outbox_sender
+from handoffd.tracks.outbox_sender import deliver, deliver_note
 from handoffd.links.beads import BeadsProgram
 from handoffd.store.database import Schema, open_database, run_script
 from handoffd.store.outbox import OUTBOX, Outbox
@@ -231,7 +232,7 @@ for number in range(int(count)):
         outbox.release(f"x/{number}")
 print("queued", flush=True)
 # As if the time for which an attempt is left alone were over: the test waits for its bd to end.
-courier.ATTEMPT_SECONDS = 0
+outbox_sender.ATTEMPT_SECONDS = 0
 while outbox.waiting():
     deliver(outbox, {"beads": lambda letter: deliver_note(letter, program)}, clock.wall())
 """
@@ -266,4 +267,4 @@ def test_kill_at_any_time(world, tmp_path):
 def test_limits():
     """An attempt is ours for longer than its calls can take."""
     calls = 4  # version, help, show, update
-    assert courier.ATTEMPT_SECONDS > calls * beads_program.TIMEOUT_SECONDS
+    assert outbox_sender.ATTEMPT_SECONDS > calls * beads_program.TIMEOUT_SECONDS

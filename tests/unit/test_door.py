@@ -7,17 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from handoff.errors import HandoffError
-from handoffd import token_file
-from handoffd.config import Http
-from handoffd.door import Door, address, bind, is_loopback, load_tls, refuse_unsafe
+from handoff.common.errors import HandoffError
+from handoffd.config import HttpConfig
+from handoffd.threads import http_token
+from handoffd.threads.http_listener import (
+    HttpListener,
+    address,
+    bind,
+    is_loopback,
+    load_tls,
+    refuse_unsafe,
+)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
 def test_loopback(host):
     """These reach no further than this machine, and need no word more."""
     assert is_loopback(host)
-    refuse_unsafe(Http(host=host))
+    refuse_unsafe(HttpConfig(host=host))
 
 
 @pytest.mark.parametrize(
@@ -27,25 +34,25 @@ def test_beyond_loopback(host):
     """Any other host is refused with a remedy, unless TLS or a proxy is named."""
     assert not is_loopback(host)
     with pytest.raises(HandoffError, match="unencrypted") as refused:
-        refuse_unsafe(Http(host=host))
+        refuse_unsafe(HttpConfig(host=host))
 
     assert "behind_trusted_proxy = true" in refused.value.hint
-    refuse_unsafe(Http(host=host, behind_trusted_proxy=True))
-    refuse_unsafe(Http(host=host, tls_certificate="c", tls_key="k"))
+    refuse_unsafe(HttpConfig(host=host, behind_trusted_proxy=True))
+    refuse_unsafe(HttpConfig(host=host, tls_certificate="c", tls_key="k"))
 
 
 @pytest.mark.parametrize("settings", [{"tls_certificate": "c"}, {"tls_key": "k"}])
 def test_tls_needs_both(settings):
     """A certificate without its key is refused, and a key without its certificate."""
     with pytest.raises(HandoffError, match="needs a certificate and its key"):
-        refuse_unsafe(Http(**settings))
+        refuse_unsafe(HttpConfig(**settings))
 
 
 def test_address():
     """The address is one that a client can be given."""
-    assert "http://127.0.0.1:8377/mcp" == address(Http())
+    assert "http://127.0.0.1:8377/mcp" == address(HttpConfig())
     assert "https://[::1]:1/mcp" == address(
-        Http(host="::1", port=1, tls_certificate="c", tls_key="k")
+        HttpConfig(host="::1", port=1, tls_certificate="c", tls_key="k")
     )
 
 
@@ -54,7 +61,7 @@ def test_certificate_that_is_none(tmp_path):
     (tmp_path / "c").write_text("none")
     for path in (tmp_path / "c", tmp_path / "missing"):
         with pytest.raises(HandoffError, match="certificate cannot be used") as refused:
-            load_tls(Http(tls_certificate=str(path), tls_key=str(path)))
+            load_tls(HttpConfig(tls_certificate=str(path), tls_key=str(path)))
 
         assert "tls_key" in refused.value.hint
 
@@ -67,9 +74,9 @@ def test_bind_names_what_is_wrong():
         port = taken.getsockname()[1]
 
         with pytest.raises(HandoffError, match="in use"):
-            bind(Http(port=port))
+            bind(HttpConfig(port=port))
     with pytest.raises(HandoffError, match="no listening at"):
-        bind(Http(host="192.0.2.1", port=port))
+        bind(HttpConfig(host="192.0.2.1", port=port))
 
 
 def problem_of(directory, failure: Exception) -> str:
@@ -82,7 +89,7 @@ def problem_of(directory, failure: Exception) -> str:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        door = Door(Http(enabled=True, port=port), str(directory), load)
+        door = HttpListener(HttpConfig(enabled=True, port=port), str(directory), load)
         task = asyncio.create_task(door.run())
         while not door.problem:  # noqa: ASYNC110  it is looked at, as by a status
             await asyncio.sleep(0.01)
@@ -110,49 +117,49 @@ def test_missing_package_has_a_remedy(tmp_path):
 def test_token_is_made_once(tmp_path):
     """Whoever asks first makes it, all get the same, and only its owner can read it."""
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: token_file.ensure(str(tmp_path)), range(16)))
+        found = set(pool.map(lambda _: http_token.ensure(str(tmp_path)), range(16)))
 
-    assert {token_file.read(str(tmp_path))} == found
-    assert 0o600 == (tmp_path / token_file.NAME).stat().st_mode & 0o777
-    assert [token_file.NAME] == os.listdir(tmp_path)
+    assert {http_token.read(str(tmp_path))} == found
+    assert 0o600 == (tmp_path / http_token.NAME).stat().st_mode & 0o777
+    assert [http_token.NAME] == os.listdir(tmp_path)
 
 
 def test_token_is_long_and_fits_an_address():
     """It has 256 bits, in characters that need no quoting."""
     import secrets
 
-    assert 43 == len(secrets.token_urlsafe(token_file._TOKEN_BYTES))
+    assert 43 == len(secrets.token_urlsafe(http_token._TOKEN_BYTES))
 
 
 def test_rotated(tmp_path):
     """A rotated token is another one."""
-    first = token_file.ensure(str(tmp_path))
-    second = token_file.rotate(str(tmp_path))
+    first = http_token.ensure(str(tmp_path))
+    second = http_token.rotate(str(tmp_path))
 
-    assert first != second == token_file.read(str(tmp_path))
+    assert first != second == http_token.read(str(tmp_path))
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o611])
 def test_token_others_may_touch(tmp_path, mode):
     """A file that others may read, change or run is refused; a rotation makes it good."""
-    token_file.ensure(str(tmp_path))
-    (tmp_path / token_file.NAME).chmod(mode)
-    for look in (token_file.read, token_file.ensure):
+    http_token.ensure(str(tmp_path))
+    (tmp_path / http_token.NAME).chmod(mode)
+    for look in (http_token.read, http_token.ensure):
         with pytest.raises(HandoffError, match="not yours alone") as refused:
             look(str(tmp_path))
 
         assert "handoff token rotate" in refused.value.hint
-    assert token_file.rotate(str(tmp_path)) == token_file.read(str(tmp_path))
+    assert http_token.rotate(str(tmp_path)) == http_token.read(str(tmp_path))
 
 
 def test_token_of_somebody_else(tmp_path, monkeypatch):
     """A file of another user is refused."""
-    token_file.ensure(str(tmp_path))
+    http_token.ensure(str(tmp_path))
     other = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: other)
 
     with pytest.raises(HandoffError, match="not yours alone"):
-        token_file.read(str(tmp_path))
+        http_token.read(str(tmp_path))
 
 
 def test_token_behind_a_symlink(tmp_path):
@@ -160,8 +167,8 @@ def test_token_behind_a_symlink(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("x" * 43)
     elsewhere.chmod(0o600)
-    (tmp_path / token_file.NAME).symlink_to(elsewhere)
-    for look in (token_file.read, token_file.ensure, token_file.rotate):
+    (tmp_path / http_token.NAME).symlink_to(elsewhere)
+    for look in (http_token.read, http_token.ensure, http_token.rotate):
         with pytest.raises(HandoffError, match="symlink"):
             look(str(tmp_path))
 
@@ -171,9 +178,9 @@ def test_token_behind_a_symlink(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 50, b"x" * 40 + b" y", b"a/" * 30])
 def test_token_that_is_none(tmp_path, content):
     """A file with anything else in it opens nothing."""
-    path = tmp_path / token_file.NAME
+    path = tmp_path / http_token.NAME
     path.write_bytes(content)
     path.chmod(0o600)
 
     with pytest.raises(HandoffError, match="holds no token"):
-        token_file.read(str(tmp_path))
+        http_token.read(str(tmp_path))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from handoffd.handoffs.encoding import claude_code_name, encode, encode_v1, is_v1
+from handoffd.contract.path_encoding import claude_code_name, encode, encode_v1, is_v1
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from handoff import __version__
-from handoff.errors import EXIT_NOT_FRESH, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFER
-from handoff.examination import disk, hooks, keeping, transcripts, versions, watches
-from handoff.examination.finding import bad, exit_code, note, ok
-from handoff.examination.scene import ClaudeCode, Scene
-from handoff.installing import entries
+from handoff.common.errors import EXIT_NOT_FRESH, EXIT_NOT_RUNNING, EXIT_VERSIONS_DIFFER
+from handoff.doctor import disk, hooks, service_manager, transcripts, versions, watches
+from handoff.doctor.environment import ClaudeCode, Environment
+from handoff.doctor.finding import bad, exit_code, note, ok
+from handoff.setup import claude_entries
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -57,7 +57,7 @@ def test_the_worst_decides_on_the_exit_code():
 )
 def test_our_hooks_are_known_by_what_they_run(hook, program):
     """A hook of ours runs `handoff hook` (or `inject`), however it is written."""
-    assert program == entries.hook_program(hook)
+    assert program == claude_entries.hook_program(hook)
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_strange_hooks_are_nobodys(settings):
     assert [] == list(hooks.programs_of(settings))
 
 
-def scene(tmp_path: Path, *, typed: float | None, heard: dict | None, **changes) -> Scene:
+def scene(tmp_path: Path, *, typed: float | None, heard: dict | None, **changes) -> Environment:
     claude = ClaudeCode(str(tmp_path), {}, changed_at=NOW - 5 * HOUR)
     roots = [{"path": f"{tmp_path}/projects", "typed_at": typed and iso(typed)}]
     status = {"uptime_seconds": 3 * HOUR, **({} if heard is None else {"hooks": heard})}
-    return replace(Scene(claude, status, known={"roots": roots}), **changes)
+    return replace(Environment(claude, status, known={"roots": roots}), **changes)
 
 
 @pytest.mark.parametrize(
@@ -235,16 +235,16 @@ def test_launch_agent(tmp_path, monkeypatch):
     """On macOS: none, one whose program is gone, one that is not loaded, one that is."""
     path = tmp_path / "a.plist"
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(keeping.service, "has_launchd_agent", lambda: False)
-    absent = keeping.judge_agent(str(path))
+    monkeypatch.setattr(service_manager.service, "has_launchd_agent", lambda: False)
+    absent = service_manager.judge_agent(str(path))
     path.write_text(PLIST.format("$HOME/bin/handoffd"))
-    gone = keeping.judge_agent(str(path))
+    gone = service_manager.judge_agent(str(path))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/handoffd").touch(mode=0o755)
-    unloaded = keeping.judge_agent(str(path))
-    monkeypatch.setattr(keeping.service, "has_launchd_agent", lambda: True)
+    unloaded = service_manager.judge_agent(str(path))
+    monkeypatch.setattr(service_manager.service, "has_launchd_agent", lambda: True)
 
     assert ("note", "bad", "note", "ok") == (
-        absent.level, gone.level, unloaded.level, keeping.judge_agent(str(path)).level,
+        absent.level, gone.level, unloaded.level, service_manager.judge_agent(str(path)).level,
     )  # fmt: skip
     assert "launchctl bootstrap gui/" in unloaded.remedy

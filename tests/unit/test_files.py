@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from handoff.errors import HandoffError, UnsafePathError
-from handoffd import files
+from handoff.common.errors import HandoffError, UnsafePathError
+from handoffd.fs import files
 
 
 def test_write_replaces_and_leaves_nothing_beside(tmp_path):
@@ -94,7 +94,7 @@ def test_lock_gives_up(tmp_path):
     """A lock that another process holds is waited for, but not for ever."""
     with files.directory(str(tmp_path)) as handle, files.locked(handle, ".lock", 1):
         code = (
-            "import sys; from handoffd import files\n"
+            "import sys; from handoffd.fs import files\n"
             "with files.directory(sys.argv[1]) as h, files.locked(h, '.lock', 0.1): pass"
         )
         done = subprocess.run(
@@ -149,7 +149,7 @@ def test_order_of_system_calls(tmp_path):
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     code = (
-        "import sys; from handoffd import files\n"
+        "import sys; from handoffd.fs import files\n"
         "with files.directory(sys.argv[1]) as handle: files.write(handle, 'a', b'data')"
     )
     done = subprocess.run(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffd.links import git, git_config, git_discovery, git_process, repository
-from handoffd.sources import projects
+from handoffd.projects import project_root
 from repositories import KINDS, Maker
 
 
@@ -67,7 +67,7 @@ def test_configuration_is_read_as_git_reads_it(pieces):
             name: [SPACE.sub(" ", value) for value in values]
             for name, values in git_config.parse(data).items()
         }
-    except git_config.ConfigError:
+    except git_config.GitConfigError:
         assert done.returncode
     else:
         assert not done.returncode
@@ -283,7 +283,7 @@ def test_refused(make, how):
     assert str(path) in str(problem.value)
     assert "victim" not in str(problem.value)
     assert time.monotonic() - began < 5
-    assert "victim" not in str(projects.branch(str(path)))
+    assert "victim" not in str(project_root.branch(str(path)))
 
 
 def test_too_many_files_to_look_at(make, monkeypatch):

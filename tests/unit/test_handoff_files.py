@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from handoffd.archivist import intending, left_of
-from handoffd.handoffs import leaving, shelf
-from handoffd.handoffs.contract import Contract, Theirs
-from handoffd.handoffs.leaving import Worker
+from handoffd.contract import handoff_directory, session_file
+from handoffd.contract.contract_format import Contract, ForeignLines
+from handoffd.contract.contract_writer import intending, left_of
+from handoffd.contract.session_file import HandoffAuthor
 from handoffd.session.state import SessionState
 
 SESSION = "3f78c1d2-0000-4000-8000-000000000000"
@@ -30,17 +30,17 @@ class Shop:
         self.left = None
 
     def worker(self, hour):
-        return Worker(SESSION, "/home/ann/shop", HOURS[0], HOURS[hour], HOURS[hour])
+        return HandoffAuthor(SESSION, "/home/ann/shop", HOURS[0], HOURS[hour], HOURS[hour])
 
     def plan(self, hour, tell):
-        planned = leaving.plan(self.base, self.worker(hour), tell, self.left)
+        planned = session_file.plan(self.base, self.worker(hour), tell, self.left)
         before = self.left
         if planned is not None:
             self.left = intending("p", self.state(hour), planned, before)
         return planned, before
 
     def write(self, hour, planned, before):
-        done = leaving.leave(self.base, self.worker(hour), planned, before)
+        done = session_file.leave(self.base, self.worker(hour), planned, before)
         if done is not None:
             self.left = left_of("p", self.state(hour), done, ended=False)
         return done
@@ -54,7 +54,7 @@ class Shop:
 
     @property
     def directory(self):
-        return shelf.directory_of(self.base, "/home/ann/shop")
+        return handoff_directory.directory_of(self.base, "/home/ann/shop")
 
     @property
     def files(self):
@@ -69,7 +69,7 @@ class Shop:
         new = change(self.text(name))
         with open(f"{self.directory}/{name}", "w") as stream:
             stream.write(new)
-        seconds = leaving.clock.parse(HOURS[hour])
+        seconds = session_file.clock.parse(HOURS[hour])
         os.utime(f"{self.directory}/{name}", (seconds, seconds))
 
 
@@ -90,7 +90,7 @@ def test_killed_after_the_file(shop):
     """Killed between the file and its entry, our own lines are not taken for a person's."""
     shop.leave(1, told("one"))
     planned, before = shop.plan(2, told("one and a half"))
-    leaving.leave(shop.base, shop.worker(2), planned, before)
+    session_file.leave(shop.base, shop.worker(2), planned, before)
     shop.leave(3, told("two"))
 
     assert "- two" in shop.text()
@@ -102,7 +102,7 @@ def test_killed_after_the_file(shop):
 def test_first_write_killed_after_the_file(shop):
     """The same for the very first file of a session."""
     planned, before = shop.plan(1, told("one"))
-    leaving.leave(shop.base, shop.worker(1), planned, before)
+    session_file.leave(shop.base, shop.worker(1), planned, before)
     shop.leave(2, told("two"))
 
     assert [f"{SESSION[:8]}.md"] == shop.files
@@ -194,16 +194,20 @@ def test_time_is_that_of_the_work(shop):
     """The file is as old as the session's last record, so that a late write shadows nothing."""
     shop.leave(7, told("one"))
 
-    assert leaving.clock.parse(HOURS[7]) == os.stat(f"{shop.directory}/{SESSION[:8]}.md").st_mtime
+    assert (
+        session_file.clock.parse(HOURS[7]) == os.stat(f"{shop.directory}/{SESSION[:8]}.md").st_mtime
+    )
 
 
 def test_session_that_moved(shop, tmp_path):
     """A session that moved to another directory leaves its handoff there."""
     shop.leave(1, told("one"))
-    moved = Worker(SESSION, "/home/ann/tree", HOURS[0], HOURS[2], HOURS[2])
-    planned = leaving.plan(shop.base, moved, told("two"), shop.left)
+    moved = HandoffAuthor(SESSION, "/home/ann/tree", HOURS[0], HOURS[2], HOURS[2])
+    planned = session_file.plan(shop.base, moved, told("two"), shop.left)
 
-    assert shelf.directory_of(shop.base, "/home/ann/tree") == os.path.dirname(planned.path)
+    assert handoff_directory.directory_of(shop.base, "/home/ann/tree") == os.path.dirname(
+        planned.path
+    )
 
 
 def test_persons_call_survives_and_ours_goes(shop):
@@ -225,10 +229,10 @@ def test_close_completes_what_another_program_wrote(shop):
     )
     with open(f"{shop.directory}/own.md", "w") as stream:
         stream.write(words)
-    given = Theirs(sections={"Next": ["- mine"]})
+    given = ForeignLines(sections={"Next": ["- mine"]})
     mine = shop.worker(1)
-    planned = leaving.plan_close(shop.base, mine, told("known"), None, given)
-    leaving.close(shop.base, mine, planned, None)
+    planned = session_file.plan_close(shop.base, mine, told("known"), None, given)
+    session_file.close(shop.base, mine, planned, None)
 
     assert ["own.md"] == shop.files
     found = shop.text("own.md")
@@ -244,11 +248,11 @@ def test_handoff_that_names_no_session_is_not_shadowed(shop):
     shop.leave(2, told("one"))
     with open(f"{shop.directory}/ann.md", "w") as stream:
         stream.write("# Handoff — 2026-03-01\n\nsession_id:\n\n## Done\n- by Ann\n")
-    seconds = leaving.clock.parse(HOURS[4])
+    seconds = session_file.clock.parse(HOURS[4])
     os.utime(f"{shop.directory}/ann.md", (seconds, seconds))
     chatted = replace(shop.worker(5), worked_time=HOURS[2])
 
-    assert leaving.plan(shop.base, chatted, told("two"), shop.left) is None
+    assert session_file.plan(shop.base, chatted, told("two"), shop.left) is None
     shop.leave(6, told("six"))
     assert "based_on: ann.md" in shop.text()
 
@@ -267,14 +271,14 @@ def test_handoff_from_before_the_session_is_no_base(shop):
 def test_words_stand_while_only_talk_follows(shop):
     """After a person's words and some talk, work brings our lines up to date, old ones gone."""
     mine = shop.worker(1)
-    given = Theirs(sections={"Next": ["- mine"]})
-    planned = leaving.plan_close(shop.base, mine, told("old"), None, given)
-    done = leaving.close(shop.base, mine, planned, None)
+    given = ForeignLines(sections={"Next": ["- mine"]})
+    planned = session_file.plan_close(shop.base, mine, told("old"), None, given)
+    done = session_file.close(shop.base, mine, planned, None)
     shop.left = replace(left_of("p", shop.state(1), done, ended=False), persons_time=HOURS[2])
-    os.utime(done.handoff.path, (leaving.clock.parse(HOURS[2]),) * 2)
+    os.utime(done.handoff.path, (session_file.clock.parse(HOURS[2]),) * 2)
     talked = replace(shop.worker(3), worked_time=HOURS[1])
-    planned = leaving.plan(shop.base, talked, told("chatted"), shop.left)
-    assert leaving.leave(shop.base, talked, planned, shop.left) is None
+    planned = session_file.plan(shop.base, talked, told("chatted"), shop.left)
+    assert session_file.leave(shop.base, talked, planned, shop.left) is None
     shop.left = intending("p", shop.state(3), planned, shop.left)
     shop.leave(4, told("new"))
 
@@ -286,10 +290,10 @@ def test_words_stand_while_only_talk_follows(shop):
 
 def close(shop, hour, tell, given):
     mine = shop.worker(hour)
-    planned = leaving.plan_close(shop.base, mine, tell, shop.left, given)
+    planned = session_file.plan_close(shop.base, mine, tell, shop.left, given)
     before = shop.left
     shop.left = intending("p", shop.state(hour), planned, before)
-    done = leaving.close(shop.base, mine, planned, before)
+    done = session_file.close(shop.base, mine, planned, before)
     shop.left = left_of("p", shop.state(hour), done, ended=False)
     return done
 
@@ -297,7 +301,7 @@ def close(shop, hour, tell, given):
 def test_close_keeps_a_call(shop):
     """A call for a person that is there stays when somebody adds a word."""
     shop.leave(1, told("one", escalations=("a person has yet to answer: why?",)))
-    close(shop, 1, told("one"), Theirs(sections={"Next": ["- mine"]}))
+    close(shop, 1, told("one"), ForeignLines(sections={"Next": ["- mine"]}))
 
     assert "HUMAN REVIEW NEEDED: a person has yet to answer: why?" in shop.text()
 
@@ -307,9 +311,9 @@ def test_close_keeps_what_it_is_based_on(shop):
     os.makedirs(shop.directory)
     with open(f"{shop.directory}/ann.md", "w") as stream:
         stream.write(f"# Handoff — 2026-03-01\n\nsession_id: {SESSION}\n\n## Next\n- rotate\n")
-    os.utime(f"{shop.directory}/ann.md", (leaving.clock.parse(HOURS[1]),) * 2)
+    os.utime(f"{shop.directory}/ann.md", (session_file.clock.parse(HOURS[1]),) * 2)
     shop.leave(2, told("two"))
-    close(shop, 2, told("two"), Theirs(sections={"Next": ["- mine"]}))
+    close(shop, 2, told("two"), ForeignLines(sections={"Next": ["- mine"]}))
 
     assert "based_on: ann.md" in shop.text()
     assert "rotate (from ann.md)" in shop.text()
@@ -318,9 +322,9 @@ def test_close_keeps_what_it_is_based_on(shop):
 def test_line_that_both_say_is_the_persons(shop):
     """A line that a person says, too, stays when we no longer say it."""
     shop.leave(1, told("same"))
-    done = close(shop, 1, told("same"), Theirs(sections={"Done": ["- same"]}))
-    os.utime(done.handoff.path, (leaving.clock.parse(HOURS[2]),) * 2)
-    stamp = shelf.read(done.handoff.path).stamp
+    done = close(shop, 1, told("same"), ForeignLines(sections={"Done": ["- same"]}))
+    os.utime(done.handoff.path, (session_file.clock.parse(HOURS[2]),) * 2)
+    stamp = handoff_directory.read(done.handoff.path).stamp
     shop.left = replace(shop.left, persons_time=HOURS[2], stamp=stamp)
     shop.leave(3, told("other"))
 
@@ -336,7 +340,7 @@ def test_unspeakable_names_are_passed_over(shop):
             stream.write(f"# Handoff — 2026-03-01\n\nsession_id: {SESSION}\n")
     shop.leave(1, told("one"))
 
-    place = shelf.Place("/home/ann/shop", "/home/ann/shop")
+    place = handoff_directory.HandoffScope("/home/ann/shop", "/home/ann/shop")
     assert [f"{SESSION[:8]}.md"] == [
-        os.path.basename(found.path) for found in shelf.handoffs(shop.base, place)
+        os.path.basename(found.path) for found in handoff_directory.handoffs(shop.base, place)
     ]

@@ -17,7 +17,7 @@ from handoff import (
     save_handoff,
     update_handoff,
 )
-from handoff.errors import HandoffError
+from handoff.common.errors import HandoffError
 
 GOOD = {"goal": "Implement user authentication", "status": "in_progress", "now": "Debugging"}
 
@@ -381,7 +381,7 @@ def test_concurrent_writers_lose_nothing(root):
 
 def test_editor_between_read_and_write_wins_nothing_lost(root, monkeypatch):
     """A file that an editor changed between our read and our write is merged, not clobbered."""
-    from handoffd import files
+    from handoffd.fs import files
 
     save_handoff(GOOD, root)
     path = get_handoff_path(root)

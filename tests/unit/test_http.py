@@ -14,10 +14,10 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from handoffd import token_file
-from handoffd.api import http
-from handoffd.config import Http
-from handoffd.door import bind
+from handoffd.api import http_server
+from handoffd.config import HttpConfig
+from handoffd.threads import http_token
+from handoffd.threads.http_listener import bind
 from http_door import free_port
 
 HEAD = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
@@ -26,10 +26,10 @@ HEAD = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: applicatio
 @contextlib.asynccontextmanager
 async def door(directory):
     """An open door without a daemon behind it; yields the port and the token."""
-    settings = Http(enabled=True, port=free_port())
-    parts = SimpleNamespace(door=SimpleNamespace(state_dir=str(directory)))
-    token = token_file.ensure(str(directory))
-    async with http.opened(parts, settings, bind(settings), None):
+    settings = HttpConfig(enabled=True, port=free_port())
+    context = SimpleNamespace(http_listener=SimpleNamespace(state_dir=str(directory)))
+    token = http_token.ensure(str(directory))
+    async with http_server.opened(context, settings, bind(settings), None):
         yield settings.port, token
 
 
@@ -55,7 +55,9 @@ def head(port: int, token: str, *lines: str) -> bytes:
 )
 def test_slow_clients_are_cut_off(tmp_path, monkeypatch, begun):
     """A connection whose next request is not there in time ends, wherever it stopped."""
-    monkeypatch.setattr(http, "REQUEST_SECONDS" if begun == b"whole head" else "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(
+        http_server, "REQUEST_SECONDS" if begun == b"whole head" else "HEAD_SECONDS", 0.3
+    )
 
     async def look() -> bytes:
         async with door(tmp_path) as (port, token):
@@ -76,7 +78,7 @@ def test_slow_clients_are_cut_off(tmp_path, monkeypatch, begun):
 
 def test_silent_connections_make_way(tmp_path, monkeypatch):
     """One connection too many cuts the one off that has been silent longest, and is answered."""
-    monkeypatch.setattr(http, "BUSY_CONNECTIONS", 4)
+    monkeypatch.setattr(http_server, "BUSY_CONNECTIONS", 4)
 
     async def look() -> tuple[bytes, list[bytes]]:
         async with door(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
@@ -97,16 +99,16 @@ def test_silent_connections_make_way(tmp_path, monkeypatch):
 
 def test_too_many_requests_at_work(tmp_path, monkeypatch):
     """While every connection is at work, requests are told so, and beyond twice that, cut off."""
-    monkeypatch.setattr(http, "BUSY_CONNECTIONS", 4)
-    working: asyncio.Queue[http._Connection] = asyncio.Queue()
+    monkeypatch.setattr(http_server, "BUSY_CONNECTIONS", 4)
+    working: asyncio.Queue[http_server._Connection] = asyncio.Queue()
 
-    class Connection(http._Connection):
+    class Connection(http_server._Connection):
         def data_received(self, data):
             super().data_received(data)
             if self.is_at_work:
                 working.put_nowait(self)
 
-    monkeypatch.setattr(http, "_Connection", Connection)
+    monkeypatch.setattr(http_server, "_Connection", Connection)
 
     async def look() -> tuple[list[bool], bytes, bytes]:
         async with door(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
@@ -153,13 +155,13 @@ def test_answers_are_not_delayed(tmp_path, monkeypatch):
     """Both halves of an answer are sent at once: the kernel does not wait for the first's receipt."""
     seen = []
 
-    class Connection(http._Connection):
+    class Connection(http_server._Connection):
         def connection_made(self, transport):
             super().connection_made(transport)
             accepted = transport.get_extra_info("socket")
             seen.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
-    monkeypatch.setattr(http, "_Connection", Connection)
+    monkeypatch.setattr(http_server, "_Connection", Connection)
 
     async def look() -> None:
         async with door(tmp_path) as (port, _):
@@ -213,7 +215,7 @@ def test_loading_installs_no_log_handler():
     """The SDK and uvicorn leave the loggers as they were: ours is the one handler."""
     code = """
 import logging
-from handoffd.api import http
+from handoffd.api import http_server
 logging.basicConfig(level=logging.WARNING)
 before = list(logging.getLogger().handlers)
 print(before == logging.getLogger().handlers, logging.getLogger().level)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoff.errors import HandoffError
-from handoffd.api.http_guard import Request, make_guard
-from handoffd.config import Http
+from handoff.common.errors import HandoffError
+from handoffd.api.http_guard import HttpRequest, make_guard
+from handoffd.config import HttpConfig
 
 TOKEN = "t" * 43
 NAMED = ((b"host", b"127.0.0.1:8377"),)
@@ -17,12 +17,12 @@ BEARER = ((b"authorization", b"Bearer " + TOKEN.encode()),)
 
 
 def guard(tls=False, token=TOKEN, **settings):
-    return make_guard(Http(**settings), tls=tls, read_token=lambda: token)
+    return make_guard(HttpConfig(**settings), tls=tls, read_token=lambda: token)
 
 
 def status(found, *headers, method="POST", path="/mcp"):
     """Return what is answered; 0: it may speak to the tools."""
-    answer = found.answer(Request(method, path, tuple(headers)))
+    answer = found.answer(HttpRequest(method, path, tuple(headers)))
     return 0 if answer is None else int(answer.status)
 
 
@@ -134,9 +134,9 @@ def test_allowed_origins():
 def test_token_is_needed():
     """Without the token it is 401 with a challenge; a wrong one is called so."""
     found = guard()
-    without = found.answer(Request("POST", "/mcp", (*NAMED, *JSON)))
+    without = found.answer(HttpRequest("POST", "/mcp", (*NAMED, *JSON)))
     wrong = (b"authorization", b"Bearer " + TOKEN.encode()[:-1])
-    refused = found.answer(Request("POST", "/mcp", (*NAMED, *JSON, wrong)))
+    refused = found.answer(HttpRequest("POST", "/mcp", (*NAMED, *JSON, wrong)))
 
     assert (401, b'Bearer realm="handoffd"') == (
         without.status,
@@ -207,7 +207,7 @@ def test_secret_path_is_guarded_like_the_other():
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS", "HEAD", "PATCH"])
 def test_only_post(method):
     """Nothing is streamed unasked and no session is kept, so every other method is 405."""
-    answer = guard().answer(Request(method, "/mcp", (*NAMED, *BEARER, *JSON)))
+    answer = guard().answer(HttpRequest(method, "/mcp", (*NAMED, *BEARER, *JSON)))
 
     assert (405, b"POST") == (answer.status, dict(answer.headers)[b"allow"])
 
@@ -231,7 +231,7 @@ def test_health_tells_two_things():
     """/health needs no token, says that we are here and our version, and is guarded by name."""
     from handoff import __version__
 
-    answer = guard().answer(Request("GET", "/health", NAMED))
+    answer = guard().answer(HttpRequest("GET", "/health", NAMED))
 
     assert {"status": "ok", "version": __version__} == json.loads(answer.body)
     assert 200 == answer.status
@@ -245,7 +245,7 @@ def test_unreadable_token_opens_nothing():
     def unsafe():
         raise HandoffError("others may read it")
 
-    found = make_guard(Http(), tls=False, read_token=unsafe)
+    found = make_guard(HttpConfig(), tls=False, read_token=unsafe)
 
     assert 503 == status(found, *NAMED, *BEARER, *JSON)
     assert 200 == status(found, *NAMED, method="GET", path="/health")

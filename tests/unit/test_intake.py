@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from handoffd import intake as module
-from handoffd.config import Config
+from handoffd.agents.claude_code.transcripts import at
+from handoffd.config import Config, LiveConfig
 from handoffd.errors import StoreError
-from handoffd.folds import Folds
-from handoffd.gate import Gate
-from handoffd.intake import HELD_SLICES, Intake
-from handoffd.projects import Projects
-from handoffd.sources import tailer
-from handoffd.sources.transcripts import at
+from handoffd.ingest import tailer
+from handoffd.ingest import transcript_reader as module
+from handoffd.ingest.session_cache import SessionCache
+from handoffd.ingest.transcript_reader import HELD_SLICES, TranscriptReader
+from handoffd.projects.learning_policy import LearningPolicy
+from handoffd.projects.registry import ProjectRegistry
 from handoffd.store.core import CoreStore
 from handoffd.store.state import StateStore
 
@@ -22,9 +22,11 @@ SLICE_BYTES = 4096
 SLICES = HELD_SLICES + 3
 
 
-def fresh(directory) -> tuple[Intake, StateStore]:
+def fresh(directory) -> tuple[TranscriptReader, StateStore]:
     core, state = CoreStore(str(directory / "c")), StateStore(str(directory / "s"))
-    return Intake(state, Gate(core, Config()), Projects(core), lambda *_: None), state
+    return TranscriptReader(
+        state, LearningPolicy(core, LiveConfig(Config())), ProjectRegistry(core), lambda *_: None
+    ), state
 
 
 def long_transcript(path) -> int:
@@ -41,9 +43,9 @@ def kept(state: StateStore) -> list[int]:
     return [json.loads(state.session(name).fold)["records"] for name in NAMES]
 
 
-def read_on(intake: Intake) -> None:
-    while intake._backlog:
-        intake._turn()
+def read_on(transcript_reader: TranscriptReader) -> None:
+    while transcript_reader._backlog:
+        transcript_reader._turn()
 
 
 @pytest.fixture
@@ -51,17 +53,17 @@ def two(tmp_path, monkeypatch):
     """Two long transcripts that were found, and a reader that reads one slice in a turn."""
     monkeypatch.setattr(module, "TURN_SECONDS", 0.0)
     monkeypatch.setattr(tailer, "SLICE_BYTES", SLICE_BYTES)
-    intake, state = fresh(tmp_path)
+    transcript_reader, state = fresh(tmp_path)
     paths = [tmp_path / f"{name}.jsonl" for name in NAMES]
     records = [long_transcript(path) for path in paths]
     for path in paths:
-        intake.found(at(str(path)))
-    return intake, state, paths, records
+        transcript_reader.found(at(str(path)))
+    return transcript_reader, state, paths, records
 
 
 def test_much_is_kept_at_once(two, monkeypatch):
     """Of two transcripts that grow by much, eight slices are kept at a time, in turns."""
-    intake, state, _paths, records = two
+    transcript_reader, state, _paths, records = two
     commits = []
 
     def counted(cursor, stored, commit=state.commit):
@@ -69,19 +71,21 @@ def test_much_is_kept_at_once(two, monkeypatch):
         commit(cursor, stored)
 
     monkeypatch.setattr(state, "commit", counted)
-    read_on(intake)
+    read_on(transcript_reader)
 
     assert NAMES * 2 == commits
-    assert (records, sum(records)) == (kept(state), intake.counters.records)
+    assert (records, sum(records)) == (kept(state), transcript_reader.counters.records)
 
 
 @pytest.mark.parametrize("turns", range(2 * SLICES))
 def test_killed_amid_long_transcripts(two, turns):
     """Whenever it ends, the next one goes on from what was kept, and has every record once."""
-    intake, state, paths, records = two
+    transcript_reader, state, paths, records = two
     for _ in range(turns):
-        intake._turn()
-    again = Intake(state, intake.gate, intake.projects, lambda *_: None)
+        transcript_reader._turn()
+    again = TranscriptReader(
+        state, transcript_reader.policy, transcript_reader.projects, lambda *_: None
+    )
     again.open()
     for path in paths:
         again.found(at(str(path)))
@@ -93,26 +97,28 @@ def test_killed_amid_long_transcripts(two, turns):
 @pytest.mark.parametrize("turns", range(2 * SLICES))
 def test_a_full_disk_amid_long_transcripts(two, monkeypatch, turns):
     """A store that fails at whatever slice costs no record, and none is counted twice."""
-    intake, state, _paths, records = two
+    transcript_reader, state, _paths, records = two
     for _ in range(turns):
-        intake._turn()
+        transcript_reader._turn()
     with monkeypatch.context() as patched:
         patched.setattr(state, "commit", failing(StoreError("full", "make room")))
         with pytest.raises(StoreError):
-            read_on(intake)
-    intake._take_back()
-    read_on(intake)
+            read_on(transcript_reader)
+    transcript_reader._take_back()
+    read_on(transcript_reader)
 
-    assert (records, sum(records)) == (kept(state), intake.counters.records)
+    assert (records, sum(records)) == (kept(state), transcript_reader.counters.records)
 
 
 @pytest.mark.parametrize("turns", range(2 * SLICES))
-@pytest.mark.parametrize("place", [(module, "fold"), (Folds, "stored")], ids=["fold", "stored"])
+@pytest.mark.parametrize(
+    "place", [(module, "fold"), (SessionCache, "stored")], ids=["fold", "stored"]
+)
 def test_a_failure_amid_long_transcripts(two, monkeypatch, place, turns):
     """A record, or a state, that cannot be had at first costs none, and none is counted twice."""
-    intake, state, _paths, records = two
+    transcript_reader, state, _paths, records = two
     for _ in range(turns):
-        intake._turn()
+        transcript_reader._turn()
     good, first = getattr(*place), iter([True])
 
     def flaky(*arguments):
@@ -121,22 +127,22 @@ def test_a_failure_amid_long_transcripts(two, monkeypatch, place, turns):
         return good(*arguments)
 
     monkeypatch.setattr(*place, flaky)
-    read_on(intake)
+    read_on(transcript_reader)
 
-    assert (records, sum(records)) == (kept(state), intake.counters.records)
-    assert 0 == intake.quarantined
+    assert (records, sum(records)) == (kept(state), transcript_reader.counters.records)
+    assert 0 == transcript_reader.quarantined
 
 
 @pytest.mark.parametrize("turns", [1, HELD_SLICES + 1])
 def test_gone_amid_its_reading(two, turns):
     """What was read of a transcript that is deleted meanwhile is kept."""
-    intake, state, paths, records = two
+    transcript_reader, state, paths, records = two
     for _ in range(turns):
-        intake._turn()
-    read = intake.counters.records
+        transcript_reader._turn()
+    read = transcript_reader.counters.records
     for path in paths:
         path.unlink()
-    read_on(intake)
+    read_on(transcript_reader)
 
     assert read == sum(
         json.loads(found.fold)["records"] for name in NAMES if (found := state.session(name))
@@ -160,17 +166,17 @@ def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
     ]
     line = json.dumps({"type": "assistant", "cwd": "/p", "message": {"content": edits}})
     path.write_text(f"{line}\n" * 3)
-    intake, state = fresh(tmp_path)
-    intake.found(at(str(path)))
+    transcript_reader, state = fresh(tmp_path)
+    transcript_reader.found(at(str(path)))
     state._db.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StoreError):
-        intake._turn()
-    intake._take_back()
+        transcript_reader._turn()
+    transcript_reader._take_back()
     state._db.execute("PRAGMA max_page_count = 100000")
-    intake._turn()
+    transcript_reader._turn()
 
     assert '"records":3' in state.session(path.stem).fold
-    assert 3 == intake.counters.records, "what was not kept is not counted"
+    assert 3 == transcript_reader.counters.records, "what was not kept is not counted"
     assert [path.stat().st_size] == [cursor.offset for cursor in state.cursors()]
 
 
@@ -178,7 +184,7 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
     """A slice that fails is read again from its start, and given up after three times."""
     path = tmp_path / "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"
     path.write_text('{"type":"user","cwd":"/p","message":{"content":"a b c d"}}\n' * 3)
-    intake, state = fresh(tmp_path)
+    transcript_reader, state = fresh(tmp_path)
     good = module.fold
     failures = iter([True] * 2)
 
@@ -188,15 +194,15 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
         return good(*arguments)
 
     monkeypatch.setattr(module, "fold", flaky)
-    intake.found(at(str(path)))
-    while intake._backlog:
-        intake._turn()
+    transcript_reader.found(at(str(path)))
+    while transcript_reader._backlog:
+        transcript_reader._turn()
 
     assert '"records":3' in state.session(path.stem).fold
-    assert (0, 3) == (intake.quarantined, intake.counters.records)
+    assert (0, 3) == (transcript_reader.quarantined, transcript_reader.counters.records)
     monkeypatch.setattr(module, "fold", lambda *_: 1 / 0)
     path.write_text(path.read_text() + "{}\n")
-    intake.found(at(str(path)))
-    while intake._backlog:
-        intake._turn()
-    assert 1 == intake.quarantined
+    transcript_reader.found(at(str(path)))
+    while transcript_reader._backlog:
+        transcript_reader._turn()
+    assert 1 == transcript_reader.quarantined

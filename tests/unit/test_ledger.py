@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from handoffd import clock
+from handoffd.runtime import clock
 from handoffd.store.core import CoreStore
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Firing, Sighting

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 import structlog
 
-from handoffd import app, log
+from handoffd import app
 from handoffd.api import server
+from handoffd.runtime import log
 
 TOKEN = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
 
@@ -21,7 +22,7 @@ TOKEN = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
 def lines_of(code: str, tmp_path) -> list[dict]:
     """Run Python with our log in a file; return its lines. Nothing may go to stderr."""
     path = tmp_path / "log"
-    prelude = f"from handoffd import log\nlog.configure('info', {str(path)!r})\nTOKEN = {TOKEN!r}\n"
+    prelude = f"from handoffd.runtime import log\nlog.configure('info', {str(path)!r})\nTOKEN = {TOKEN!r}\n"
     done = subprocess.run(
         [sys.executable, "-P", "-c", prelude + code],
         capture_output=True, text=True, timeout=60, check=False,
@@ -165,7 +166,7 @@ def test_a_loop_that_loses_a_connection():
 def test_a_terminal_gets_json(tmp_path):
     """On a terminal, too, a value cannot move the cursor or change colours."""
     code = (
-        "from handoffd import log\nlog.configure('info', None)\n"
+        "from handoffd.runtime import log\nlog.configure('info', None)\n"
         "log.get().info('noted', name='a\\x1b[31mb\\x9b\\n\\u202ec')"
     )
     master, terminal = pty.openpty()

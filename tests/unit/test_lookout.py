@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from handoffd import clock, mounts
-from handoffd.backlog import Entry
-from handoffd.lookout import POLL_SECONDS, POLLED_MAX, Lookout
+from handoffd.fs import mounts
+from handoffd.ingest.backlog import KnownTranscript
+from handoffd.ingest.transcript_watcher import POLL_SECONDS, POLLED_MAX, TranscriptWatcher
+from handoffd.runtime import clock
 from handoffd.store.cursor import Cursor
 
 
@@ -16,13 +17,13 @@ def test_hint_through_a_symlink(tmp_path):
     real = tmp_path / "elsewhere/projects"
     (real / "-p").mkdir(parents=True)
     (tmp_path / ".claude").symlink_to(tmp_path / "elsewhere")
-    lookout = Lookout([str(real)], None, None)
+    transcript_watcher = TranscriptWatcher([str(real)], None, None)
 
-    lookout.hint(f"{tmp_path}/.claude/projects/-p/a.jsonl")
-    lookout.hint(f"{tmp_path}/.claude/history.jsonl")
-    lookout.hint("")
+    transcript_watcher.hint(f"{tmp_path}/.claude/projects/-p/a.jsonl")
+    transcript_watcher.hint(f"{tmp_path}/.claude/history.jsonl")
+    transcript_watcher.hint("")
 
-    assert {f"{real}/-p/a.jsonl"} == lookout._dirty
+    assert {f"{real}/-p/a.jsonl"} == transcript_watcher._dirty
 
 
 @pytest.fixture
@@ -38,16 +39,18 @@ def far(tmp_path, monkeypatch):
         at = clock.wall() - (2 * 3600 if number % 2 else 2000 - number)
         os.utime(path, (at, at))
         cursor = Cursor(path.stem, path.stem, str(path))
-        entries[path.stem] = Entry(cursor, 0, path.stat().st_mtime_ns)
-    lookout = Lookout([], SimpleNamespace(entries=entries, found=looked.append), None)
-    return SimpleNamespace(lookout=lookout, asked=asked, looked=looked)
+        entries[path.stem] = KnownTranscript(cursor, 0, path.stat().st_mtime_ns)
+    transcript_watcher = TranscriptWatcher(
+        [], SimpleNamespace(entries=entries, found=looked.append), None
+    )
+    return SimpleNamespace(transcript_watcher=transcript_watcher, asked=asked, looked=looked)
 
 
 def test_network_disk_is_asked_little(far, tmp_path, record_property):
     """A disk is asked once a poll, and then for the few transcripts that grew within the hour."""
-    far.lookout._choose_polled()
-    again = far.lookout._poll(float("inf")) - clock.monotonic()
-    far.lookout._poll(float("inf"))
+    far.transcript_watcher._choose_polled()
+    again = far.transcript_watcher._poll(float("inf")) - clock.monotonic()
+    far.transcript_watcher._poll(float("inf"))
     latest = [str(number) for number in range(4 * POLLED_MAX) if not number % 2][-POLLED_MAX:]
 
     assert [str(tmp_path)] == far.asked
@@ -59,15 +62,15 @@ def test_network_disk_is_asked_little(far, tmp_path, record_property):
 def test_costly_poll_comes_less_often(far, monkeypatch):
     """What takes a tenth of a second of a processor is not done every two seconds."""
     monkeypatch.setattr(clock, "thread_cpu", iter((0.0, 0.1)).__next__)
-    far.lookout._choose_polled()
+    far.transcript_watcher._choose_polled()
 
-    assert 40 < far.lookout._poll(float("inf")) - clock.monotonic()
+    assert 40 < far.transcript_watcher._poll(float("inf")) - clock.monotonic()
 
 
 def test_nothing_is_polled_without_a_network_disk(far, monkeypatch):
     """Where there is no disk of a network nothing is looked for, and nothing sorted."""
     monkeypatch.setattr(mounts, "_disks", {})
-    far.lookout._choose_polled()
+    far.transcript_watcher._choose_polled()
 
-    assert 7.0 == far.lookout._poll(7.0)
-    assert [] == far.looked == far.lookout._polled
+    assert 7.0 == far.transcript_watcher._poll(7.0)
+    assert [] == far.looked == far.transcript_watcher._polled

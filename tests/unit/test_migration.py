@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from handoff.errors import HandoffError
-from handoffd import files
-from handoffd.handoffs import migration, shelf
-from handoffd.handoffs.migration import Step
+from handoff.common.errors import HandoffError
+from handoffd.contract import handoff_directory, migration
+from handoffd.contract.migration import MigrationStep
+from handoffd.fs import files
 
 OLD, NEW = "-home-u-my_app", "-home-u-my-app"
 
@@ -46,7 +46,7 @@ def tree(base: Path) -> dict[str, tuple[str, int] | str]:
     return found
 
 
-def migrate(base: Path) -> list[Step]:
+def migrate(base: Path) -> list[MigrationStep]:
     report = migration.migrate(str(base))
     assert [] == report.problems
     return report.steps
@@ -63,7 +63,7 @@ def test_rename(base):
 
     steps = migrate(base)
 
-    assert [Step("rename", OLD, NEW), Step("link", OLD, NEW)] == steps
+    assert [MigrationStep("rename", OLD, NEW), MigrationStep("link", OLD, NEW)] == steps
     assert {
         f"{NEW}/a.md": ("a", 111),
         f"{NEW}/notes/plan.txt": ("p", 222),
@@ -126,8 +126,8 @@ def test_other_things_stay_and_are_said(base):
 
     steps = migrate(base)
 
-    assert [Step("move", f"{OLD}/a.md", f"{NEW}/a.md")] == steps[:1]
-    assert [Step("keep", f"{OLD}/{name}") for name in left] == steps[1:]
+    assert [MigrationStep("move", f"{OLD}/a.md", f"{NEW}/a.md")] == steps[:1]
+    assert [MigrationStep("keep", f"{OLD}/{name}") for name in left] == steps[1:]
     assert left == sorted(os.listdir(base / OLD))
     assert steps[1:] == migrate(base)
     assert f"Left {OLD}/notes.txt where it is: it is no handoff." in said(base)
@@ -142,14 +142,14 @@ def test_second_index_stays(base):
     migrate(base)
 
     assert ["LEDGER.md"] == os.listdir(base / OLD)
-    assert {"LEDGER.md", "README.md"} == set(os.listdir(base / NEW)) - {shelf.LOCK_NAME}
+    assert {"LEDGER.md", "README.md"} == set(os.listdir(base / NEW)) - {handoff_directory.LOCK_NAME}
 
 
 @pytest.mark.parametrize("both", [True, False])
 def test_our_leftovers_go(base, both):
     """A lock and an unfinished file of ours do not keep a v1 directory alive."""
     put(base / OLD / "a.md")
-    put(base / OLD / shelf.LOCK_NAME, "")
+    put(base / OLD / handoff_directory.LOCK_NAME, "")
     put(base / OLD / f".a.md.1234{files.TEMPORARY_SUFFIX}", "half")
     if both:
         put(base / NEW / "b.md")
@@ -165,7 +165,7 @@ def test_empty_directory_becomes_a_link(base):
     (base / OLD).mkdir()
     put(base / NEW / "a.md")
 
-    assert [Step("link", OLD, NEW)] == migrate(base)
+    assert [MigrationStep("link", OLD, NEW)] == migrate(base)
 
 
 def test_siblings_are_left_alone(base):
@@ -180,7 +180,7 @@ def test_siblings_are_left_alone(base):
 
     assert ["Nothing to migrate."] == said(base)
     assert before == tree(base)
-    assert not (base / shelf.LOCK_NAME).exists()
+    assert not (base / handoff_directory.LOCK_NAME).exists()
 
 
 def test_no_directory_at_all(tmp_path):
@@ -201,7 +201,7 @@ def test_dry_run_says_what_a_run_does(base):
 
     planned = said(base, dry_run=True)
     assert before == tree(base)
-    assert not (base / shelf.LOCK_NAME).exists()
+    assert not (base / handoff_directory.LOCK_NAME).exists()
     done = said(base)
 
     wording = {"Would rename": "Renamed", "Would move": "Moved", "Would link": "Linked",
@@ -276,7 +276,7 @@ def test_busy_directory(base, monkeypatch):
     (base / NEW).mkdir()
     with (
         files.directory(str(base), NEW) as handle,
-        files.locked(handle, shelf.LOCK_NAME, 1),
+        files.locked(handle, handoff_directory.LOCK_NAME, 1),
     ):
         report = migration.migrate(str(base))
 
@@ -290,7 +290,7 @@ def test_two_at_once(base, monkeypatch):
     put(base / OLD / "a.md")
     with (
         files.directory(str(base)) as handle,
-        files.locked(handle, shelf.LOCK_NAME, 1),
+        files.locked(handle, handoff_directory.LOCK_NAME, 1),
         pytest.raises(HandoffError, match="Another program holds"),
     ):
         migration.migrate(str(base))
@@ -372,7 +372,7 @@ def test_file_that_comes_between(base, monkeypatch):
 
 KILLED_AT = """
 import os, sys, signal
-from handoffd.handoffs import migration
+from handoffd.contract import migration
 base, wanted = sys.argv[1], int(sys.argv[2])
 count = 0
 def stop(event, arguments):
@@ -404,7 +404,7 @@ def test_killed_at_any_point(base, tmp_path, both):
     def prepare(place: Path) -> None:
         put(place / OLD / "a.md", "old a", 1)
         put(place / OLD / "same.md", "same", 2)
-        put(place / OLD / shelf.LOCK_NAME, "")
+        put(place / OLD / handoff_directory.LOCK_NAME, "")
         put(place / "-a_a/z.md", "z", 3)
         if both:
             put(place / NEW / "a.md", "new a", 4)

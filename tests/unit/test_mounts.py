@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from conftest import wait_for
-from handoffd import mounts
+from handoffd.fs import mounts
 
 TABLE = r"""
 22 27 0:21 / /proc rw,relatime - proc proc rw

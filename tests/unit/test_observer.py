@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from handoffd.sources import observer
-from handoffd.sources.observer import Observer, ThreadsWatcher
+from handoffd.ingest import file_observer
+from handoffd.ingest.file_observer import Observer, ThreadsWatcher
 
-MAKERS = [ThreadsWatcher, *([observer.InotifyWatcher] if sys.platform == "linux" else [])]
+MAKERS = [ThreadsWatcher, *([file_observer.InotifyWatcher] if sys.platform == "linux" else [])]
 
 
 @pytest.fixture(params=MAKERS, ids=lambda maker: maker.__name__)

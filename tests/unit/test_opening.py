@@ -2,9 +2,9 @@
 
 import pytest
 
-from handoffd.handoffs.contract import parse
-from handoffd.handoffs.opening import age, listed, mentioned, opened
-from handoffd.handoffs.shelf import Handoff
+from handoffd.contract.contract_format import parse
+from handoffd.contract.handoff_directory import Handoff
+from handoffd.contract.presentation import age, listed, mentioned, opened
 
 
 def on_disk(text, path="/h/-p/a.md", seconds=0.0):

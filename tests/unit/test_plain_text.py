@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 
-from handoff.plain_text import (
+from handoff.common.plain_text import (
     PlainStream,
     PlainText,
     attribute,

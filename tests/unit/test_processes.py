@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from handoffd.sources import processes
+from handoffd.agents.claude_code import processes
 
 
 def claim(config, pid, session_id="s-1", **more):
@@ -83,7 +83,7 @@ def test_process_of_another_user(tmp_path):
     """A process that is not ours cannot be the client of our session."""
     path = claim(tmp_path, 1)
     code = (
-        "import os, sys; from handoffd.sources import processes;"
+        "import os, sys; from handoffd.agents.claude_code import processes;"
         "os.setuid(65534); print(processes.is_alive(1, sys.argv[1]))"
     )
     done = subprocess.run(

@@ -33,7 +33,7 @@ def test_both_streams_and_the_code_are_told():
     """What a program says, what it complains about and its exit code come back."""
     said = run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)")
 
-    assert program.Said(3, b"out\n", b"err\n", whole=True) == said
+    assert program.ProgramOutput(3, b"out\n", b"err\n", whole=True) == said
 
 
 def test_input_is_empty():

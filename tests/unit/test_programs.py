@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from handoff import programs
+from handoff.common import programs
 from handoffd.links import desktop
 
 

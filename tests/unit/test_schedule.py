@@ -2,8 +2,8 @@
 
 import asyncio
 
-from handoffd import clock
-from handoffd.triggers.schedule import Schedule
+from handoffd.runtime import clock
+from handoffd.runtime.schedule import Schedule
 
 
 async def wait_until(condition, seconds=5.0):
@@ -86,7 +86,7 @@ def test_no_pools_of_processes():
     import subprocess
     import sys
 
-    code = "import sys, handoffd.triggers.schedule; print('multiprocessing' in sys.modules)"
+    code = "import sys, handoffd.runtime.schedule; print('multiprocessing' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
         env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"},

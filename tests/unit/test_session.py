@@ -7,10 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handoffd.agents.claude_code.record_events import Event
+from handoffd.agents.claude_code.records import parse_line
+from handoffd.ingest.tailer import Tail
 from handoffd.redaction.redact import redact
 from handoffd.session import insights
-from handoffd.session.echo import injected_lines, is_echo
 from handoffd.session.fold import _FOLDS, fold
+from handoffd.session.injected import injected_lines, is_echo
 from handoffd.session.state import FILES_MAX, SessionState
 from handoffd.session.statements import statements
 from handoffd.session.storage import context_of, dump, load
@@ -27,10 +30,7 @@ from handoffd.session.text import (
     sentences,
     shorten,
 )
-from handoffd.sources.tailer import Tail
 from handoffd.store.cursor import Cursor
-from handoffd.transcript.events import Event
-from handoffd.transcript.records import parse_line
 from scenes import SCENES
 from told import ROOT, Told, folded, view
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from handoff.installing import entries, json_text
+from handoff.setup import claude_entries, json_edit
 
 PROGRAM = "/home/ann/my tools/handoff"
 COMMAND = "'/home/ann/my tools/handoff' hook 2>/dev/null || :"
@@ -28,7 +28,7 @@ THEIRS = """{
 
 def test_the_command_ends_well_without_the_client():
     """The path is quoted, and a client that was uninstalled is no error."""
-    assert COMMAND == entries.hook_command(PROGRAM)
+    assert COMMAND == claude_entries.hook_command(PROGRAM)
 
 
 def test_the_definition_is_the_plugin_s_with_another_command():
@@ -39,12 +39,12 @@ def test_the_definition_is_the_plugin_s_with_another_command():
 
     assert {
         "E": [{"matcher": "m", "hooks": [{"type": "command", "command": "y", "timeout": 5}]}]
-    } == entries.with_command(shipped, "y")
+    } == claude_entries.with_command(shipped, "y")
 
 
 def test_hooks_go_beside_those_that_are_there():
     """Others' hooks, their order and their spelling stay; a second time nothing changes."""
-    new = entries.put_hooks(THEIRS, WANTED)
+    new = claude_entries.put_hooks(THEIRS, WANTED)
     found = json.loads(new)
 
     assert ["model", "hooks", "zeta"] == list(found)
@@ -53,16 +53,18 @@ def test_hooks_go_beside_those_that_are_there():
     assert WANTED["Notification"] == found["hooks"]["Notification"]
     kept = [line.rstrip(",") for line in THEIRS.splitlines()]
     assert [] == [line for line in kept if line not in [n.rstrip(",") for n in new.splitlines()]]
-    assert new == entries.put_hooks(new, WANTED)
-    assert THEIRS == entries.take_all(new, THEIRS)
+    assert new == claude_entries.put_hooks(new, WANTED)
+    assert THEIRS == claude_entries.take_all(new, THEIRS)
 
 
 def test_hooks_of_another_installation_are_replaced():
     """Nothing fires twice: ours with another path goes, from an event we no longer use as well."""
-    old = entries.with_command({**WANTED, "Stop": [GROUP]}, "/old/handoff hook 2>/dev/null || :")
-    text = entries.put_hooks("", old)
+    old = claude_entries.with_command(
+        {**WANTED, "Stop": [GROUP]}, "/old/handoff hook 2>/dev/null || :"
+    )
+    text = claude_entries.put_hooks("", old)
 
-    found = json.loads(entries.put_hooks(text, WANTED))["hooks"]
+    found = json.loads(claude_entries.put_hooks(text, WANTED))["hooks"]
 
     assert {**WANTED, "Stop": []} == found
 
@@ -72,7 +74,7 @@ def test_a_group_that_others_use_too_loses_only_our_hook():
     mixed = {"hooks": [*GROUP["hooks"], {"type": "command", "command": "date"}]}
     text = json.dumps({"hooks": {"SessionStart": [mixed]}}, indent=2)
 
-    found = json.loads(entries.take_all(text, ""))
+    found = json.loads(claude_entries.take_all(text, ""))
 
     assert {"hooks": {"SessionStart": [{"hooks": [mixed["hooks"][1]]}]}} == found
 
@@ -96,14 +98,14 @@ def test_a_group_that_others_use_too_loses_only_our_hook():
 )
 def test_our_hook_is_known_by_its_command(command, is_ours):
     """A command that does more than ours is somebody's."""
-    assert is_ours == entries.is_our_hook({"type": "command", "command": command})
+    assert is_ours == claude_entries.is_our_hook({"type": "command", "command": command})
 
 
 @pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"SessionStart": {}}}'])
 def test_hooks_of_a_wrong_type_are_refused(text):
     """Claude Code would not run them, and we would have to guess."""
-    with pytest.raises(entries.ShapeError, match="`hooks"):
-        entries.put_hooks(text, WANTED)
+    with pytest.raises(claude_entries.ShapeError, match="`hooks"):
+        claude_entries.put_hooks(text, WANTED)
 
 
 @pytest.mark.parametrize(
@@ -111,52 +113,54 @@ def test_hooks_of_a_wrong_type_are_refused(text):
 )
 def test_taking_out_passes_over_what_is_no_hook(text):
     """Whatever stands there, it is not ours."""
-    assert text == entries.take_all(text, "")
+    assert text == claude_entries.take_all(text, "")
 
 
 def test_empty_lists_that_were_there_before_stay():
     """What became empty goes only if it was not there before."""
     before = '{"hooks": {"SessionStart": []}, "mcpServers": {}}'
-    new = entries.put_server(entries.put_hooks(before, WANTED), entries.server(PROGRAM, code=True))
-    changed = json_text.put(new, ("model",), "opus")
+    new = claude_entries.put_server(
+        claude_entries.put_hooks(before, WANTED), claude_entries.server(PROGRAM, code=True)
+    )
+    changed = json_edit.put(new, ("model",), "opus")
 
-    found = json.loads(entries.take_all(changed, before))
+    found = json.loads(claude_entries.take_all(changed, before))
 
     assert {**json.loads(before), "model": "opus"} == found
-    assert {"model": "opus"} == json.loads(entries.take_all(changed, ""))
+    assert {"model": "opus"} == json.loads(claude_entries.take_all(changed, ""))
 
 
 def test_a_file_that_was_rewritten_but_says_the_same_gets_its_former_text():
     """Another program's indent and order are no reason to keep them."""
-    new = json.loads(entries.put_hooks(THEIRS, WANTED))
+    new = json.loads(claude_entries.put_hooks(THEIRS, WANTED))
     rewritten = json.dumps(dict(reversed(new.items())))
 
-    assert THEIRS == entries.take_all(rewritten, THEIRS)
+    assert THEIRS == claude_entries.take_all(rewritten, THEIRS)
 
 
 def test_what_the_plugin_leaves_behind_goes():
     """Claude Code leaves two empty objects when a plugin is removed; others' plugins stay."""
     left = '{"model": "opus", "enabledPlugins": {}, "extraKnownMarketplaces": {"x": {}}}'
 
-    assert '{"model": "opus", "extraKnownMarketplaces": {"x": {}}}' == entries.take_all(
+    assert '{"model": "opus", "extraKnownMarketplaces": {"x": {}}}' == claude_entries.take_all(
         left, '{"model": "opus"}', plugin=True
     )
-    assert left == entries.take_all(left, '{"model": "opus"}')
+    assert left == claude_entries.take_all(left, '{"model": "opus"}')
 
 
 def test_servers_are_spelt_as_claude_spells_them():
     """The entry for Code is that of `claude mcp add --scope user`; Desktop's names no type."""
     code = {"type": "stdio", "command": "/h", "args": ["mcp", "--client", "code"], "env": {}}
 
-    assert code == entries.server("/h", code=True)
-    assert {"command": "/h", "args": ["mcp"]} == entries.server("/h", code=False)
+    assert code == claude_entries.server("/h", code=True)
+    assert {"command": "/h", "args": ["mcp"]} == claude_entries.server("/h", code=False)
 
 
 @pytest.mark.parametrize(
     ("entry", "is_ours"),
     [
-        (entries.server("/x/handoff", code=True), True),
-        (entries.server("/x/handoff", code=False), True),
+        (claude_entries.server("/x/handoff", code=True), True),
+        (claude_entries.server("/x/handoff", code=False), True),
         ({"command": "/x/handoff", "args": ["mcp", "--more"]}, False),
         ({"command": "/x/other", "args": ["mcp"]}, False),
         ({"type": "http", "url": "http://127.0.0.1:8377/mcp"}, False),
@@ -167,8 +171,8 @@ def test_our_server_is_known_by_what_it_runs(entry, is_ours):
     """Another server of our name stays."""
     text = json.dumps({"mcpServers": {"handoffd": entry, "other": {}}})
 
-    assert is_ours == entries.has_our_server(text)
-    assert is_ours == ("handoffd" not in json.loads(entries.take_server(text))["mcpServers"])
+    assert is_ours == claude_entries.has_our_server(text)
+    assert is_ours == ("handoffd" not in json.loads(claude_entries.take_server(text))["mcpServers"])
 
 
 @pytest.mark.parametrize(
@@ -179,24 +183,26 @@ def test_their_status_line_is_shown_beside_ours_and_comes_back(theirs):
     line = {"type": "command", "command": theirs, "padding": 0}
     text = json.dumps({} if theirs is None else {"statusLine": line})
 
-    new = entries.put_status_line(text, PROGRAM)
+    new = claude_entries.put_status_line(text, PROGRAM)
     found = json.loads(new)["statusLine"]
 
     assert found["command"].startswith("'/home/ann/my tools/handoff' statusline")
-    assert (theirs or "") == entries.beside(found["command"])
+    assert (theirs or "") == claude_entries.beside(found["command"])
     assert theirs is None or found["padding"] == 0
-    assert new == entries.put_status_line(new, PROGRAM)
-    assert text == entries.take_all(new, text)
-    assert json.loads(text) == json.loads(entries.take_status_line(new))
+    assert new == claude_entries.put_status_line(new, PROGRAM)
+    assert text == claude_entries.take_all(new, text)
+    assert json.loads(text) == json.loads(claude_entries.take_status_line(new))
 
 
 def test_a_status_line_of_another_installation_is_replaced():
     """The path is the new one, the user's own command is kept."""
-    text = entries.put_status_line(
+    text = claude_entries.put_status_line(
         '{"statusLine": {"type": "command", "command": "x y"}}', "/old/handoff"
     )
 
-    command = json.loads(entries.put_status_line(text, "/new/handoff"))["statusLine"]["command"]
+    command = json.loads(claude_entries.put_status_line(text, "/new/handoff"))["statusLine"][
+        "command"
+    ]
 
     assert "/new/handoff statusline --beside 'x y'" == command
 
@@ -206,12 +212,12 @@ def test_a_status_line_of_another_installation_is_replaced():
 )
 def test_a_status_line_of_another_kind_is_refused(line):
     """Ours cannot be shown beside it."""
-    with pytest.raises(entries.ShapeError, match="statusLine"):
-        entries.put_status_line(json.dumps({"statusLine": line}), PROGRAM)
+    with pytest.raises(claude_entries.ShapeError, match="statusLine"):
+        claude_entries.put_status_line(json.dumps({"statusLine": line}), PROGRAM)
 
 
 def test_an_enabled_plugin_is_seen():
     """Only `true` is enabled."""
-    assert entries.plugin_is_enabled('{"enabledPlugins": {"handoffd@handoffd": true}}')
+    assert claude_entries.plugin_is_enabled('{"enabledPlugins": {"handoffd@handoffd": true}}')
     for text in ("", '{"enabledPlugins": {"handoffd@handoffd": false}}', '{"enabledPlugins": []}'):
-        assert not entries.plugin_is_enabled(text)
+        assert not claude_entries.plugin_is_enabled(text)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from handoff.installing import json_text
+from handoff.setup import json_edit
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 KEYS = st.text(max_size=6)
@@ -25,29 +25,29 @@ def test_a_member_is_added_at_the_end_in_the_file_s_own_indent():
 
     assert (
         '{\n\t"b": [1,2 , 3],\n\t"a": {"x":1},\n\t"new": {\n\t\t"y": [\n\t\t\t2\n\t\t]\n\t}\n}'
-    ) == json_text.put(text, ("new",), {"y": [2]})
+    ) == json_edit.put(text, ("new",), {"y": [2]})
 
 
 def test_a_text_on_one_line_stays_on_one_line():
     """A compact file stays compact."""
     text = '{"a":{},"b":[]}'
 
-    assert '{"a":{"k": 1},"b":[]}' == json_text.put(text, ("a", "k"), 1)
-    assert '{"a":{},"b":[{"k": 1}]}' == json_text.add(text, ("b",), {"k": 1})
-    assert '{"a":{},"b":[], "c": {"d": 1}}' == json_text.put(text, ("c", "d"), 1)
+    assert '{"a":{"k": 1},"b":[]}' == json_edit.put(text, ("a", "k"), 1)
+    assert '{"a":{},"b":[{"k": 1}]}' == json_edit.add(text, ("b",), {"k": 1})
+    assert '{"a":{},"b":[], "c": {"d": 1}}' == json_edit.put(text, ("c", "d"), 1)
 
 
 def test_lines_keep_their_ending():
     """A file with CRLF gets CRLF."""
     text = '{\r\n  "a": 1\r\n}\r\n'
 
-    assert '{\r\n  "a": 1,\r\n  "b": [\r\n    2\r\n  ]\r\n}\r\n' == json_text.put(text, ("b",), [2])
+    assert '{\r\n  "a": 1,\r\n  "b": [\r\n    2\r\n  ]\r\n}\r\n' == json_edit.put(text, ("b",), [2])
 
 
 @pytest.mark.parametrize("text", ["", " \n", "{}", "{ }\n"])
 def test_an_empty_file_becomes_a_readable_one(text):
     """What was empty is indented by two."""
-    assert '{\n  "a": {\n    "b": 1\n  }\n}' == json_text.put(text, ("a", "b"), 1).strip()
+    assert '{\n  "a": {\n    "b": 1\n  }\n}' == json_edit.put(text, ("a", "b"), 1).strip()
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_an_empty_file_becomes_a_readable_one(text):
 )
 def test_a_member_goes_without_a_trace(path, expected):
     """The first, a middle or the last member goes with its comma; one that is missing changes nothing."""
-    assert expected == json_text.take('{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}', path)
+    assert expected == json_edit.take('{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}', path)
 
 
 def test_of_a_key_that_is_there_twice_the_last_counts():
     """As for Claude Code, which reads it that way."""
     text = '{"a": 1, "a": {"b": 2}}'
 
-    assert 2 == json_text.get(text, ("a", "b"))
-    assert '{"a": 1, "a": {"b": 3}}' == json_text.put(text, ("a", "b"), 3)
+    assert 2 == json_edit.get(text, ("a", "b"))
+    assert '{"a": 1, "a": {"b": 3}}' == json_edit.put(text, ("a", "b"), 3)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_of_a_key_that_is_there_twice_the_last_counts():
 )
 def test_broken_json_says_where(text, where):
     """A person finds the place by line and column."""
-    with pytest.raises(json_text.BrokenJsonError, match=where):
-        json_text.load(text)
+    with pytest.raises(json_edit.BrokenJsonError, match=where):
+        json_edit.load(text)
 
 
 def test_true_is_not_one():
     """Two texts are the same if JSON says so, not if Python does."""
-    assert json_text.same('{"a": true, "b": 2}', '{ "b":2, "a":true}')
-    assert not json_text.same('{"a": true}', '{"a": 1}')
+    assert json_edit.same('{"a": true, "b": 2}', '{ "b":2, "a":true}')
+    assert not json_edit.same('{"a": true}', '{"a": 1}')
 
 
 @given(OBJECTS, KEYS, VALUES, INDENTS, st.booleans())
@@ -101,10 +101,10 @@ def test_put_says_what_was_meant_and_take_is_its_inverse(found, key, value, inde
     assume(key not in found)
     text = json.dumps(found, indent=indent, ensure_ascii=ascii_only)
 
-    new = json_text.put(text, (key,), value)
+    new = json_edit.put(text, (key,), value)
 
     assert list({**found, key: value}.items()) == list(json.loads(new).items())
-    assert text == json_text.take(new, (key,))
+    assert text == json_edit.take(new, (key,))
 
 
 @given(OBJECTS, st.lists(KEYS, min_size=1, max_size=3), VALUES, INDENTS)
@@ -116,7 +116,7 @@ def test_a_member_deep_inside(found, path, value, indent):
         assume(isinstance(place, dict))
     assume(isinstance(place, dict))
 
-    new = json.loads(json_text.put(json.dumps(found, indent=indent), path, value))
+    new = json.loads(json_edit.put(json.dumps(found, indent=indent), path, value))
 
     for key in path[:-1]:
         found = found.setdefault(key, {})
@@ -129,10 +129,10 @@ def test_items_of_a_list(found, item, indent):
     """An item is appended to a list, and taken out by its index."""
     text = json.dumps({**found, "list": [0]}, indent=indent)
 
-    new = json_text.add(text, ("list",), item)
+    new = json_edit.add(text, ("list",), item)
 
     assert [0, item] == json.loads(new)["list"]
-    assert text == json_text.take(new, ("list", 1))
+    assert text == json_edit.take(new, ("list", 1))
 
 
 def test_what_differs_is_shown_and_nothing_else():
@@ -151,5 +151,5 @@ def test_what_differs_is_shown_and_nothing_else():
         " }",
         '-"line": "x",',
         '+"line": "y",',
-    ] == [line.rstrip("\n") for line in json_text.differences(old, new)]
-    assert [] == json_text.differences(old, old.replace(" ", "\n"))
+    ] == [line.rstrip("\n") for line in json_edit.differences(old, new)]
+    assert [] == json_edit.differences(old, old.replace(" ", "\n"))

@@ -5,8 +5,8 @@ import tomllib
 import pytest
 
 from conftest import REPOSITORY
-from handoff.errors import HandoffError
-from handoff.installing import toml_text
+from handoff.common.errors import HandoffError
+from handoff.setup import toml_edit
 
 
 @pytest.mark.parametrize(
@@ -28,15 +28,15 @@ from handoff.installing import toml_text
 )
 def test_a_value_is_set_by_its_line(text, expected):
     """Comments, order and another table's key of that name stay."""
-    assert expected == toml_text.put(text, "checkpoint", "write", "none")
+    assert expected == toml_edit.put(text, "checkpoint", "write", "none")
 
 
 def test_the_example_configuration_can_be_set():
     """Copied as it is, it takes both values."""
     text = (REPOSITORY / "config.example.toml").read_text()
 
-    text = toml_text.add(text, "claude", "config_dirs", "/home/ann/work claude")
-    text = toml_text.put(text, "checkpoint", "write", "none")
+    text = toml_edit.add(text, "claude", "config_dirs", "/home/ann/work claude")
+    text = toml_edit.put(text, "checkpoint", "write", "none")
 
     found = {name: table for name, table in tomllib.loads(text).items() if table}
     assert {
@@ -58,10 +58,10 @@ def test_the_example_configuration_can_be_set():
 )
 def test_a_directory_is_taken_out_as_it_was_put_in(text):
     """Whatever came behind it since stays; a header that came with it goes."""
-    new = toml_text.add(text, "claude", "config_dirs", "/my dir") + "[redact]\n"
+    new = toml_edit.add(text, "claude", "config_dirs", "/my dir") + "[redact]\n"
 
-    assert text + "[redact]\n" == toml_text.take(new, "claude", "config_dirs", "/my dir")
-    assert text == toml_text.take(text, "claude", "config_dirs", "/my dir")
+    assert text + "[redact]\n" == toml_edit.take(new, "claude", "config_dirs", "/my dir")
+    assert text == toml_edit.take(text, "claude", "config_dirs", "/my dir")
 
 
 def test_a_directory_that_was_moved_stays():
@@ -69,7 +69,7 @@ def test_a_directory_that_was_moved_stays():
     text = "[claude]\nconfig_dirs = ['/a', '/my dir']\n"
 
     with pytest.raises(HandoffError):
-        toml_text.take(text, "claude", "config_dirs", "/my dir")
+        toml_edit.take(text, "claude", "config_dirs", "/my dir")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_directory_that_was_moved_stays():
 )
 def test_a_directory_is_added_to_a_list(text, expected):
     """Those that are there stay."""
-    assert expected == toml_text.add(text, "claude", "config_dirs", "/new")
+    assert expected == toml_edit.add(text, "claude", "config_dirs", "/new")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_directory_is_added_to_a_list(text, expected):
 def test_a_spelling_that_we_do_not_know_is_refused(text):
     """The result is read before it is written: what it would not say right is left to the user."""
     with pytest.raises(HandoffError, match=r"write of \[checkpoint\] cannot be set") as raised:
-        toml_text.put(text, "checkpoint", "write", "none")
+        toml_edit.put(text, "checkpoint", "write", "none")
 
     assert 'write = "none"' in raised.value.hint
 
@@ -109,4 +109,4 @@ def test_a_spelling_that_we_do_not_know_is_refused(text):
 def test_a_broken_configuration_is_said():
     """With line and column."""
     with pytest.raises(HandoffError, match=r"broken: .*line 1, column 3"):
-        toml_text.put("a b", "checkpoint", "write", "none")
+        toml_edit.put("a b", "checkpoint", "write", "none")

@@ -6,25 +6,25 @@ import subprocess
 import pytest
 
 from conftest import BIN, REPOSITORY, wait_for
-from handoff.installing import units
+from handoff.setup import service_units
 
-UNIT = (REPOSITORY / units.UNIT).read_text()
-PLIST = (REPOSITORY / units.PLIST).read_text()
+UNIT = (REPOSITORY / service_units.UNIT).read_text()
+PLIST = (REPOSITORY / service_units.PLIST).read_text()
 VARIABLES = {"XDG_STATE_HOME": "/home/ann/my state", "HANDOFFD_SOCKET": "/run/a & b"}
 
 
 def test_the_unit_starts_the_daemon_that_was_installed():
     """The path is quoted for systemd, which expands % and $; the rest is the shipped unit."""
-    text = units.shape_unit(UNIT, '/home/ann/100%/a "b"/handoffd', {})
+    text = service_units.shape_unit(UNIT, '/home/ann/100%/a "b"/handoffd', {})
 
     assert 'ExecStart="/home/ann/100%%/a \\"b\\"/handoffd" run' in text.splitlines()
-    assert f"# {units.MARK}" == text.splitlines()[0]
+    assert f"# {service_units.MARK}" == text.splitlines()[0]
     assert len(UNIT.splitlines()) + 1 == len(text.splitlines())
 
 
 def test_the_unit_sees_what_the_shell_sees():
     """Client and daemon agree on the state directory and the socket."""
-    text = units.shape_unit(UNIT, "/h", VARIABLES)
+    text = service_units.shape_unit(UNIT, "/h", VARIABLES)
 
     assert 'Environment="XDG_STATE_HOME=/home/ann/my state"' in text.splitlines()
     assert 'Environment="HANDOFFD_SOCKET=/run/a & b"' in text.splitlines()
@@ -32,10 +32,10 @@ def test_the_unit_sees_what_the_shell_sees():
 
 def test_the_agent_is_a_property_list_with_the_path():
     """XML and shell are both quoted."""
-    text = units.shape_agent(PLIST, "/Users/a & b/handoffd", VARIABLES)
+    text = service_units.shape_agent(PLIST, "/Users/a & b/handoffd", VARIABLES)
     agent = plistlib.loads(text.encode())
 
-    assert units.MARK in text
+    assert service_units.MARK in text
     assert (
         "exec '/Users/a & b/handoffd' run --log-file '/home/ann/my state'/handoffd/handoffd.log"
     ) == agent["ProgramArguments"][2]
@@ -50,7 +50,9 @@ def test_the_agent_s_command_runs_the_daemon(house, own_state):
     """It becomes the daemon, and logs where the client looks."""
     variables = {"XDG_STATE_HOME": f"{house.home}/my state"} if own_state else {}
     state = house.home / "my state/handoffd" if own_state else house.state
-    agent = plistlib.loads(units.shape_agent(PLIST, str(BIN / "handoffd"), variables).encode())
+    agent = plistlib.loads(
+        service_units.shape_agent(PLIST, str(BIN / "handoffd"), variables).encode()
+    )
     house.process = subprocess.Popen(
         agent["ProgramArguments"],
         env={**house.environment, **agent["EnvironmentVariables"]}, stdin=subprocess.DEVNULL,

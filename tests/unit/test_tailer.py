@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffd.sources import tailer
-from handoffd.sources.tailer import Replaced, Tail
+from handoffd.ingest import tailer
+from handoffd.ingest.tailer import Replaced, Tail
 from handoffd.store.cursor import Cursor
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd.transcript.testruns import command_key, is_test_command, read_run
+from handoffd.agents.test_runs import command_key, is_test_command, read_run
 
 GOLDEN = Path(__file__).parents[1] / "golden/testruns"
 FILES = sorted(GOLDEN.glob("*.txt"))

@@ -19,21 +19,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bridged import SEED, TYPES
-from handoffd import clock
 from handoffd.api.tools import TOOLS, call
 from handoffd.errors import CompletedThreadError, NoThreadError, StoreError, ThreadError
+from handoffd.runtime import clock
 from handoffd.store import threads as module
 from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
-from handoffd.store.threads import Counts, Said
-from handoffd.workflow.threads import Threads, pasted
+from handoffd.store.threads import Counts, NewEntry
+from handoffd.threads.service import ThreadService, pasted
 
 AT = "2026-01-01T00:00:00Z"
 MIB = 1 << 20
 
 
-def said(content: str = "x", client: str = "chat", once: str = "") -> Said:
-    return Said(client, "context", content, AT, once)
+def said(content: str = "x", client: str = "chat", once: str = "") -> NewEntry:
+    return NewEntry(client, "context", content, AT, once)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ class Cursors(RuleBasedStateMachine):
         self.core = CoreStore(f"{self.directory}/core.db")
         # Thousands of commits: what is asked here is not whether they reach the disk.
         self.core._db.execute("PRAGMA synchronous = OFF")
-        self.threads = Threads(self.core.threads, lambda: None)
+        self.threads = ThreadService(self.core.threads, lambda: None)
 
     def teardown(self):
         self.core.close()
@@ -195,7 +195,7 @@ def older(request, tmp_path):
     store.close()
 
 
-def checked(threads: Threads, tool: str, client: str = "chat", **arguments) -> dict:
+def checked(threads: ThreadService, tool: str, client: str = "chat", **arguments) -> dict:
     """Call a tool, and hold its result against the model of what it returns."""
     result, _ = call(threads, tool, arguments, client)
     TOOLS[tool].output.model_validate(result, strict=True)
@@ -204,7 +204,7 @@ def checked(threads: Threads, tool: str, client: str = "chat", **arguments) -> d
 
 def test_an_older_database_works_through_all_five_tools(older):
     """Threads of any id, with times of another form, NULL cursors and unknown types, go on."""
-    threads = Threads(older.threads, older.scrub)
+    threads = ThreadService(older.threads, older.scrub)
     for thread, new in (("hof_V1StGXR8_Z5jdHi6B-myT", ["Ünd so weiter"]), ("hof_1", ["a type that nobody knows"])):  # fmt: skip
         got = checked(threads, "get_handoff", "code", id=thread)
         assert new == [entry["content"] for entry in got["new_entries"]]
@@ -264,20 +264,20 @@ def test_a_migration_that_fails_changes_nothing(tmp_path):
 ADDER = """
 import sys
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 path, who = sys.argv[1:]
 core = CoreStore(path)
 for number in range(50):
-    core.threads.add("hof_x", Said("code", "progress", f"{who} {number}", "t"), 1 << 20)
+    core.threads.add("hof_x", NewEntry("code", "progress", f"{who} {number}", "t"), 1 << 20)
 core.close()
 """
 OPENER = """
 import sys
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import Said
+from handoffd.store.threads import NewEntry
 sys.stdin.read()
 core = CoreStore(sys.argv[1])
-core.threads.create("hof_" + sys.argv[2], "t", None, Said("chat", "context", "c", "t"))
+core.threads.create("hof_" + sys.argv[2], "t", None, NewEntry("chat", "context", "c", "t"))
 core.close()
 """
 
@@ -457,7 +457,7 @@ def test_a_call_that_failed_is_not_remembered(core):
 def test_what_is_told_when_something_changes(core):
     """Whoever waits is told of each change, with the entry if there is a new one."""
     told = []
-    threads = Threads(
+    threads = ThreadService(
         core.threads, lambda: None, changed=lambda thread, entry: told.append((thread, entry))
     )
     thread = threads.create("t", "one", None, "chat")["handoff"]["id"]
@@ -473,7 +473,7 @@ def test_what_is_told_when_something_changes(core):
 def test_nothing_is_wiped_where_nothing_was_closed(core):
     """A thread that does not exist is an error before anything is done."""
     wiped = []
-    threads = Threads(core.threads, lambda: wiped.append(1))
+    threads = ThreadService(core.threads, lambda: wiped.append(1))
     with pytest.raises(NoThreadError):
         threads.close("hof_none")
 
@@ -482,7 +482,7 @@ def test_nothing_is_wiped_where_nothing_was_closed(core):
 
 def test_a_mark_that_is_repeated_marks_nothing_more(core):
     """A mark that comes a second time does not mark what has come since the first."""
-    threads = Threads(core.threads, core.scrub)
+    threads = ThreadService(core.threads, core.scrub)
     thread = threads.create("t", "one", None, "chat")["handoff"]["id"]
     first = threads.mark(thread, "code", once="k")
     threads.add(thread, "decision", "two", "chat")
@@ -508,7 +508,7 @@ def test_what_cannot_be_told_does_not_undo_what_is_done(core):
     def fail(thread, entry) -> None:
         raise RuntimeError
 
-    threads = Threads(core.threads, core.scrub, changed=fail)
+    threads = ThreadService(core.threads, core.scrub, changed=fail)
     made = threads.create("t", "one", None, "chat")
 
     assert "one" == made["entries"][0]["content"]
@@ -518,7 +518,7 @@ def test_a_text_that_takes_too_long_is_not_looked_through_to_its_end(core, monke
     """Looking for secrets keeps nobody waiting: what was not looked through is said."""
     seconds = itertools.count()
     monkeypatch.setattr(clock, "thread_cpu", lambda: float(next(seconds)))
-    threads = Threads(core.threads, core.scrub)
+    threads = ThreadService(core.threads, core.scrub)
     (warning,) = threads.create("t", "word " * 10_000, None, "chat")["warnings"]
 
     assert "not looked through to its end" in warning

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from bridged import TYPES
 from conftest import REPOSITORY
 from handoff.commands import thread as client
-from handoff.errors import HandoffError
-from handoffd.api import greeting, mcp, schemas
+from handoff.common.errors import HandoffError
+from handoffd.api import mcp, mcp_initialize, schemas
 from handoffd.api.caller import Caller
 from handoffd.api.tools import TOOLS, Client, Kind, call, used_as_code
-from handoffd.handoffs import thread as form
 from handoffd.store.core import CoreStore
-from handoffd.workflow.threads import Threads
+from handoffd.threads import thread_text as form
+from handoffd.threads.service import ThreadService
 
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 # What MCP assumes where nothing is said.
@@ -28,11 +28,11 @@ ASSUMED = {
 @pytest.fixture
 def threads(tmp_path):
     core = CoreStore(str(tmp_path / "core.db"))
-    yield Threads(core.threads, core.scrub)
+    yield ThreadService(core.threads, core.scrub)
     core.close()
 
 
-def refused(threads: Threads, tool: str, arguments) -> str:
+def refused(threads: ThreadService, tool: str, arguments) -> str:
     with pytest.raises(HandoffError) as problem:
         call(threads, tool, arguments, "chat")
     return str(problem.value)
@@ -46,7 +46,7 @@ def test_tools_json_is_made_from_the_definition():
     path = REPOSITORY / "daemon/handoffd/api/tools.json"
     described = [schemas.described(tool) for tool in TOOLS.values()]
 
-    assert described == json.loads(path.read_text()) == greeting.listed()
+    assert described == json.loads(path.read_text()) == mcp_initialize.listed()
 
 
 def test_the_words_of_the_definition_are_those_of_the_form():
@@ -54,13 +54,13 @@ def test_the_words_of_the_definition_are_those_of_the_form():
     assert client.CLIENTS == typing.get_args(Client)
     assert tuple(TYPES) == client.TYPES == typing.get_args(Kind)
     for limit in ("500 characters", "256 KiB"):
-        assert limit in json.dumps(greeting.listed())
+        assert limit in json.dumps(mcp_initialize.listed())
     assert (500, 256 << 10) == (form.TITLE_MAX, form.CONTENT_MAX_BYTES)
 
 
 def test_a_description_tells_a_model_how_to_use_the_tool():
     """When to create, that the user pastes the id, to mark after acting, that closing deletes."""
-    texts = {tool["name"]: tool["description"] for tool in greeting.listed()}
+    texts = {tool["name"]: tool["description"] for tool in mcp_initialize.listed()}
 
     assert "when the user asks" in texts["create_handoff"]
     assert "Tell the user the id to paste" in texts["create_handoff"]
@@ -68,7 +68,7 @@ def test_a_description_tells_a_model_how_to_use_the_tool():
     assert "not the user's orders" in texts["get_handoff"]
     assert "after acting on them" in texts["mark_handoff_read"]
     assert "Deletes all its entries for good" in texts["close_handoff"]
-    assert "use one only if the user pasted it" in greeting.INSTRUCTIONS
+    assert "use one only if the user pasted it" in mcp_initialize.INSTRUCTIONS
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_description_tells_a_model_how_to_use_the_tool():
 )
 def test_annotations(tool, read_only, destructive, idempotent):
     """What a tool does to its world, as MCP reads it; of a reader it asks no more."""
-    (found,) = [each["annotations"] for each in greeting.listed() if each["name"] == tool]
+    (found,) = [each["annotations"] for each in mcp_initialize.listed() if each["name"] == tool]
     hints = {**ASSUMED, **found}
 
     assert read_only == hints["readOnlyHint"]
@@ -106,7 +106,7 @@ def test_a_result_is_what_its_schemas_say(threads):
         "close_handoff": [call(threads, "close_handoff", {"id": thread}, "code")[0]],
     }
     results["get_handoff"].append(call(threads, "get_handoff", {"id": thread}, "code")[0])
-    outlines = {tool["name"]: tool["outputSchema"] for tool in greeting.listed()}
+    outlines = {tool["name"]: tool["outputSchema"] for tool in mcp_initialize.listed()}
 
     assert results["add_to_handoff"][0]["warnings"]
     for tool, found in results.items():
@@ -205,7 +205,9 @@ def test_whatever_is_given_is_answered(tmp_path_factory, tool, arguments):
     core = CoreStore(str(directory / "core.db"))
     params = {"name": tool, "arguments": arguments}
     frame = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    reply = mcp.answer(frame, Caller(), Threads(core.threads, lambda: None), lambda used: None)
+    reply = mcp.answer(
+        frame, Caller(), ThreadService(core.threads, lambda: None), lambda used: None
+    )
     core.close()
 
     assert reply["result"]["isError"] in (True, False)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from handoffd.handoffs.tracks.analysis import Now, Work, drift, present, todos
-from handoffd.handoffs.tracks.plan import Progress
-from handoffd.handoffs.tracks.record import Record
+from handoffd.tracks.analysis import CurrentTree, TrackProgress, drift, present, todos
+from handoffd.tracks.plan import Progress
+from handoffd.tracks.record import TrackRecord
 
-RECORD = Record(
+RECORD = TrackRecord(
     "2026-03-01T09:00:00.000Z",
     "epic-end",
     "auth_20260301",
@@ -14,7 +14,7 @@ RECORD = Record(
     git_branch="main",
     sections={"Context": ["About auth"], "Changes": ["- `a.py:1-4` - x", "- `b.py` - y"]},
 )
-SAME = Now("main", commit="abc123f", commits=0)
+SAME = CurrentTree("main", commit="abc123f", commits=0)
 
 
 def lines(age_seconds=60.0, **found):
@@ -81,7 +81,7 @@ def test_silent_git_is_said():
 def test_analysis_has_the_layout():
     """The analysis shows track, trigger, time, branch, progress, source, drift and sections."""
     moved = drift(RECORD, 0.0, 7.0, SAME)
-    text = present(RECORD, "x.md", Work(Progress(5, 12, "plan")), moved)
+    text = present(RECORD, "x.md", TrackProgress(Progress(5, 12, "plan")), moved)
 
     assert "📋 Resuming: auth_20260301 | epic-end" in text
     assert "🕐 Created: 2026-03-01T09:00:00.000Z" in text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd.handoffs.tracks.index import Row, files_of, is_sound, with_rows
+from handoffd.tracks.index import Row, files_of, is_sound, with_rows
 
 NOW = "2026-01-09T08:00:00Z"
 LATER = "2026-01-10T08:00:00Z"

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd.handoffs.tracks import letter
-from handoffd.handoffs.tracks.record import (
+from handoffd.links import agent_mail
+from handoffd.tracks import message
+from handoffd.tracks.record import (
     EPIC_TRIGGERS,
     SECTIONS,
     TRIGGERS,
     UNKNOWN,
-    Record,
+    TrackRecord,
     parse,
     render,
 )
-from handoffd.links import agent_mail
 
 CREATED = "2025-12-29T10:00:00.123Z"
 PATH = "conductor/handoffs/auth/2025-12-29_10-00-00-123_auth_epic-end.md"
-RECORD = Record(
+RECORD = TrackRecord(
     timestamp=CREATED,
     trigger="epic-end",
     track_id="auth-system_20251229",
@@ -68,13 +68,13 @@ Login works.
 
 def test_body():
     """A letter has the four sections, what it is about, and where its file is."""
-    assert BODY == letter.body(RECORD, "2: tokens", PATH)
+    assert BODY == message.body(RECORD, "2: tokens", PATH)
 
 
 def test_body_of_little():
     """A record that knows little says so in the same form, without what does not apply."""
-    record = Record(CREATED, "manual", "general", bead_id="E1")
-    lines = letter.body(record, "", "a.md").split("\n")
+    record = TrackRecord(CREATED, "manual", "general", bead_id="E1")
+    lines = message.body(record, "", "a.md").split("\n")
 
     assert ["## Context", "", "- **Track:** general", "- **Trigger:** manual"] == lines[:4]
     assert ["- **Phase:** unknown", "- **Git:** unknown@unknown", "", "## Changes"] == lines[4:8]
@@ -92,30 +92,30 @@ def test_body_of_little():
 )
 def test_subject(expected, brief):
     """A subject names trigger, track and what it is about, in one line."""
-    assert expected == letter.subject(RECORD, brief)
+    assert expected == message.subject(RECORD, brief)
 
 
 def test_long_subject():
     """A subject is cut where the server would cut it."""
-    assert 200 == len(letter.subject(RECORD, "x" * 500)) == agent_mail.SUBJECT_MAX
+    assert 200 == len(message.subject(RECORD, "x" * 500)) == agent_mail.SUBJECT_MAX
 
 
 def test_importance():
     """The triggers that end or begin a stretch of work are important, and no others."""
-    important = [trigger for trigger in TRIGGERS if letter.importance(trigger) == "high"]
+    important = [trigger for trigger in TRIGGERS if message.importance(trigger) == "high"]
     assert ["pre-finish", "epic-end", "epic-start", "design-end"] == important
-    assert {"high", "normal"} == {letter.importance(trigger) for trigger in TRIGGERS}
+    assert {"high", "normal"} == {message.importance(trigger) for trigger in TRIGGERS}
 
 
 def test_file_mark():
     """The last line of a letter names its file: by it the mail knows one that has arrived."""
-    assert f"{letter.FILE_MARK} {PATH}" == BODY.rstrip().splitlines()[-1]
+    assert f"{message.FILE_MARK} {PATH}" == BODY.rstrip().splitlines()[-1]
 
 
 def test_round_trip():
     """A letter that is read again is the record that was sent."""
-    subject = letter.subject(RECORD, "done")
-    assert RECORD == letter.read(subject, BODY, CREATED)
+    subject = message.subject(RECORD, "done")
+    assert RECORD == message.read(subject, BODY, CREATED)
 
 
 def lines():
@@ -132,7 +132,7 @@ def lines():
 
 
 records = st.builds(
-    Record,
+    TrackRecord,
     timestamp=st.just(CREATED),
     trigger=st.sampled_from(TRIGGERS),
     track_id=st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}(_[0-9]{8})?", fullmatch=True),
@@ -156,15 +156,15 @@ def test_round_trip_of_anything(record, phase, brief):
     # A file strips blank ends, closes fences and has every section.
     expected = replace(record, sections=parse(render(record), "").sections)
 
-    subject, body = letter.subject(record, brief), letter.body(record, phase, PATH)
-    assert expected == letter.read(subject, body, CREATED)
+    subject, body = message.subject(record, brief), message.body(record, phase, PATH)
+    assert expected == message.read(subject, body, CREATED)
 
 
 @given(st.text(max_size=60), st.text(), st.text(max_size=30))
 def test_anything_can_be_read(subject, body, created):
     """No message makes the reader fail."""
-    letter.read(subject, body, created)
-    letter.read(f"[HANDOFF:{subject}] x", f"- **Track:** {body}", created)
+    message.read(subject, body, created)
+    message.read(f"[HANDOFF:{subject}] x", f"- **Track:** {body}", created)
 
 
 # What others write
@@ -172,11 +172,11 @@ def test_anything_can_be_read(subject, body, created):
 
 def test_subject_alone():
     """Of a message without a body what the subject tells is kept, and that it is all."""
-    found = letter.read("Re: [HANDOFF:epic-end] auth - RS256 - at last", "", CREATED)
+    found = message.read("Re: [HANDOFF:epic-end] auth - RS256 - at last", "", CREATED)
 
     assert ("epic-end", "auth", CREATED) == (found.trigger, found.track_id, found.timestamp)
     assert {"Context": ["RS256 - at last"]} == found.sections
-    assert letter.ONLY_SUBJECT == found.warning
+    assert message.ONLY_SUBJECT == found.warning
 
 
 def test_another_agents_letter():
@@ -187,7 +187,7 @@ def test_another_agents_letter():
         "## context\r\nWe chose RS256.\r\n\r\n"
         "**Validation:** gates_passed=['design', \"spec\"], current_gate=plan"
     )
-    found = letter.read("hello", body, CREATED)
+    found = message.read("hello", body, CREATED)
 
     assert ("design-end", "auth") == (found.trigger, found.track_id)
     assert ("feat/a@b", "ABC123F") == (found.git_branch, found.git_commit)
@@ -200,7 +200,7 @@ def test_another_agents_letter():
 def test_lines_after_the_text():
     """What a letter is about may stand after the text of its Context."""
     body = "## Context\nWe chose RS256.\n- **Track:** auth\n- **Git:** abc123f\n"
-    found = letter.read("[HANDOFF:manual] other - x", body, CREATED)
+    found = message.read("[HANDOFF:manual] other - x", body, CREATED)
 
     assert ("manual", "auth") == (found.trigger, found.track_id)
     assert (UNKNOWN, "abc123f") == (found.git_branch, found.git_commit)
@@ -208,7 +208,7 @@ def test_lines_after_the_text():
 
 def test_whole_file_as_a_letter():
     """A record's file that was mailed as it is is read with its front matter."""
-    found = letter.read("fyi", render(RECORD), "2026-01-01T00:00:00.000Z")
+    found = message.read("fyi", render(RECORD), "2026-01-01T00:00:00.000Z")
 
     assert RECORD == found
 
@@ -226,14 +226,14 @@ def test_whole_file_as_a_letter():
 )
 def test_no_handoff(subject, body):
     """A message that tells no trigger or no track is no handoff."""
-    assert letter.read(subject, body, CREATED) is None
+    assert message.read(subject, body, CREATED) is None
 
 
 def test_unknown_time():
     """A message whose time nobody knows is read, and that is said."""
-    found = letter.read("s", BODY, "yesterday")
+    found = message.read("s", BODY, "yesterday")
 
-    assert ("", letter.NO_TIME) == (found.timestamp, found.warning)
+    assert ("", message.NO_TIME) == (found.timestamp, found.warning)
 
 
 @pytest.mark.parametrize(
@@ -250,4 +250,4 @@ def test_unknown_time():
 )
 def test_git(expected, said):
     """Branch and commit are told apart, whichever is there."""
-    assert expected == letter._read_git(said)
+    assert expected == message._read_git(said)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoff.errors import HandoffError
-from handoffd.handoffs.tracks.metadata import (
-    Entry,
+from handoff.common.errors import HandoffError
+from handoffd.tracks.metadata import (
+    HandoffEntry,
     Metadata,
     parse,
     section_for,
@@ -16,7 +16,7 @@ from handoffd.handoffs.tracks.metadata import (
     with_status,
 )
 
-ENTRY = Entry("2026-01-08T17:30:00.123Z", "epic-end", "E1-jwt", "Phase 2", 5, 12, "one.md")
+ENTRY = HandoffEntry("2026-01-08T17:30:00.123Z", "epic-end", "E1-jwt", "Phase 2", 5, 12, "one.md")
 OTHER = ENTRY._replace(file="two.md", bead_id=None, phase_at_handoff=None)
 SECTION = """{
     "status": "handed_off",

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from handoff.errors import HandoffError, UnsafePathError
-from handoffd import clock, files
-from handoffd.handoffs.tracks import place
-from handoffd.handoffs.tracks.metadata import with_status
-from handoffd.handoffs.tracks.place import Conductor, Kept, Track
-from handoffd.handoffs.tracks.plan import Progress
-from handoffd.handoffs.tracks.record import Record, file_name
-from handoffd.handoffs.tracks.settings import Settings
+from handoff.common.errors import HandoffError, UnsafePathError
+from handoffd.fs import files
+from handoffd.runtime import clock
+from handoffd.tracks import conductor_directory
+from handoffd.tracks.conductor_directory import ConductorDirectory, StoredRecord, Track
+from handoffd.tracks.metadata import with_status
+from handoffd.tracks.plan import Progress
+from handoffd.tracks.record import TrackRecord, file_name
+from handoffd.tracks.settings import TrackSettings
 
 TRACK = "auth_20260101"
 NOW = "2026-01-09T08:00:00Z"
@@ -24,7 +25,7 @@ UNSAFE = ["", "..", ".", ".hidden", "a/b", "/etc", "a\nb", "x" * 201, "ü" * 101
 
 def made(hour=10, trigger="manual", track=TRACK, **more):
     more = {"sections": {"Context": [f"- Hour {hour}"]}} | more
-    return Record(f"2026-01-08T{hour:02d}:00:00.000Z", trigger, track, **more)
+    return TrackRecord(f"2026-01-08T{hour:02d}:00:00.000Z", trigger, track, **more)
 
 
 class Project:
@@ -32,7 +33,7 @@ class Project:
 
     def __init__(self, root):
         self.root = root
-        self.conductor = Conductor(str(root))
+        self.conductor = ConductorDirectory(str(root))
 
     def write(self, path, text, seconds=None):
         target = self.root / "conductor" / path
@@ -74,7 +75,7 @@ def test_nothing_there(project):
     assert [] == found.tracks() == found.records() == found.records(TRACK)
     assert found.track(TRACK) is None
     assert found.plan(TRACK) is None
-    assert Settings() == found.settings()
+    assert TrackSettings() == found.settings()
     assert [] == found.workers(TRACK, 0)
     assert found.read("conductor/handoffs/general/x.md") is None
     assert found.change_metadata(TRACK, str.upper) is None
@@ -85,7 +86,7 @@ def test_nothing_there(project):
 
 def test_a_project_that_is_gone(tmp_path):
     """A project that was deleted has nothing to read either."""
-    gone = Conductor(str(tmp_path / "gone"))
+    gone = ConductorDirectory(str(tmp_path / "gone"))
 
     assert (False, [], []) == (gone.exists, gone.tracks(), gone.records())
 
@@ -121,7 +122,7 @@ def test_tracks(project):
 )
 def test_active_tracks(data, active):
     """A track that is complete, archived or cancelled is not worked on."""
-    found = place.metadata.Metadata(data)
+    found = conductor_directory.metadata.Metadata(data)
 
     assert active == Track("x", found, 0, has_spec=False, has_plan=False).is_active
 
@@ -162,7 +163,7 @@ def test_settings_and_workers(project):
     )
     project.write(f"tracks/{TRACK}/implement_parallel_state.json", "{", now - 3600)
 
-    assert Settings(idle_minutes=5) == project.conductor.settings()
+    assert TrackSettings(idle_minutes=5) == project.conductor.settings()
     assert [("worker 1", True, False), ("unknown workers", False, True)] == [
         (worker.name, worker.active, worker.stale)
         for worker in project.conductor.workers(TRACK, now)
@@ -212,9 +213,11 @@ def test_records(project):
         first,
         f"conductor/handoffs/{TRACK}/archive/{old.name}",
     ] == [kept.path for kept in found]
-    assert Kept(second, TRACK, "2026-01-08T12:00:00.000Z") == found[0]
+    assert StoredRecord(second, TRACK, "2026-01-08T12:00:00.000Z") == found[0]
     assert "2026-01-08T11:30:00.000Z" == found[1].timestamp
-    assert Kept(found[-1].path, TRACK, "2026-01-09T10:00:00.000Z", archived=True) == found[-1]
+    assert (
+        StoredRecord(found[-1].path, TRACK, "2026-01-09T10:00:00.000Z", archived=True) == found[-1]
+    )
     assert [kept for kept in found if kept.track_id == TRACK] == project.conductor.records(TRACK)
 
 
@@ -229,7 +232,7 @@ def test_records_of_one_moment(project):
 
 def test_too_many_records(project, monkeypatch):
     """Of more than can be read the newest are."""
-    monkeypatch.setattr(place, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(conductor_directory, "ENTRIES_MAX", 3)
     for hour in range(6):
         project.put(made(hour))
 
@@ -334,7 +337,7 @@ def test_another_writer_of_metadata(project):
 
 def test_metadata_that_never_rests(project, monkeypatch):
     """A file that changes at every try is given up, and left to the other."""
-    monkeypatch.setattr(place, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(conductor_directory, "_PAUSE_SECONDS", 0)
     target = project.write(f"tracks/{TRACK}/metadata.json", "{}")
 
     def change(old):
@@ -469,7 +472,11 @@ def test_linked_files(project, tmp_path):
         found.track(TRACK).problem,
         found.track(TRACK).has_plan,
     )
-    assert (None, [], Settings()) == (found.plan(TRACK), found.workers(TRACK, 0), found.settings())
+    assert (None, [], TrackSettings()) == (
+        found.plan(TRACK),
+        found.workers(TRACK, 0),
+        found.settings(),
+    )
     assert [kept] == [record.path for record in found.records()]
     assert found.read(f"conductor/handoffs/{TRACK}/{name}") is None
     for write in (
@@ -490,7 +497,7 @@ def test_fifo_does_not_block(project):
     os.mkfifo(project.root / "conductor/workflow.md")
     os.mkfifo(project.root / "conductor/.last_activity")
 
-    assert Settings() == project.conductor.settings()
+    assert TrackSettings() == project.conductor.settings()
     with pytest.raises(UnsafePathError):
         project.conductor.touch()
 
@@ -515,8 +522,8 @@ def test_touch(project, umask):
 
 LOCK = """
 import sys
-from handoffd.handoffs.tracks.place import Conductor
-with Conductor(sys.argv[1]).locked("general", 0.1):
+from handoffd.tracks.conductor_directory import ConductorDirectory
+with ConductorDirectory(sys.argv[1]).locked("general", 0.1):
     print("in")
 """
 

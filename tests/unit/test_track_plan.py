@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd.handoffs.tracks.plan import Plan, Progress, progress, read_plan
+from handoffd.tracks.plan import Progress, TrackPlan, progress, read_plan
 
 PLAN = """# Plan: auth
 
@@ -36,7 +36,7 @@ Mark a task with [x] when it is done, and [ ] before.
 
 def test_plan():
     """Only list items count, whatever their bullet; prose, code and dropped ones do not."""
-    assert Plan(
+    assert TrackPlan(
         Progress(3, 8, "plan"),
         "Phase 2: Tokens",
         ("Sign **tokens**",),
@@ -54,12 +54,12 @@ def test_percent_is_cut():
 @pytest.mark.parametrize("text", ["", "# Plan\n\nNothing [x] here.\n", "- [-] dropped"])
 def test_no_tasks(text):
     """A plan without tasks says nothing of progress."""
-    assert Plan(Progress(), "", (), (), ()) == read_plan(text)
+    assert TrackPlan(Progress(), "", (), (), ()) == read_plan(text)
 
 
 def test_all_done():
     """Where all is done there is no phase to be in."""
-    assert Plan(Progress(1, 1, "plan"), "", (), (), ()) == read_plan("## Phase 1\n- [x] a\r\n")
+    assert TrackPlan(Progress(1, 1, "plan"), "", (), (), ()) == read_plan("## Phase 1\n- [x] a\r\n")
 
 
 @pytest.mark.parametrize(

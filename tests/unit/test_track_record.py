@@ -8,12 +8,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd.handoffs.tracks import record as records
-from handoffd.handoffs.tracks.record import (
+from handoffd.tracks import record as records
+from handoffd.tracks.record import (
     EPIC_TRIGGERS,
     SECTIONS,
     TRIGGERS,
-    Record,
+    TrackRecord,
     file_name,
     files_named,
     next_steps,
@@ -24,7 +24,7 @@ from handoffd.handoffs.tracks.record import (
 )
 
 NAME = "2025-12-29_03-00-00-123_auth-system_design-end.md"
-PLAIN = Record(
+PLAIN = TrackRecord(
     timestamp="2025-12-29T10:00:00.123+07:00",
     trigger="design-end",
     track_id="auth-system_20251229",
@@ -98,7 +98,7 @@ def test_bead_is_for_epics(trigger):
 
 def test_nothing_optional():
     """Without git and validation the values are unknown, and no snapshot is written."""
-    text = render(Record("2025-12-29T10:00:00.123Z", "manual", "general", git_commit=""))
+    text = render(TrackRecord("2025-12-29T10:00:00.123Z", "manual", "general", git_commit=""))
 
     assert "git_commit: unknown\ngit_branch: unknown\nauthor: agent\n---\n" in text
     assert 4 == text.count("- (none)")
@@ -175,7 +175,7 @@ def whole_records(draw):
     ids = one_line.filter(lambda text: text not in records._NO_BEAD)
     sections = {name: draw(bodies) for name in SECTIONS}
     others = draw(st.dictionaries(one_line.filter(lambda title: title not in SECTIONS), bodies))
-    return Record(
+    return TrackRecord(
         timestamp=draw(st.sampled_from(["2025-12-29T10:00:00.123+07:00", "2026-01-01T00:00:00Z"])),
         trigger=trigger,
         track_id=draw(one_line),
@@ -353,7 +353,7 @@ def test_taken_names():
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=60), st.text(max_size=40))
 def test_any_name_is_safe(track, bead, timestamp, trigger):
     """Whatever the values are, the name is one visible component of at most 200 bytes."""
-    name = file_name(Record(timestamp, trigger, track, bead_id=bead), [])
+    name = file_name(TrackRecord(timestamp, trigger, track, bead_id=bead), [])
 
     assert not set(name) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
     assert name[0].isdigit()
@@ -375,7 +375,7 @@ def test_names_are_read_again(milliseconds, track, bead, trigger, number):
     """Time, track and trigger of a name are read from both ends."""
     moment = EPOCH + timedelta(milliseconds=milliseconds)
     timestamp = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
-    made = Record(timestamp, trigger, f"{track}_x_20251229", bead_id=bead)
+    made = TrackRecord(timestamp, trigger, f"{track}_x_20251229", bead_id=bead)
     name = file_name(made, [])
     if number:
         name = name.replace(".md", f"-{number}.md")
@@ -408,7 +408,7 @@ def test_names_of_others(name, expected):
 
 
 def with_section(title, *lines):
-    return Record("", "manual", "general", sections={title: lines})
+    return TrackRecord("", "manual", "general", sections={title: lines})
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd.handoffs.tracks.settings import Settings, read_settings
 from handoffd.redaction.redact import compile_patterns
+from handoffd.tracks.settings import TrackSettings, read_settings
 
 WORKFLOW = """# Workflow
 
@@ -44,7 +44,7 @@ def block(inner):
 
 def test_settings():
     """The block is found among other fences and broken YAML, and read."""
-    assert Settings(
+    assert TrackSettings(
         idle_minutes=45,
         off=frozenset({"epic-start"}),
         secrets_patterns={"own-1": "MY_CUSTOM_TOKEN_[A-Z0-9]{32}", "own-2": "X-[0-9]{8}"},
@@ -67,7 +67,7 @@ def test_settings():
 )
 def test_defaults(text):
     """Where nothing is said the defaults hold, and that is no problem."""
-    assert Settings() == read_settings(text)
+    assert TrackSettings() == read_settings(text)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_defaults(text):
 )
 def test_where_the_block_may_stand(text):
     """In any fence, in the front matter, or free; the first that is a mapping counts."""
-    assert Settings(idle_minutes=5) == read_settings(text)
+    assert TrackSettings(idle_minutes=5) == read_settings(text)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_where_the_block_may_stand(text):
 )
 def test_triggers_that_are_off(said, off):
     """Triggers are turned off by name, or by leaving them out of a list."""
-    assert Settings(off=frozenset(off)) == read_settings(block(f"auto_triggers: {said}"))
+    assert TrackSettings(off=frozenset(off)) == read_settings(block(f"auto_triggers: {said}"))
 
 
 @pytest.mark.parametrize("said", ["{design-end: false, pre-finish: no}", "[epic-start, epic-end]"])
@@ -148,7 +148,7 @@ def test_problems(said, problem):
     found = read_settings(block(said))
 
     assert problem in found.problem
-    assert Settings(problem=found.problem) == found
+    assert TrackSettings(problem=found.problem) == found
     assert "\n" not in found.problem
 
 

@@ -1,9 +1,9 @@
 """What a record says, and the note for Beads: from a session, a plan and git."""
 
-from handoffd.handoffs.account import Surroundings, account
-from handoffd.handoffs.tracks.plan import Progress, Work, read_plan
-from handoffd.handoffs.tracks.telling import Facts, described, note, sections
-from handoffd.handoffs.tracks.workers import Worker
+from handoffd.contract.composition import Surroundings, account
+from handoffd.tracks.parallel_workers import ParallelWorker
+from handoffd.tracks.plan import PlannedWork, Progress, read_plan
+from handoffd.tracks.record_sections import RecordFacts, described, note, sections
 from told import ROOT, Told
 
 PLAN = "# Plan\n## Phase 1\n- [x] Keys\n- [~] Tokens\n- [ ] Refresh\n- [!] Rotate keys\n"
@@ -13,8 +13,14 @@ def facts(told=None, plan=PLAN, **more):
     state = told.folded() if told else None
     left = account(state, ROOT, Surroundings("2026-03-01")) if state else None
     found = read_plan(plan)
-    return Facts(
-        "auth_20260301", found.progress, found.phase, *Work.of_plan(found), left, state, **more
+    return RecordFacts(
+        "auth_20260301",
+        found.progress,
+        found.phase,
+        *PlannedWork.of_plan(found),
+        left,
+        state,
+        **more,
     )
 
 
@@ -96,7 +102,7 @@ def test_next_steps_are_the_sessions_then_the_plans():
 
 def test_workers_have_a_section_of_their_own():
     """Each worker's state is kept: status, task, files."""
-    worker = Worker("auth", "running", "Write tokens", "bd-1", ("src/a.py",), active=True)
+    worker = ParallelWorker("auth", "running", "Write tokens", "bd-1", ("src/a.py",), active=True)
 
     assert ["- auth: running; Write tokens; bd-1; owns `src/a.py`"] == sections(
         facts(workers=[worker]), ROOT
@@ -117,7 +123,7 @@ def test_note_has_the_six_lines():
 
 def test_note_of_an_empty_track():
     """With nothing known every line is still there, and says so."""
-    empty = Facts("auth", Progress())
+    empty = RecordFacts("auth", Progress())
 
     assert [
         "COMPLETED: none (0% of track)",

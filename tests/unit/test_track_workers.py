@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffd import clock
-from handoffd.handoffs.tracks.workers import Worker, read_state
+from handoffd.runtime import clock
+from handoffd.tracks.parallel_workers import ParallelWorker, read_state
 
 NOW = clock.parse("2026-01-08T12:00:00Z")
 JUST, LONG_AGO = NOW - 60, NOW - 3600
@@ -41,7 +41,7 @@ def test_conductor_beads():
     found = read_state(json.dumps(state), JUST, NOW)
 
     assert [
-        Worker(
+        ParallelWorker(
             "worker_1_auth",
             "in_progress",
             "Sign tokens",
@@ -50,14 +50,14 @@ def test_conductor_beads():
             since="2026-01-08T11:30:00Z",
             active=True,
         ),
-        Worker("worker_2", "completed", since="2026-01-08T11:00:00Z"),
-        Worker("worker_3", "timed_out", since="2026-01-08T11:00:00Z"),
+        ParallelWorker("worker_2", "completed", since="2026-01-08T11:00:00Z"),
+        ParallelWorker("worker_3", "timed_out", since="2026-01-08T11:00:00Z"),
     ] == found
 
 
 def test_maestro():
     """The shape that maestro looks for: names, and `running`."""
-    assert Worker("worker-1", "running", active=True) == one(
+    assert ParallelWorker("worker-1", "running", active=True) == one(
         {"name": "worker-1", "status": "running"}
     )
 
@@ -74,7 +74,7 @@ def test_agents():
     found = read_state(json.dumps({"mode": "x", "agents": {"BlueLake": agent}}), JUST, NOW)
 
     assert [
-        Worker("BlueLake", "running", "2.1", "bd-7", ("src/**",), "../wt-blue", active=True)
+        ParallelWorker("BlueLake", "running", "2.1", "bd-7", ("src/**",), "../wt-blue", active=True)
     ] == found
 
 
@@ -83,8 +83,12 @@ def test_agents():
 )
 def test_unreadable(text):
     """A file that cannot be read may be a worker at work, unless it is old."""
-    assert [Worker("unknown workers", "unknown", active=True)] == read_state(text, JUST, NOW)
-    assert [Worker("unknown workers", "unknown", stale=True)] == read_state(text, LONG_AGO, NOW)
+    assert [ParallelWorker("unknown workers", "unknown", active=True)] == read_state(
+        text, JUST, NOW
+    )
+    assert [ParallelWorker("unknown workers", "unknown", stale=True)] == read_state(
+        text, LONG_AGO, NOW
+    )
 
 
 @pytest.mark.parametrize("text", ["{}", '{"workers": []}', '{"workers": null, "agents": {}}'])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handoffd.transcript.events import (
+from handoffd.agents.claude_code.record_events import (
     KNOWN,
     Aimed,
     Commanded,
@@ -24,8 +24,9 @@ from handoffd.transcript.events import (
     Titled,
     events,
 )
-from handoffd.transcript.records import Raw, Record, build, context_tokens, parse_line
-from handoffd.transcript.tools import (
+from handoffd.agents.claude_code.record_text import words
+from handoffd.agents.claude_code.records import Raw, Record, build, context_tokens, parse_line
+from handoffd.agents.claude_code.tool_events import (
     Approved,
     Asked,
     Denied,
@@ -35,8 +36,7 @@ from handoffd.transcript.tools import (
     Looked,
     Resulted,
 )
-from handoffd.transcript.typed import marked
-from handoffd.transcript.words import words
+from handoffd.agents.claude_code.typed_text import marked
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff import tracks
+from handoff import track_commands
 
 EXAMPLE = "handoff auto"
 
@@ -14,10 +14,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a slash command asks: its own message is not in the transcript yet",
     )
-    tracks.add_request(parser)
-    tracks.add_parallel(parser)
-    tracks.add_session(parser)
+    track_commands.add_request(parser)
+    track_commands.add_parallel(parser)
+    track_commands.add_session(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    return tracks.run("auto", tracks.request(given, "slash"), given)
+    return track_commands.run("auto", track_commands.request(given, "slash"), given)

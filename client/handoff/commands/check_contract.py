@@ -4,7 +4,7 @@ import sys
 
 from handoff import local
 from handoff.cli import add_json
-from handoff.plain_text import PlainText, escaped_json
+from handoff.common.plain_text import PlainText, escaped_json
 
 EXAMPLE = "handoff check-contract ~/.claude/handoffs"
 

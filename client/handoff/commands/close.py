@@ -4,9 +4,9 @@ import select
 import stat
 import sys
 
-from handoff import paths
 from handoff.cli import add_json, with_or_without
-from handoff.errors import HandoffError
+from handoff.common import paths
+from handoff.common.errors import HandoffError
 
 EXAMPLE = "handoff close --done 'tax rounds per line' --next 'the same for shipping'"
 SECTIONS = (

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.plain_text import PlainText
+from handoff.common.plain_text import PlainText
 
 EXAMPLE = (
     "handoff completion bash > ~/.local/share/bash-completion/completions/handoff\n\n"

@@ -2,12 +2,12 @@ import argparse
 from dataclasses import asdict
 
 from handoff.cli import add_json
-from handoff.errors import EXIT_USAGE, HandoffError
-from handoff.examination import examine
-from handoff.examination.finding import BAD, NOTE, Finding, exit_code
-from handoff.examination.scene import look
-from handoff.installing import program
-from handoff.plain_text import PlainText, plain_json, plain_line
+from handoff.common.errors import EXIT_USAGE, HandoffError
+from handoff.common.plain_text import PlainText, plain_json, plain_line
+from handoff.doctor import examine
+from handoff.doctor.environment import look
+from handoff.doctor.finding import BAD, NOTE, Finding, exit_code
+from handoff.setup import locations
 
 EXAMPLE = "handoff doctor --json"
 
@@ -40,7 +40,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _explanation(word: str) -> str:
     """Return what docs/troubleshooting.md says under a heading."""
-    with open(program.shipped("docs/troubleshooting.md"), encoding="utf-8") as stream:
+    with open(locations.shipped("docs/troubleshooting.md"), encoding="utf-8") as stream:
         _, *sections = stream.read().split("\n## ")
     told = {heading: text.strip() for heading, _, text in (s.partition("\n") for s in sections)}
     if word not in told:

@@ -1,7 +1,7 @@
 import argparse
 
 from handoff import service
-from handoff.errors import NotRunningError
+from handoff.common.errors import NotRunningError
 
 EXAMPLE = "handoff down"
 

@@ -5,8 +5,8 @@ from typing import Any
 from handoff import fast
 from handoff.cli import add_json, here
 from handoff.client import Client
-from handoff.errors import EXIT_CHOICE_NEEDED
-from handoff.plain_text import PlainText
+from handoff.common.errors import EXIT_CHOICE_NEEDED
+from handoff.common.plain_text import PlainText
 
 EXAMPLE = "handoff forget .        (what would go is shown before it is asked for)"
 # The databases are written anew, which takes its time where they are large.

@@ -3,10 +3,11 @@ import os
 import sys
 from collections import deque
 
-from handoff import programs, service
+from handoff import service
 from handoff.cli import positive
-from handoff.errors import HandoffError
-from handoff.plain_text import PlainText, escaped_json
+from handoff.common import programs
+from handoff.common.errors import HandoffError
+from handoff.common.plain_text import PlainText, escaped_json
 
 EXAMPLE = "handoff logs -n 50"
 

@@ -1,6 +1,7 @@
 import argparse
 
-from handoff import local, relay
+from handoff import local
+from handoff.mcp_relay import relay
 
 EXAMPLE = (
     "handoff mcp --client code\n\n"

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from handoff import local, paths, service
+from handoff import local, service
 from handoff.cli import add_json
-from handoff.installing.asking import add_consent, refusal
-from handoff.plain_text import plain_json
+from handoff.common import paths
+from handoff.common.plain_text import plain_json
+from handoff.setup.questions import add_consent, refusal
 
 EXAMPLE = "handoff repair"
 

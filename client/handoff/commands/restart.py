@@ -1,7 +1,7 @@
 import argparse
 
 from handoff import local, service
-from handoff.errors import HandoffError
+from handoff.common.errors import HandoffError
 
 EXAMPLE = "handoff restart"
 

@@ -1,7 +1,7 @@
 import argparse
 import os
 
-from handoff import tracks
+from handoff import track_commands
 
 EXAMPLE = "handoff resume auth_20260301"
 
@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="begin to implement the track: an epic-start record is made, too",
     )
-    tracks.add_session(parser)
+    track_commands.add_session(parser)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -27,4 +27,4 @@ def run(given: argparse.Namespace) -> int:
     # A file is named from here, a track from anywhere.
     if given.target and os.path.isfile(given.target):
         params["target"] = os.path.realpath(given.target)
-    return tracks.run("resume", params, given)
+    return track_commands.run("resume", params, given)

@@ -4,8 +4,8 @@ import sys
 from handoff import fast, local
 from handoff.cli import add_json, here
 from handoff.client import Client
-from handoff.errors import NotAnsweringError, NotRunningError
-from handoff.plain_text import PlainText
+from handoff.common.errors import NotAnsweringError, NotRunningError
+from handoff.common.plain_text import PlainText
 
 EXAMPLE = "handoff save -m 'debugging token expiry' --hypothesis 'off by one in auth.py'"
 STATUSES = ("in_progress", "completed", "blocked")

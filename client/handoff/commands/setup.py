@@ -1,11 +1,11 @@
 import argparse
 import sys
 
-from handoff import paths
-from handoff.errors import EXIT_FAILED, HandoffError
-from handoff.installing import files, manifest, parts, selection
-from handoff.installing.asking import add_consent, agrees, can_ask, choice, refusal
-from handoff.installing.plan import Plan
+from handoff.common import paths
+from handoff.common.errors import EXIT_FAILED, HandoffError
+from handoff.setup import foreign_files, manifest, parts, selection
+from handoff.setup.plan import SetupPlan
+from handoff.setup.questions import add_consent, agrees, can_ask, choice, refusal
 
 EXAMPLE = "handoff setup --with statusline    (what would change is shown before it is asked for)"
 NEXT = """\
@@ -60,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _ask_what_is_open(given: argparse.Namespace) -> None:
     if given.write is None:
-        now = parts.written_where((files.read(paths.config_file()) or b"").decode())
+        now = parts.written_where((foreign_files.read(paths.config_file()) or b"").decode())
         print("Where may handoffd write .flow-guardian/handoff.yaml unasked?")
         print("  marked: in projects of yours with .git, .flow-guardian or pyproject.toml")
         print("  none:   nowhere; what it knows is told to sessions all the same")
@@ -71,7 +71,7 @@ def _ask_what_is_open(given: argparse.Namespace) -> None:
             given.wanted.append(part)
 
 
-def _as_shown(shown: Plan, latest: Plan) -> Plan:
+def _as_shown(shown: SetupPlan, latest: SetupPlan) -> SetupPlan:
     """Return the latest plan, if it does just what was agreed to: others write these files, too."""
     if shown.gist() != latest.gist():
         raise HandoffError("A file has changed meanwhile; nothing was done.", "Run it again.")

@@ -5,7 +5,7 @@ import shlex
 import sys
 
 from handoff import cli
-from handoff.plain_text import PlainText, plain
+from handoff.common.plain_text import PlainText, plain
 
 EXAMPLE = "handoff slash conductor-handoff resume auth_20260301"
 # Whoever waits longer than Claude Code does is ended, and the slash command is dropped with it.

@@ -2,7 +2,7 @@ import argparse
 import sys
 
 from handoff import statusline
-from handoff.plain_text import PlainText
+from handoff.common.plain_text import PlainText
 
 EXAMPLE = "handoff statusline --beside 'my-own-status-line --short'"
 

@@ -2,9 +2,9 @@ import argparse
 import sys
 
 from handoff import service
-from handoff.errors import EXIT_FAILED
-from handoff.installing import manifest, removal
-from handoff.installing.asking import add_consent, can_ask, refusal
+from handoff.common.errors import EXIT_FAILED
+from handoff.setup import manifest, removal
+from handoff.setup.questions import add_consent, can_ask, refusal
 
 EXAMPLE = "handoff teardown    (what would change is shown before it is asked for)"
 

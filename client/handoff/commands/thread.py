@@ -6,17 +6,18 @@ import sys
 import time
 from typing import Any
 
-from handoff import fast, local, paths, wire
+from handoff import fast, local
 from handoff.cli import ASKED_SECONDS, add_json, end_on_interrupt, here
 from handoff.client import Client
-from handoff.errors import (
+from handoff.common import paths, wire
+from handoff.common.errors import (
     EXIT_CHOICE_NEEDED,
     EXIT_USAGE,
     HandoffError,
     NotAnsweringError,
     NotRunningError,
 )
-from handoff.plain_text import PlainText, plain_json
+from handoff.common.plain_text import PlainText, plain_json
 
 EXAMPLE = "handoff thread create 'Implement login' 'JWT with refresh tokens; 30 days'"
 TYPES = ("context", "task", "progress", "question", "decision", "done")

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff import tracks
+from handoff import track_commands
 
 EXAMPLE = "handoff trigger epic-end --bead shop-1 --dry-run"
 
@@ -11,12 +11,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "and nothing is asked. With --dry-run nothing is written."
     )
     parser.add_argument(
-        "trigger", choices=tracks.TRIGGERS, metavar="NAME", help=", ".join(tracks.TRIGGERS)
+        "trigger",
+        choices=track_commands.TRIGGERS,
+        metavar="NAME",
+        help=", ".join(track_commands.TRIGGERS),
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would be written")
-    tracks.add_request(parser)
-    tracks.add_session(parser)
+    track_commands.add_request(parser)
+    track_commands.add_session(parser)
 
 
 def run(given: argparse.Namespace) -> int:
-    return tracks.run("trigger", tracks.request(given, "trigger", "dry_run"), given)
+    return track_commands.run("trigger", track_commands.request(given, "trigger", "dry_run"), given)

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff import tracks
+from handoff import track_commands
 from handoff.cli import positive
 
 EXAMPLE = "handoff triggers --all"
@@ -17,9 +17,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="give up records that cannot be made, and forget letters that were given up",
     )
-    tracks.add_place(parser)
+    track_commands.add_place(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     names = ("all", "limit", "retry", "drop", "project")
-    return tracks.run("triggers", {name: getattr(given, name) for name in names}, given)
+    return track_commands.run("triggers", {name: getattr(given, name) for name in names}, given)

@@ -2,8 +2,8 @@ import argparse
 
 from handoff import __version__
 from handoff.cli import add_json
-from handoff.errors import EXIT_VERSIONS_DIFFER
-from handoff.plain_text import plain_json
+from handoff.common.errors import EXIT_VERSIONS_DIFFER
+from handoff.common.plain_text import plain_json
 
 EXAMPLE = "handoff version --check"
 
@@ -23,8 +23,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _check(*, as_json: bool) -> int:
-    from handoff.examination import versions
-    from handoff.examination.scene import look
+    from handoff.doctor import versions
+    from handoff.doctor.environment import look
 
     scene = look()
     parts = versions.parts(scene)

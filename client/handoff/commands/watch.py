@@ -3,7 +3,7 @@ import time
 
 from handoff.cli import add_json, add_project, end_on_interrupt, here
 from handoff.client import Client
-from handoff.plain_text import plain_json
+from handoff.common.plain_text import plain_json
 
 EXAMPLE = "handoff watch ."
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from hmac import compare_digest
 from http import HTTPStatus
 
-from handoff import __version__, wire
-from handoff.errors import HandoffError
-from handoffd.config import Http
-from handoffd.door import bracketed
+from handoff import __version__
+from handoff.common import wire
+from handoff.common.errors import HandoffError
+from handoffd.config import HttpConfig
+from handoffd.threads.http_listener import bracketed
 
 MCP_PATH = "/mcp"
 HEALTH_PATH = "/health"
@@ -20,7 +21,7 @@ _HAS_PORT = re.compile(r":\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     method: str
     path: str
     headers: tuple[tuple[bytes, bytes], ...]
@@ -45,7 +46,7 @@ class Guard:
     secret_path: bool
     read_token: Callable[[], str]
 
-    def answer(self, request: Request) -> Answer | None:
+    def answer(self, request: HttpRequest) -> Answer | None:
         """Answer what does not concern the tools; None: it may speak to them."""
         if (request.header(b"host") or "").lower() not in self.hosts:
             return _refusal(HTTPStatus.MISDIRECTED_REQUEST, "Not by that name: see allowed_hosts")
@@ -56,7 +57,7 @@ class Guard:
             return _health(request)
         return self._way_in(request) or _form(request)
 
-    def _way_in(self, request: Request) -> Answer | None:
+    def _way_in(self, request: HttpRequest) -> Answer | None:
         try:
             token = self.read_token()
         except (HandoffError, OSError):
@@ -69,7 +70,7 @@ class Guard:
         return _refusal(HTTPStatus.NOT_FOUND, f"There is nothing here but {MCP_PATH}")
 
 
-def make_guard(settings: Http, *, tls: bool, read_token: Callable[[], str]) -> Guard:
+def make_guard(settings: HttpConfig, *, tls: bool, read_token: Callable[[], str]) -> Guard:
     scheme, usual_port = ("https", 443) if tls else ("http", 80)
     own = [*LOOPBACK_NAMES]
     if settings.host not in _EVERY_ADDRESS:
@@ -93,7 +94,7 @@ def _same(given: str, token: str) -> bool:
     return compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
-def _credentials(request: Request, token: str) -> Answer | None:
+def _credentials(request: HttpRequest, token: str) -> Answer | None:
     given = request.header(b"authorization")
     scheme, _, presented = (given or "").partition(" ")
     if scheme.lower() == "bearer" and _same(presented.strip(), token):
@@ -104,7 +105,7 @@ def _credentials(request: Request, token: str) -> Answer | None:
     return _refusal(HTTPStatus.UNAUTHORIZED, f"{text}: handoff token show", headers)
 
 
-def _form(request: Request) -> Answer | None:
+def _form(request: HttpRequest) -> Answer | None:
     if request.method != "POST":
         # Nothing is sent unasked and no session is kept: there is nothing to GET or to DELETE.
         allowed = ((b"allow", b"POST"),)
@@ -115,7 +116,7 @@ def _form(request: Request) -> Answer | None:
     return None
 
 
-def _health(request: Request) -> Answer:
+def _health(request: HttpRequest) -> Answer:
     if request.method not in ("GET", "HEAD"):
         allowed = ((b"allow", b"GET, HEAD"),)
         return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "There is only GET", allowed)

@@ -8,32 +8,34 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from handoff import wire
-from handoff.errors import HandoffError
-from handoff.plain_text import escaped_json, plain
-from handoffd.api import greeting, tools
+from handoff.common import wire
+from handoff.common.errors import HandoffError
+from handoff.common.plain_text import escaped_json, plain
+from handoffd.api import mcp_initialize, tools
 from handoffd.api.caller import Caller
-from handoffd.api.greeting import McpError
-from handoffd.handoffs.thread import mend
-from handoffd.workflow.threads import Threads
+from handoffd.api.mcp_initialize import McpError
+from handoffd.threads.service import ThreadService
+from handoffd.threads.thread_text import mend
 
 ONCE_MAX = 100
 
 Frame = dict[str, Any]
 
 
-def answer(request: Frame, caller: Caller, threads: Threads, used: Callable[[str], None]) -> Frame:
+def answer(
+    request: Frame, caller: Caller, threads: ThreadService, used: Callable[[str], None]
+) -> Frame:
     """Answer any request; `used` is told the id of a thread that was used as code."""
     if request["method"] != "tools/call":
-        return greeting.answer(request)
+        return mcp_initialize.answer(request)
     reply = {"jsonrpc": "2.0", "id": request.get("id")}
     try:
-        params = greeting.params_of(request)
-        modern = greeting.is_modern(params)
+        params = mcp_initialize.params_of(request)
+        modern = mcp_initialize.is_modern(params)
         result = _called(request, params, caller, threads, used)
     except McpError as problem:
         return {**reply, "error": problem.frame}
-    return {**reply, "result": greeting.in_modern_words(result) if modern else result}
+    return {**reply, "result": mcp_initialize.in_modern_words(result) if modern else result}
 
 
 def closes(request: Frame) -> bool:
@@ -43,7 +45,11 @@ def closes(request: Frame) -> bool:
 
 
 def _called(
-    request: Frame, params: Frame, caller: Caller, threads: Threads, used: Callable[[str], None]
+    request: Frame,
+    params: Frame,
+    caller: Caller,
+    threads: ThreadService,
+    used: Callable[[str], None],
 ) -> Frame:
     name, once = params.get("name"), request.get("once", "")
     if not isinstance(name, str):

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from handoff.paths import PATH_MAX
-from handoff.plain_text import plain_json, plain_line, plain_values
+from handoff.common.paths import PATH_MAX
+from handoff.common.plain_text import plain_json, plain_line, plain_values
 from handoffd.api.caller import Caller
-from handoffd.api.text import Style
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -35,7 +35,7 @@ class InProject(Params):
 
 
 @dataclass(slots=True)
-class Reply:
+class MethodReply:
     """What a handler found; `exit` is what a command line program should return."""
 
     data: Any
@@ -55,7 +55,7 @@ class Reply:
 class Method:
     name: str
     params: type[Params]
-    handle: Callable[[Parts, Any, Send], Awaitable[Reply]]
+    handle: Callable[[Context, Any, Send], Awaitable[MethodReply]]
     render: Callable[[Any, Style], str]
     # Values that may have several lines when they are shown; all others have one.
     several_lines: Collection[str] = ()

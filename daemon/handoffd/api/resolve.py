@@ -5,17 +5,17 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from handoff.documents import load_json
-from handoff.errors import ChoiceNeededError, HandoffError
-from handoff.paths import CHECKPOINT
+from handoff.common.errors import ChoiceNeededError, HandoffError
+from handoff.common.paths import CHECKPOINT
+from handoff.common.safe_parsing import load_json
+from handoffd.agents.claude_code.records import is_absolute
 from handoffd.api.method import InProject
-from handoffd.handoffs.lanes import choose
-from handoffd.parts import Parts
-from handoffd.projects import Project
+from handoffd.context import Context
+from handoffd.projects.lanes import choose
+from handoffd.projects.registry import Project
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store.state import StoredSession
-from handoffd.transcript.records import is_absolute
 
 # How much of a session's id names it, and how many are named where more than one begins so.
 PREFIX_MIN = 6
@@ -35,28 +35,28 @@ def directory_of(params: InProject) -> str:
     return os.path.join(params.cwd, os.path.expanduser(params.project or ""))
 
 
-def named_project(parts: Parts, params: InProject, *, create: bool = False) -> Project:
+def named_project(context: Context, params: InProject, *, create: bool = False) -> Project:
     """Return the project a caller names; asking about a directory leaves no trace of it."""
     directory = directory_of(params)
-    project = _project(parts, directory, create=False)
+    project = _project(context, directory, create=False)
     if not project.id and not project.root.exists:
         raise HandoffError(f"There is no directory {directory}.", "Name another one.")
-    return _project(parts, directory, create=create)
+    return _project(context, directory, create=create)
 
 
-def _project(parts: Parts, directory: str, *, create: bool) -> Project:
-    project = parts.projects.at(directory, create=create)
+def _project(context: Context, directory: str, *, create: bool) -> Project:
+    project = context.projects.at(directory, create=create)
     if not project.id and os.path.lexists(f"{project.root.path}/{CHECKPOINT}"):
-        return parts.projects.at(directory)
+        return context.projects.at(directory)
     return project
 
 
-def session_at(parts: Parts, project: Project, name: str) -> SessionState | None:
+def session_at(context: Context, project: Project, name: str) -> SessionState | None:
     """Return the session a caller means: the one it names, or the one at work in the project."""
     if name:
-        stored = parts.state.session(name) or _beginning_so(parts, name)
+        stored = context.state.session(name) or _beginning_so(context, name)
         return load(stored.fold) if stored else None
-    lanes = parts.board.lanes(project.id)
+    lanes = context.project_states.lanes(project.id)
     live = [lane for lane in lanes if lane.live and lane.state.prompts and not lane.state.headless]
     if len(live) > 1:
         names = ", ".join(lane.state.session_id for lane in live)
@@ -68,29 +68,29 @@ def session_at(parts: Parts, project: Project, name: str) -> SessionState | None
 
 
 def meant_session(
-    parts: Parts, project: Project, name: str, track: str = ""
+    context: Context, project: Project, name: str, track: str = ""
 ) -> SessionState | None:
     """Return the session a caller means, also one of which nothing is known yet.
 
     Of several that are live, the one that works on the track; else the one that spoke last.
     """
     try:
-        return session_at(parts, project, name) or (SessionState(name) if name else None)
+        return session_at(context, project, name) or (SessionState(name) if name else None)
     except ChoiceNeededError:
         if name:
             raise
-    live = [lane.state for lane in parts.board.lanes(project.id) if lane.live]
-    track_of = parts.core.ledger.track_of
+    live = [lane.state for lane in context.project_states.lanes(project.id) if lane.live]
+    track_of = context.core.ledger.track_of
     bound = [state for state in live if track and track_of(state.session_id) == track]
     return next(iter(bound or live), None)
 
 
-def _beginning_so(parts: Parts, name: str) -> StoredSession | None:
+def _beginning_so(context: Context, name: str) -> StoredSession | None:
     """Return the one session whose id begins so."""
-    found = parts.state.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
+    found = context.state.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
     if len(found) > 1:
         raise ambiguous(name, found)
-    return parts.state.session(next(iter(found))) if found else None
+    return context.state.session(next(iter(found))) if found else None
 
 
 def hook_fields(text: str) -> dict[str, Any]:
@@ -116,33 +116,33 @@ def texts_of(fields: dict[str, Any]) -> dict[str, str]:
 
 
 def hook_project(
-    parts: Parts, cwd: str, hook: dict[str, str], environment: dict[str, str]
+    context: Context, cwd: str, hook: dict[str, str], environment: dict[str, str]
 ) -> Project:
     """Return a hook's project: by session id, then CLAUDE_PROJECT_DIR, then cwd."""
     session_id = hook.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID") or ""
-    stored = parts.state.session(session_id) if session_id else None
+    stored = context.state.session(session_id) if session_id else None
     if stored is not None and stored.project_id:
-        known = parts.projects.by_id(stored.project_id)
+        known = context.projects.by_id(stored.project_id)
         if known is not None:
             return known
     directory = environment.get("CLAUDE_PROJECT_DIR") or hook.get("cwd") or cwd
-    return _project(parts, directory if is_absolute(directory) else cwd, create=False)
+    return _project(context, directory if is_absolute(directory) else cwd, create=False)
 
 
-def learn_root(parts: Parts, transcript_path: str) -> None:
+def learn_root(context: Context, transcript_path: str) -> None:
     """Follow a Claude config directory that a hook named and we did not know."""
     directory = os.path.dirname(os.path.dirname(transcript_path))
     if not (is_absolute(directory) and os.path.basename(directory) == "projects"):
         return
     if not transcript_path.endswith(".jsonl"):
         return
-    if directory in parts.lookout.roots:
+    if directory in context.transcript_watcher.roots:
         return
     root = os.path.realpath(directory)
     if (
         os.path.isdir(root)
         and os.stat(root).st_uid == os.getuid()
-        and root not in parts.lookout.roots
+        and root not in context.transcript_watcher.roots
     ):
-        parts.core.learn_transcript_root(root)
-        parts.lookout.set_roots([*parts.lookout.roots, root])
+        context.core.learn_transcript_root(root)
+        context.transcript_watcher.set_roots([*context.transcript_watcher.roots, root])

@@ -16,19 +16,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from handoff import __version__, wire
-from handoff.documents import load_json
-from handoff.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
-from handoff.plain_text import plain, plain_values
-from handoffd import log
-from handoffd.api import greeting, mcp, registry
+from handoff import __version__
+from handoff.common import wire
+from handoff.common.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
+from handoff.common.plain_text import plain, plain_values
+from handoff.common.safe_parsing import load_json
+from handoffd.api import mcp, mcp_initialize, registry
 from handoffd.api.caller import Caller
-from handoffd.api.method import Reply, Send, explain, shown
-from handoffd.api.peer import is_allowed
+from handoffd.api.method import MethodReply, Send, explain, shown
+from handoffd.api.peer_credentials import is_allowed
 from handoffd.api.socket_place import is_served, usable_path
-from handoffd.api.text import Style
-from handoffd.api.threads import act, note_use
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style
+from handoffd.api.thread_calls import act, note_use
+from handoffd.context import Context
+from handoffd.runtime import log
 
 CONNECTIONS_MAX, CONNECTIONS_LEAST = 128, 4
 # Descriptors that clients may not have: for databases, watches, files, and the pipes of git.
@@ -46,10 +47,10 @@ ANY_PROTOCOL = ("status", "down")
 
 
 @dataclass(slots=True)
-class Server:
+class SocketServer:
     """Listens where the client looks; answers each request in its turn."""
 
-    parts: Parts
+    context: Context
     _server: asyncio.Server | None = None
     _own: tuple[str, int] | None = None
     # The place of each client; None: one that is refused.
@@ -66,9 +67,9 @@ class Server:
             **keep,
         )
         listener.listen(BACKLOG)
-        self.parts.connections_max = room_for_clients()
+        self.context.connections_max = room_for_clients()
         if handed is not None:
-            self.parts.socket_path = str(handed.getsockname())
+            self.context.socket_path = str(handed.getsockname())
 
     def _bind(self) -> socket.socket:
         path = usable_path()
@@ -87,7 +88,7 @@ class Server:
         finally:
             os.umask(previous)
         self._own = (path, os.lstat(path).st_ino)
-        self.parts.socket_path = path
+        self.context.socket_path = path
         return listener
 
     async def keep_bound(self) -> None:
@@ -140,9 +141,9 @@ class Server:
         self._connections[task] = None
         try:
             if not is_allowed(writer.get_extra_info("socket")):
-                self.parts.refused_peers += 1
-            elif len(self._connections) <= self.parts.connections_max or self._make_room():
-                connection = self._connections[task] = Connection(self.parts, reader, writer)
+                self.context.refused_peers += 1
+            elif len(self._connections) <= self.context.connections_max or self._make_room():
+                connection = self._connections[task] = Connection(self.context, reader, writer)
                 await connection.serve()
             else:
                 writer.write(encode(self._refusal()))
@@ -166,7 +167,7 @@ class Server:
         return False
 
     def _refusal(self) -> dict[str, Any]:
-        text = f"{self.parts.connections_max} connections are open, and handoffd takes no more"
+        text = f"{self.context.connections_max} connections are open, and handoffd takes no more"
         return error_frame(None, wire.BUSY, text, {"hint": BUSY_HINT})
 
 
@@ -190,7 +191,7 @@ class Reader(asyncio.StreamReader):
 
 @dataclass(slots=True)
 class Connection:
-    parts: Parts
+    context: Context
     reader: Reader
     writer: asyncio.StreamWriter
     _watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
@@ -217,7 +218,7 @@ class Connection:
                 line = await self._line()
         finally:
             for watcher in self._watchers:
-                self.parts.watchers.remove(watcher)
+                self.context.watchers.remove(watcher)
 
     async def _line(self, patience: float | None = None) -> bytes:
         self.silent_since = math.inf if self._watchers else asyncio.get_running_loop().time()
@@ -249,16 +250,16 @@ class Connection:
         return b""
 
     async def _answer(self, line: bytes) -> None:
-        frame = await answer(self.parts, line, self._send, self._caller)
+        frame = await answer(self.context, line, self._send, self._caller)
         if frame is None:
             return
         self._send(frame[0])
-        reply = frame[1] or Reply(None)
+        reply = frame[1] or MethodReply(None)
         self._caller = reply.caller or self._caller
         # Before anything else can happen: a change right after the answer must be told, too.
         if reply.watcher is not None:
             self._watchers.append(reply.watcher)
-            self.parts.watchers.append(reply.watcher)
+            self.context.watchers.append(reply.watcher)
         try:
             async with asyncio.timeout(FRAME_SECONDS):
                 await self.writer.drain()
@@ -279,10 +280,10 @@ def encode(frame: dict[str, Any]) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-Answer = tuple[dict[str, Any], Reply | None]
+Answer = tuple[dict[str, Any], MethodReply | None]
 
 
-async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -> Answer | None:
+async def answer(context: Context, line: bytes, send: Send, caller: Caller | None) -> Answer | None:
     """Answer one line; None for a notification."""
     try:
         request: Any = load_json(line)
@@ -295,10 +296,10 @@ async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -
         return error_frame(None, wire.INVALID_REQUEST, "The id must be a text or a number"), None
     frame: Answer
     try:
-        if caller is not None or request["method"] in greeting.METHODS:
-            frame = await _answer_mcp(parts, request, caller or Caller()), None
+        if caller is not None or request["method"] in mcp_initialize.METHODS:
+            frame = await _answer_mcp(context, request, caller or Caller()), None
         else:
-            frame = await dispatch(parts, request, send)
+            frame = await dispatch(context, request, send)
     except HandoffError as problem:
         data = {"hint": problem.hint, "exit": problem.exit_code}
         frame = error_frame(request_id, wire.COMMAND_FAILED, problem.title, data), None
@@ -309,13 +310,13 @@ async def answer(parts: Parts, line: bytes, send: Send, caller: Caller | None) -
     return frame if "id" in request else None
 
 
-async def _answer_mcp(parts: Parts, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
-    used = partial(note_use, parts, caller.directory)
+async def _answer_mcp(context: Context, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    used = partial(note_use, context, caller.directory)
     answer_by = partial(mcp.answer, request, caller, used=used)
-    return await act(parts, answer_by, closing=mcp.closes(request))
+    return await act(context, answer_by, closing=mcp.closes(request))
 
 
-async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
+async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Answer:
     request_id = request.get("id")
     if request["method"] not in registry.NAMES:
         known = ", ".join(registry.NAMES)
@@ -335,10 +336,10 @@ async def dispatch(parts: Parts, request: dict[str, Any], send: Send) -> Answer:
     except ValidationError as problem:
         text = explain(method.name, problem)
         return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
-    reply = await method.handle(parts, params, send)
+    reply = await method.handle(context, params, send)
     warnings = [
         asdict(warning)
-        for warning in parts.warnings()
+        for warning in context.warnings()
         if reply.every_warning or warning.project in ("", reply.project)
     ]
     result = {"protocol": wire.PROTOCOL, "version": __version__, "data": reply.data}

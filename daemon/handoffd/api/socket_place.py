@@ -3,9 +3,9 @@
 import os
 import socket
 
-from handoff import paths
-from handoff.errors import HandoffError
-from handoffd.paths import make_private
+from handoff.common import paths
+from handoff.common.errors import HandoffError
+from handoffd.runtime.directories import make_private
 
 
 def usable_path() -> str:

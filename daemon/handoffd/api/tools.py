@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from handoff.errors import HandoffError
-from handoffd.handoffs.thread import mend
-from handoffd.workflow.threads import Result, Threads, pasted
+from handoff.common.errors import HandoffError
+from handoffd.threads.service import Result, ThreadService, pasted
+from handoffd.threads.thread_text import mend
 
 Client = Literal["chat", "code"]
 Kind = Literal["context", "task", "progress", "question", "decision", "done"]
@@ -91,7 +91,7 @@ class Output(BaseModel):
     warnings: list[str] = []
 
 
-class Handoff(BaseModel):
+class ThreadOutput(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     id: str
@@ -104,7 +104,7 @@ class Handoff(BaseModel):
     updated_at: str | None
 
 
-class Entry(BaseModel):
+class EntryOutput(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     seq: int
@@ -116,20 +116,20 @@ class Entry(BaseModel):
 
 
 class Created(Output):
-    handoff: Handoff
-    entries: list[Entry]
+    handoff: ThreadOutput
+    entries: list[EntryOutput]
 
 
 class Got(Output):
-    handoff: Handoff
-    entries: list[Entry]
-    new_entries: list[Entry]
+    handoff: ThreadOutput
+    entries: list[EntryOutput]
+    new_entries: list[EntryOutput]
     new_count: int
 
 
 class Added(Output):
-    handoff: Handoff
-    entry: Entry
+    handoff: ThreadOutput
+    entry: EntryOutput
 
 
 class Marked(Output):
@@ -152,7 +152,7 @@ class Tool:
     text: str
     arguments: type[Arguments]
     output: type[Output]
-    run: Callable[[Threads, Any, str, str], Result]
+    run: Callable[[ThreadService, Any, str, str], Result]
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -213,7 +213,7 @@ TOOLS = {
 
 
 def call(
-    threads: Threads, name: str, arguments: Any, client: str, once: str = ""
+    threads: ThreadService, name: str, arguments: Any, client: str, once: str = ""
 ) -> tuple[Result, str]:
     """Run a tool; returns its result and as whom it was called.
 

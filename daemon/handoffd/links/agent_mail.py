@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from handoffd import clock
+from handoffd.links.http_post import Limit, PostError, TooLongError
 from handoffd.links.mail_keys import Keys, Registration, read_token
-from handoffd.links.mcp import Server, ToolError
-from handoffd.links.post import Limit, PostError, TooLongError
+from handoffd.links.mcp_client import McpServer, ToolError
+from handoffd.runtime import clock
 
 LIMIT_SECONDS = 3.0
 SUBJECT_MAX = 200
@@ -46,7 +46,7 @@ class MailError(Exception):
         self.final = final
 
 
-class Message(NamedTuple):
+class MailMessage(NamedTuple):
     """A message of a thread; `created` is ISO 8601 in UTC to the millisecond, or empty."""
 
     id: str
@@ -58,7 +58,7 @@ class Message(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class AgentMail:
     """A mail server: where it is, and where our keys to it are. An empty URL: there is none."""
 
     url: str
@@ -100,12 +100,12 @@ class Mail:
             desk.send(letter)
         return True
 
-    def thread(self, project_root: str, thread_id: str, limit: int = 10) -> list[Message]:
+    def thread(self, project_root: str, thread_id: str, limit: int = 10) -> list[MailMessage]:
         """Return the messages of a thread, the newest first; those to us with their bodies."""
         with self._desk(project_root) as desk:
             return desk.messages(thread_id.__eq__)[:limit]
 
-    def handoffs(self, project_root: str, limit: int = 20) -> list[Message]:
+    def handoffs(self, project_root: str, limit: int = 20) -> list[MailMessage]:
         """Return the messages of every thread of handoffs, the newest first."""
         with self._desk(project_root) as desk:
             return desk.messages(lambda thread: thread.startswith(THREAD_PREFIX))[:limit]
@@ -119,7 +119,7 @@ class Mail:
             limit = Limit(self.limit_seconds)
             token = read_token(self.token_file) if self.token_file else ""
             keys = Keys(self.keys_directory, self.url, project_root)
-            yield _Desk(Server(self.url, token, limit), keys, project_root)
+            yield _Desk(McpServer(self.url, token, limit), keys, project_root)
         except PostError as problem:
             raise MailError(str(problem), final=problem.final) from None
         except TimeoutError:
@@ -136,7 +136,7 @@ def thread_id(track_id: str) -> str:
 class _Desk:
     """One call of ours: the server, the project, and who we are in it."""
 
-    def __init__(self, server: Server, keys: Keys, project_root: str) -> None:
+    def __init__(self, server: McpServer, keys: Keys, project_root: str) -> None:
         if not os.path.isabs(project_root) or _sendable(project_root) != project_root:
             raise PostError("a project is named by an absolute path in UTF-8", final=True)
         self._server = server
@@ -157,11 +157,11 @@ class _Desk:
                 raise
             self._ask("send_message", arguments)
 
-    def messages(self, wanted: Callable[[str], bool]) -> list[Message]:
+    def messages(self, wanted: Callable[[str], bool]) -> list[MailMessage]:
         """Return the messages of the threads wanted: what a search finds, and our inbox."""
         offered = self._server.tools()
         problem = PostError("the server offers no tool that lists messages", final=True)
-        found: dict[str, Message] | None = None
+        found: dict[str, MailMessage] | None = None
         for tool in filter(offered.__contains__, _READING):
             try:
                 read = _messages(self._read(tool, _READING[tool]))
@@ -273,7 +273,7 @@ def _introduction(form: Mapping[str, Any], me: Registration) -> dict[str, Any]:
     return filled
 
 
-def _messages(answer: Any) -> list[Message]:
+def _messages(answer: Any) -> list[MailMessage]:
     if isinstance(answer, dict):
         lists = (answer.get(key) for key in ("messages", "results", "items", "result"))
         answer = next((one for one in lists if isinstance(one, list)), [answer])
@@ -281,11 +281,11 @@ def _messages(answer: Any) -> list[Message]:
     return [_message(entry) for entry in entries if isinstance(entry, dict) and "id" in entry]
 
 
-def _message(entry: Mapping[str, Any]) -> Message:
+def _message(entry: Mapping[str, Any]) -> MailMessage:
     sender = entry.get("from") or entry.get("sender_name") or entry.get("sender") or ""
     if isinstance(sender, dict):
         sender = sender.get("name") or ""
-    return Message(
+    return MailMessage(
         id=str(entry["id"]),
         thread_id=str(entry.get("thread_id") or ""),
         subject=str(entry.get("subject") or ""),
@@ -302,7 +302,7 @@ def _moment(created: object) -> str:
     return ""
 
 
-def _is_among(body: str, messages: list[Message]) -> bool:
+def _is_among(body: str, messages: list[MailMessage]) -> bool:
     """Tell a letter that has arrived by its last line, which names a file of its own."""
     mark = _last_line(body)
     return bool(mark) and any(mark == _last_line(one.body) for one in messages)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handoffd.links import beads_directory, beads_issues, beads_program
-from handoffd.links.beads_directory import Directory
-from handoffd.links.beads_issues import Issue, Line
+from handoffd.links.beads_directory import BeadsDirectory
+from handoffd.links.beads_issues import Issue, IssueLine
 from handoffd.links.beads_program import BeadsError, BeadsProgram
 
 __all__ = ["Beads", "BeadsError", "BeadsProgram", "Issue"]
@@ -148,7 +148,7 @@ class Beads:
         _exactly(issue_id, _issues(self._ask(["update", issue_id, words], writing=True)))
 
     def _read(
-        self, ask: Callable[[], list[Issue]], read: Callable[[dict[str, Line]], list[Issue]]
+        self, ask: Callable[[], list[Issue]], read: Callable[[dict[str, IssueLine]], list[Issue]]
     ) -> list[Issue]:
         """Ask the program; where it does not answer, read the file it may have left."""
         try:
@@ -168,7 +168,7 @@ class Beads:
         if time.monotonic() < _late_until.get(self.root, 0.0):
             raise BeadsError("Beads did not answer in time just now")
 
-    def _directory(self) -> Directory:
+    def _directory(self) -> BeadsDirectory:
         directory = beads_directory.find(self.root)
         if directory is None:
             raise BeadsError(f"there is no .beads in {self.root}", final=True)
@@ -204,7 +204,7 @@ def check_id(issue_id: str) -> None:
         raise BeadsError(f"{issue_id[:40]!r} is no id of an issue", final=True)
 
 
-def _shown(directory: Directory, unsure: str) -> str:
+def _shown(directory: BeadsDirectory, unsure: str) -> str:
     left, shown = _ours.get(directory.path, ("", ""))
     return shown if unsure == left else unsure
 

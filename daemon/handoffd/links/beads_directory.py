@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from handoff import paths
+from handoff.common import paths
 from handoffd.links import git_discovery
 
 _SMALL_BYTES = 64 << 10
@@ -21,7 +21,7 @@ _DATABASE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TABLE = re.compile(r"[0-9a-v]{32}(\.darc)?")
 
 
-class Directory(NamedTuple):
+class BeadsDirectory(NamedTuple):
     """A .beads directory by its real path, and its database: a file, a directory, or nothing.
 
     Dolt's directory has several databases; `name` is the one with the issues.
@@ -37,7 +37,7 @@ class Directory(NamedTuple):
         return os.path.join(self.path, "issues.jsonl")
 
 
-def find(root: str) -> Directory | None:
+def find(root: str) -> BeadsDirectory | None:
     """Return the .beads of a project: the first with a database, else the first with anything.
 
     It is looked for as Beads does: from the project upwards to the top of its repository, and
@@ -54,7 +54,7 @@ def find(root: str) -> Directory | None:
     return next(with_database, found[0] if found else None)
 
 
-def stamp(directory: Directory) -> tuple[str, str]:
+def stamp(directory: BeadsDirectory) -> tuple[str, str]:
     """Return what changes with the issues, and what may change by reading alone.
 
     Dolt's journal only grows, and only when something is written. Of SQLite's files the time
@@ -106,7 +106,7 @@ def _are_ours(*places: str) -> bool:
     return True
 
 
-def _open(path: str, tops: list[str]) -> Directory | None:
+def _open(path: str, tops: list[str]) -> BeadsDirectory | None:
     """Look at a directory, or at the one that it leads to inside the repository."""
     if not os.path.lexists(path):  # the rule, and much cheaper than to resolve it
         return None
@@ -114,7 +114,7 @@ def _open(path: str, tops: list[str]) -> Directory | None:
     target = os.path.realpath(_redirect(real) or real)
     if not os.path.isdir(target) or (target != path and not _is_inside(target, tops)):
         return None
-    found = Directory(target, _sqlite(target), *_dolt(target))
+    found = BeadsDirectory(target, _sqlite(target), *_dolt(target))
     database = os.path.join(found.dolt, found.name)
     places = (target, found.lines, found.sqlite, f"{found.sqlite}-wal", found.dolt, database)
     return found if _are_ours(*filter(None, places)) else None

@@ -27,7 +27,7 @@ class Issue(NamedTuple):
     updated_at: str = ""
 
 
-class Line(NamedTuple):
+class IssueLine(NamedTuple):
     """An issue and the ids of those that must be closed before it."""
 
     issue: Issue
@@ -53,12 +53,12 @@ def from_object(found: Any) -> Issue | None:
     )
 
 
-def read_lines(path: str) -> dict[str, Line]:
+def read_lines(path: str) -> dict[str, IssueLine]:
     """Read issues.jsonl, up to a limit and through no link; a damaged line is left out.
 
     The last line of an id wins, also where it says that the issue is gone.
     """
-    lines: dict[str, Line] = {}
+    lines: dict[str, IssueLine] = {}
     for raw in _raw_lines(path):
         found = _decode(raw)
         issue = from_object(found)
@@ -68,17 +68,17 @@ def read_lines(path: str) -> dict[str, Line]:
             lines.pop(issue.id, None)
         else:
             blockers = tuple(target for kind, target in _edges(found) if kind in _BLOCKS)
-            lines[issue.id] = Line(issue, blockers)
+            lines[issue.id] = IssueLine(issue, blockers)
     return lines
 
 
-def children(lines: dict[str, Line], epic_id: str) -> list[Issue]:
+def children(lines: dict[str, IssueLine], epic_id: str) -> list[Issue]:
     """Return the direct children: by an edge or, where an issue has none, by its id."""
     issues = (line.issue for line in lines.values())
     return [issue for issue in issues if (issue.parent or _parent_by_id(issue.id)) == epic_id]
 
 
-def ready(lines: dict[str, Line], epic_id: str) -> list[Issue]:
+def ready(lines: dict[str, IssueLine], epic_id: str) -> list[Issue]:
     """Return the open descendants that wait for nothing, the most urgent first."""
     found: list[Issue] = []
     seen = {epic_id}
@@ -91,7 +91,7 @@ def ready(lines: dict[str, Line], epic_id: str) -> list[Issue]:
     return sorted(found, key=lambda issue: (issue.priority, issue.id))
 
 
-def _is_ready(lines: dict[str, Line], issue: Issue) -> bool:
+def _is_ready(lines: dict[str, IssueLine], issue: Issue) -> bool:
     blockers = [lines[target].issue for target in lines[issue.id].blockers if target in lines]
     return issue.status == "open" and all(each.status == "closed" for each in blockers)
 

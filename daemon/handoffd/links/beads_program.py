@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from handoff import programs
-from handoffd import clock
+from handoff.common import programs
 from handoffd.links import confinement, program
-from handoffd.links.beads_directory import Directory
+from handoffd.links.beads_directory import BeadsDirectory
 from handoffd.redaction.redact import redact
+from handoffd.runtime import clock
 
 TIMEOUT_SECONDS = 5.0
 OUTPUT_MAX_BYTES = 16 << 20
@@ -161,7 +161,7 @@ def features(path: str, *, confine: bool) -> Features:
 
 
 def ask(
-    path: str, directory: Directory, arguments: list[str], *, writing: bool, confine: bool
+    path: str, directory: BeadsDirectory, arguments: list[str], *, writing: bool, confine: bool
 ) -> Any:
     """Run the program on a directory and return what it says in JSON, out of its envelope."""
     classic = features(path, confine=confine).is_classic
@@ -199,7 +199,7 @@ def remove_leftovers() -> None:
                 shutil.rmtree(path)
 
 
-def _write_sqlite(place: str, directory: Directory) -> dict[str, str]:
+def _write_sqlite(place: str, directory: BeadsDirectory) -> dict[str, str]:
     """Link the database, and the file that the classic line keeps in step with it."""
     os.symlink(directory.sqlite, os.path.join(place, ".beads", "beads.db"))
     with suppress(FileNotFoundError):
@@ -211,7 +211,7 @@ def _write_sqlite(place: str, directory: Directory) -> dict[str, str]:
     return {"BEADS_JSONL": directory.lines}  # it replaces the file, and would replace the link
 
 
-def _write_dolt(place: str, directory: Directory) -> dict[str, str]:
+def _write_dolt(place: str, directory: BeadsDirectory) -> dict[str, str]:
     os.symlink(directory.dolt, os.path.join(place, ".beads", "embeddeddolt"))
     settings = {"backend": "dolt", "dolt_mode": "embedded", "dolt_database": directory.name}
     with open(os.path.join(place, ".beads", "metadata.json"), "w") as stream:
@@ -221,7 +221,7 @@ def _write_dolt(place: str, directory: Directory) -> dict[str, str]:
 
 def _run(
     words: list[str], place: str, given: dict[str, str], data: str, *, confine: bool
-) -> program.Said:
+) -> program.ProgramOutput:
     """Run the program in a place of ours; of all else it reaches the data that it is given."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     environment = {
@@ -270,7 +270,7 @@ def _payload(output: bytes) -> Any:
     return found["data"] if is_envelope else found
 
 
-def _failure(name: str, said: program.Said, found: Any) -> BeadsError:
+def _failure(name: str, said: program.ProgramOutput, found: Any) -> BeadsError:
     """Say why there was no answer, in the program's own words where it has some."""
     words = redact(str(found["error"]))[0] if found else ""
     words += "\n" + said.complaint.decode("utf-8", "replace")

@@ -4,8 +4,8 @@ import contextlib
 import os
 import sys
 
-from handoffd import clock
 from handoffd.links import program
+from handoffd.runtime import clock
 
 TIMEOUT_SECONDS = 2.0
 TITLE_MAX = 100

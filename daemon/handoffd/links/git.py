@@ -8,7 +8,7 @@ import re
 import stat
 import time
 
-from handoff import programs
+from handoff.common import programs
 from handoffd.links.git_discovery import GitError, Repository
 from handoffd.links.git_process import TIMEOUT_SECONDS, ask, ask_in, filters, opened
 

@@ -23,7 +23,7 @@ _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0", "")
 
 
-class ConfigError(ValueError):
+class GitConfigError(ValueError):
     """A configuration file that git would not understand either."""
 
 
@@ -41,7 +41,7 @@ def parse(data: bytes) -> Values:
             value, at = _value(text, name.end()) if name[2] == "=" else ("true", name.end())
             found.setdefault(section + name[1].lower(), []).append(value)
             if len(found) > SETTINGS_MAX:
-                raise ConfigError(f"it has more than {SETTINGS_MAX} settings")
+                raise GitConfigError(f"it has more than {SETTINGS_MAX} settings")
         else:
             raise _error(text, at)
     return found
@@ -77,8 +77,8 @@ def _value(text: str, at: int) -> tuple[str, int]:
     return "".join(pieces[:solid]), at
 
 
-def _error(text: str, at: int) -> ConfigError:
-    return ConfigError(f"line {text.count(chr(10), 0, at) + 1} is not understood")
+def _error(text: str, at: int) -> GitConfigError:
+    return GitConfigError(f"line {text.count(chr(10), 0, at) + 1} is not understood")
 
 
 def last(values: Values, name: str, default: str = "") -> str:

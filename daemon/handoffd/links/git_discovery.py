@@ -11,8 +11,8 @@ import re
 import stat
 from typing import NamedTuple
 
-from handoff import paths
-from handoffd import mounts
+from handoff.common import paths
+from handoffd.fs import mounts
 from handoffd.links import git_config
 from handoffd.links.git_config import Values, last
 
@@ -183,7 +183,7 @@ def _settings(directory: str, common: str) -> Values:
 def _parsed(path: str) -> Values:
     try:
         return git_config.parse(_read(path, CONFIG_MAX_BYTES))
-    except git_config.ConfigError as problem:
+    except git_config.GitConfigError as problem:
         raise refusal(f"{path}: {problem}") from None
 
 

@@ -18,13 +18,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from handoff import paths
-from handoff.errors import HandoffError
-from handoffd import clock
+from handoff.common import paths
+from handoff.common.errors import HandoffError
 from handoffd.links import git_config, git_discovery, program
 from handoffd.links.git_config import Values, last
 from handoffd.links.git_discovery import GitError, Repository, is_there, refusal
-from handoffd.paths import make_private, make_state_dir
+from handoffd.runtime import clock
+from handoffd.runtime.directories import make_private, make_state_dir
 
 TIMEOUT_SECONDS = 2.0
 _PLACE = "git"

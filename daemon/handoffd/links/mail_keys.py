@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from handoff.documents import load_json
-from handoffd.links.post import PostError
+from handoff.common.safe_parsing import load_json
+from handoffd.links.http_post import PostError
 
 _FILE_MAX_BYTES = 4096
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC

@@ -11,10 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from handoff import programs
-from handoffd import clock
+from handoff.common import programs
 from handoffd.links import confinement
 from handoffd.redaction.redact import redact
+from handoffd.runtime import clock
 
 OUTPUT_MAX_BYTES = 8 << 20
 COMPLAINT_MAX_BYTES = 16 << 10
@@ -43,7 +43,7 @@ class ProgramError(Exception):
         self.late = late
 
 
-class Said(NamedTuple):
+class ProgramOutput(NamedTuple):
     """What a program left behind; `whole` is False where it said more than we would read.
 
     Secrets are masked in `complaint`, which is words for a person. The output is data, and its
@@ -64,7 +64,7 @@ def run(  # noqa: PLR0913  all but the first three by name
     most_bytes: int = OUTPUT_MAX_BYTES,
     cwd: str | None = None,
     reach: confinement.Reach | None = None,
-) -> Said:
+) -> ProgramOutput:
     """Run a program without input until it ends, or until the deadline on the monotonic clock.
 
     With a reach it is confined to that.
@@ -99,7 +99,9 @@ def run(  # noqa: PLR0913  all but the first three by name
     output, complaint = read
     words = redact(complaint.decode("utf-8", "surrogateescape"))[0]
     masked = words.encode("utf-8", "surrogateescape")[:COMPLAINT_MAX_BYTES]
-    return Said(process.returncode, output[:most_bytes], masked, whole=len(output) <= most_bytes)
+    return ProgramOutput(
+        process.returncode, output[:most_bytes], masked, whole=len(output) <= most_bytes
+    )
 
 
 def keep_record(path: str) -> int:

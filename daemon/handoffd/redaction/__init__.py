@@ -1,1 +1,1 @@
-"""Find and mask secrets in text. Pure; imports nothing of the daemon."""
+"""Finds and masks secrets in texts. Pure; imports nothing of the daemon."""

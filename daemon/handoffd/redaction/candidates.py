@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from handoffd.redaction.key_material import MATERIAL
-from handoffd.redaction.kinds import SHAPES, TOKENS, WORDS, Shape, Token
+from handoffd.redaction.kinds import SHAPES, TOKENS, WORDS, Token, TokenShape
 from handoffd.redaction.private_keys import HINTS
 
 # A hint's anchor is the first of these that it has. Small letters are looked for in the text in
@@ -102,7 +102,7 @@ def as_bytes(text: str) -> bytes:
     return text.encode("ascii", "replace")
 
 
-class Table:
+class SearchTable:
     """Where to look and what to look for there, built once from the rows."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Table:
         self._hints.setdefault(anchor, []).insert(0, pattern)
         return (anchor + after).encode(), len(before)
 
-    def _add_shape(self, shape: Shape) -> None:
+    def _add_shape(self, shape: TokenShape) -> None:
         if shape.hint in SEPARATORS:
             # One more character is seen, so that it is not taken for an ending.
             self._hints.setdefault(shape.hint, []).insert(0, rf"(?={shape.ahead})[\w-]")

@@ -18,7 +18,7 @@ class Token(NamedTuple):
     rest: str  # a pattern for what follows the opening
 
 
-class Shape(NamedTuple):
+class TokenShape(NamedTuple):
     """A secret that is known by something in its middle: a hint, and what follows it."""
 
     kind: str
@@ -268,37 +268,41 @@ WORDS = (
     Token("webhook", "hooks.slack.com/ hooks.zapier.com/", r"[a-z]+/(?P<path>[\w/-]{16,})"),
 )
 SHAPES = (
-    Shape(
+    TokenShape(
         "airtable-token",
         ".",
         r"(?<=pat\w{14}\.)[a-f0-9]{64}",
         range(17, 18),
         r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}",
     ),
-    Shape("azure-key", "AZDO", rf"\w{{4}}{_END}", range(76, 77), r"[A-Za-z0-9]{76}AZDO\w{4}"),
-    Shape("azure-key", "JQQJ9", r"\w{27}", range(52, 53), r"[A-Za-z0-9]{52}JQQJ9\w{27,}"),
-    Shape("azure-key", "Q~", r"[\w~.-]{31}", range(4, 5), r"[\w~.-]{3}\dQ~[\w~.-]{31,}"),
-    Shape(
+    TokenShape("azure-key", "AZDO", rf"\w{{4}}{_END}", range(76, 77), r"[A-Za-z0-9]{76}AZDO\w{4}"),
+    TokenShape("azure-key", "JQQJ9", r"\w{27}", range(52, 53), r"[A-Za-z0-9]{52}JQQJ9\w{27,}"),
+    TokenShape("azure-key", "Q~", r"[\w~.-]{31}", range(4, 5), r"[\w~.-]{3}\dQ~[\w~.-]{31,}"),
+    TokenShape(
         "discord-token",
         ".",
         r"(?<=\.[\w-]{6}\.)[\w-]{27}",
         range(31, 36),
         r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}",
     ),
-    Shape("firebase-key", ":APA91b", r"[\w-]{60}", range(11, 24), r"[\w-]{11,23}:APA91b[\w-]{60,}"),
-    Shape("newrelic-key", "NRAL", _END, range(36, 37), r"(?:eu01xx|[a-f0-9]{6})[a-f0-9]{30}NRAL"),
-    Shape(
+    TokenShape(
+        "firebase-key", ":APA91b", r"[\w-]{60}", range(11, 24), r"[\w-]{11,23}:APA91b[\w-]{60,}"
+    ),
+    TokenShape(
+        "newrelic-key", "NRAL", _END, range(36, 37), r"(?:eu01xx|[a-f0-9]{6})[a-f0-9]{30}NRAL"
+    ),
+    TokenShape(
         "salesforce-token", "!", r"[\w.]{60}", range(15, 19), r"00D[A-Za-z0-9]{12,15}![\w.]{60,}"
     ),
-    Shape(
+    TokenShape(
         "maxmind-key",
         "_mmk",
         _END,
         range(36, 37),
         r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk",
     ),
-    Shape("telegram-token", ":AA", r"[\w-]{30}", range(8, 11), r"\d{8,10}:AA[\w-]{30,}"),
-    Shape(
+    TokenShape("telegram-token", ":AA", r"[\w-]{30}", range(8, 11), r"\d{8,10}:AA[\w-]{30,}"),
+    TokenShape(
         "terraform-token",
         ".atlasv1.",
         r"[\w=-]{40}",

@@ -11,13 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 
 from handoffd.redaction.assignments import assigned, named_in_other_scripts
-from handoffd.redaction.candidates import SEPARATORS, Middle, Opening, Table, as_bytes, compiled
+from handoffd.redaction.candidates import (
+    SEPARATORS,
+    Middle,
+    Opening,
+    SearchTable,
+    as_bytes,
+    compiled,
+)
 from handoffd.redaction.carriers import CARRIERS, FILLER, is_userinfo
 from handoffd.redaction.private_keys import Found, unmarked
 from handoffd.redaction.randomness import drawn
 from handoffd.redaction.reading import Reading, reading
 
-_table = Table()
+_table = SearchTable()
 # What the user wants masked besides: (kind, pattern).
 _own: tuple[tuple[str, re.Pattern[str]], ...] = ()
 # Kinds that say less than any other that was found at the same place.

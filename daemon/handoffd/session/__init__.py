@@ -1,0 +1,4 @@
+"""Events to a session's state, and insights from it, each with its receipt. Pure.
+
+May import: agents, redaction.
+"""

@@ -1,9 +1,9 @@
 """Slash commands: what a person, or the assistant itself, set going. Pure."""
 
-from handoffd.session.state import COMMANDS_MAX, Command, Receipt, SessionState
+from handoffd.agents.claude_code.record_events import Commanded
+from handoffd.agents.claude_code.tool_events import Invoked
+from handoffd.session.state import COMMANDS_MAX, Receipt, SessionState, SlashCommand
 from handoffd.session.text import keep
-from handoffd.transcript.events import Commanded
-from handoffd.transcript.tools import Invoked
 
 _NAME_MAX, _ARGUMENTS_MAX = 80, 200
 # They tell the client something, not the assistant.
@@ -42,4 +42,4 @@ def in_words(event: Commanded) -> str:
 def note_command(state: SessionState, event: Commanded | Invoked, source: Receipt) -> None:
     """Remember the last commands, by the record that gave each."""
     name, arguments = keep(event.name, _NAME_MAX), keep(event.arguments, _ARGUMENTS_MAX)
-    state.commands = [*state.commands, Command(name, arguments, source)][-COMMANDS_MAX:]
+    state.commands = [*state.commands, SlashCommand(name, arguments, source)][-COMMANDS_MAX:]

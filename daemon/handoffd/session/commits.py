@@ -2,11 +2,11 @@
 
 import re
 
-from handoffd.session.attention import now, short
+from handoffd.agents.claude_code.tool_events import GitDone
 from handoffd.session.dead_ends import dead_end
+from handoffd.session.file_ranking import now, short
 from handoffd.session.state import COMMITS_MAX, Receipt, SessionState, Value
 from handoffd.session.text import NOW_MAX, keep
-from handoffd.transcript.tools import GitDone
 
 _GIT = re.compile(r"\bgit\s+(?:-\S+\s+\S+\s+)?(?:commit|checkout|restore)\b")
 _COMMITTED = re.compile(

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+from handoffd.agents.claude_code import record_events as e
+from handoffd.agents.claude_code import tool_events as t
+from handoffd.agents.claude_code.records import Record
 from handoffd.redaction.redact import redact
 from handoffd.session import work
-from handoffd.session.attention import age_files, looked, mention
 from handoffd.session.commands import in_words, is_for_client, note_command
 from handoffd.session.commits import git_done, note_pull_request
-from handoffd.session.course import follow, is_going_on, is_substantial, name
 from handoffd.session.dead_ends import note_refusal
-from handoffd.session.echo import is_echo, note_injected
+from handoffd.session.file_ranking import age_files, looked, mention
+from handoffd.session.goals import follow, is_going_on, is_substantial, name
+from handoffd.session.injected import is_echo, note_injected
 from handoffd.session.state import (
     DECISIONS_MAX,
     QUESTIONS_MAX,
@@ -24,9 +27,6 @@ from handoffd.session.statements import hear, last_heard_time, statements
 from handoffd.session.summary import read_summary
 from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, heading, keep, plan_steps, request
 from handoffd.session.todos import listed, planned
-from handoffd.transcript import events as e
-from handoffd.transcript import tools as t
-from handoffd.transcript.records import Record
 
 UNKNOWN_KINDS_MAX = 20
 NAME_MAX = 40

@@ -3,7 +3,7 @@
 Pure. A wrong value is worse than none: what nobody said and nothing shows is left out.
 """
 
-from handoffd.session.attention import HOT
+from handoffd.session.file_ranking import HOT
 from handoffd.session.state import File, SessionState, Statement, Todo, Value
 from handoffd.session.statements import statements
 from handoffd.session.text import shorten, weight

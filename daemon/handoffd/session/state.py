@@ -57,7 +57,7 @@ class Todo(NamedTuple):
     value: Value
 
 
-class Command(NamedTuple):
+class SlashCommand(NamedTuple):
     """A slash command and what was typed behind it."""
 
     name: str
@@ -185,7 +185,7 @@ class SessionState(msgspec.Struct, omit_defaults=True):
     commits: list[Value] = []
     pull_requests: list[Value] = []
     dead_ends: list[Value] = []
-    commands: list[Command] = []
+    commands: list[SlashCommand] = []
     edited_at: int = 0
     committed_at: int = 0
     # When something was last edited or committed.

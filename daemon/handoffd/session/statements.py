@@ -3,7 +3,7 @@
 import re
 
 from handoffd.redaction.redact import redact
-from handoffd.session.echo import is_echo
+from handoffd.session.injected import is_echo
 from handoffd.session.state import STATEMENTS_MAX, Receipt, SessionState, Statement, Value
 from handoffd.session.text import NOW_MAX, clean, ending, keep, opening, plain, sentences
 

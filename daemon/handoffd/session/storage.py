@@ -1,9 +1,9 @@
 """A session state as text and back: nothing of it that has not passed the gate. Pure."""
 
+from handoffd.agents.claude_code.records import context_tokens
 from handoffd.session import work
 from handoffd.session.state import SessionState, decode, encode
 from handoffd.session.statements import statements
-from handoffd.transcript.records import context_tokens
 
 
 def dump(state: SessionState) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from handoff.errors import HandoffValidationError
-from handoff.plain_text import uncalled
+from handoff.common.errors import HandoffValidationError
+from handoff.common.plain_text import uncalled
 from handoffd.redaction.redact import may_hold_secret, redact
+from handoffd.session.fields import CLEARABLE
 
 MASK = "[redacted:"
 
@@ -19,7 +20,6 @@ STEPS_MAX = 5
 PATH_MAX = 400
 SAVED_MAX = 2000
 # What a person may clear again.
-CLEARABLE = ("hypothesis", "outcome")
 # More than any kept text, so that a secret is never cut in half before it is recognised.
 _SCANNED_MAX = 8192
 _READ_MAX = 8 * _SCANNED_MAX
@@ -150,7 +150,7 @@ def plan_steps(plan: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptValues:
     """A person's own words made fit to be kept; None clears an optional field."""
 
     values: dict[str, str | None]
@@ -158,7 +158,7 @@ class Kept:
     cut: bool
 
 
-def keep_values(values: dict[str, str]) -> Kept:
+def keep_values(values: dict[str, str]) -> KeptValues:
     """Make a person's own words fit to be kept; they may be longer than what we extract."""
     kept: dict[str, str | None] = {}
     masked, cut = 0, False
@@ -169,7 +169,7 @@ def keep_values(values: dict[str, str]) -> Kept:
         kept[name] = text or None
         masked += count_masks(text) - count_masks(value)
         cut = cut or len(value) > SAVED_MAX
-    return Kept(kept, masked, cut)
+    return KeptValues(kept, masked, cut)
 
 
 def redact_values(value: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from handoffd.agents.claude_code import tool_events as t
 from handoffd.session.state import TODOS_MAX, Receipt, SessionState, Todo, Value
 from handoffd.session.text import NOW_MAX, keep
-from handoffd.transcript import tools as t
 
 STATUSES = ("pending", "in_progress", "completed", "deleted")
 _KEY_MAX = 40
@@ -34,7 +34,7 @@ def planned(state: SessionState, event: t.Planned, source: Receipt) -> None:
     _enter(state, event.todo, source)
 
 
-def _enter(state: SessionState, todo: t.Todo, source: Receipt) -> None:
+def _enter(state: SessionState, todo: t.TodoItem, source: Receipt) -> None:
     """Enter a thing to do, or what became of it; what was deleted is taken out."""
     state.todos_age = 0
     said = Value(keep(todo.text, NOW_MAX), source)

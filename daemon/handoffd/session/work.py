@@ -4,11 +4,15 @@ import re
 from posixpath import normpath
 from zlib import crc32
 
+from handoffd.agents.claude_code.record_events import Notified, Shelled
+from handoffd.agents.claude_code.tool_events import Denied, Edited, Ran, Resulted, output_text
+from handoffd.agents.claude_code.typed_text import marked
+from handoffd.agents.test_runs import command_key, is_test_command, read_run
 from handoffd.redaction.redact import redact
-from handoffd.session.attention import EDITED, file_of, is_ours, now, short
 from handoffd.session.commits import git_command, is_of_git
 from handoffd.session.dead_ends import dead_end
-from handoffd.session.echo import note_injected
+from handoffd.session.file_ranking import EDITED, file_of, is_ours, now, short
+from handoffd.session.injected import note_injected
 from handoffd.session.state import (
     CALLS_MAX,
     CHECKS_MAX,
@@ -23,16 +27,6 @@ from handoffd.session.state import (
     Value,
 )
 from handoffd.session.text import keep, shorten
-from handoffd.transcript.events import Notified, Shelled
-from handoffd.transcript.testruns import command_key, is_test_command, read_run
-from handoffd.transcript.tools import (
-    Denied,
-    Edited,
-    Ran,
-    Resulted,
-    output_text,
-)
-from handoffd.transcript.typed import marked
 
 # The same command failing this often is going round in circles.
 CIRCLES = 3

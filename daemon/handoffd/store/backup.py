@@ -5,8 +5,8 @@ import os
 import secrets
 import sqlite3
 
-from handoffd import clock
 from handoffd.errors import StoreError
+from handoffd.runtime import clock
 from handoffd.store.damage import ASIDE
 
 SUFFIX = ".backup"

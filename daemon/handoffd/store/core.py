@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from handoffd import clock
 from handoffd.errors import DamagedError, StoreError
+from handoffd.runtime import clock
 from handoffd.store import backup, damage, erasure, recovery
 from handoffd.store.database import (
     BUSY_SECONDS,
@@ -42,7 +42,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class StoredContract:
     """The handoff that a session left behind, as we know it.
 
     `written` is our own part of the file and `intended` what it was to become, `stamp` tells
@@ -61,7 +61,7 @@ class Left:
     ended: bool = False
 
 
-_LEFT = ", ".join(field.name for field in fields(Left))
+_LEFT = ", ".join(field.name for field in fields(StoredContract))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,14 +276,14 @@ class CoreStore:
         with transaction(self._db):
             self._db.execute("INSERT OR IGNORE INTO transcript_roots (path) VALUES (?)", (path,))
 
-    def contract(self, session_id: str) -> Left | None:
+    def contract(self, session_id: str) -> StoredContract | None:
         row = self._db.execute(
             f"SELECT {_LEFT} FROM contracts WHERE session_id = ?",  # noqa: S608  names of ours
             (session_id,),
         ).fetchone()
-        return Left(*row) if row else None
+        return StoredContract(*row) if row else None
 
-    def set_contract(self, left: Left) -> None:
+    def set_contract(self, left: StoredContract) -> None:
         with transaction(self._db):
             self._db.execute(
                 f"INSERT OR REPLACE INTO contracts ({_LEFT})"  # noqa: S608  names of ours
@@ -311,12 +311,12 @@ class CoreStore:
                 [(path, stamp, at) for path, stamp in stamps.items()],
             )
 
-    def contracts_of(self, project_id: str) -> list[Left]:
+    def contracts_of(self, project_id: str) -> list[StoredContract]:
         rows = self._db.execute(
             f"SELECT {_LEFT} FROM contracts WHERE project_id = ?",  # noqa: S608  names of ours
             (project_id,),
         )
-        return [Left(*row) for row in rows]
+        return [StoredContract(*row) for row in rows]
 
     def marked_project(self, session_id: str) -> str | None:
         """Return the project of a session that was forgotten before."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote
 
-from handoffd import clock
 from handoffd.errors import StoreError
+from handoffd.runtime import clock
 
 # Followed by a time: the name under which a damaged database is kept.
 ASIDE = ".damaged-"
@@ -87,7 +87,7 @@ def prune_aside(path: str) -> None:
             shutil.rmtree(old) if os.path.isdir(old) else os.unlink(old)
 
 
-class Watched(sqlite3.Connection):
+class WatchedConnection(sqlite3.Connection):
     """A connection that reports damage to the store that opened it.
 
     `damaged` is called then; it returns the error that is raised. `closed` is the reason why
@@ -128,7 +128,7 @@ def _watched(ask: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Cursor(sqlite3.Cursor):
-    connection: Watched
+    connection: WatchedConnection
 
     execute = _watched(sqlite3.Cursor.execute)
     executemany = _watched(sqlite3.Cursor.executemany)

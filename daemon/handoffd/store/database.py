@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from handoffd import clock
 from handoffd.errors import StoreError
-from handoffd.store.damage import Watched
+from handoffd.runtime import clock
+from handoffd.store.damage import WatchedConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,14 +46,14 @@ def open_database(
     durable: bool,
     schema: Schema,
     busy_seconds: float = LOOP_BUSY_SECONDS,
-) -> Watched:
+) -> WatchedConnection:
     """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
     _make(path)
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,
         isolation_level=None,
-        factory=Watched,
+        factory=WatchedConnection,
         cached_statements=_STATEMENTS_KEPT,
     )
     refuse_newer(connection, path, schema)

@@ -100,6 +100,8 @@ class Ledger:
         self._db = db
         # When we began to watch; nothing fires for what was before.
         self.born_at = str(db.execute("SELECT at FROM birth").fetchone()[0])
+        # Something may be pending; who makes the records clears it.
+        self.has_news = True
 
     def fire(self, firing: Firing) -> bool:
         """Enter a trigger once; False if this cause has fired before."""
@@ -122,6 +124,7 @@ class Ledger:
                 None if firing.outcome is None else json.dumps(dict(firing.outcome)),
             ),
         )
+        self.has_news |= done.rowcount == 1
         return done.rowcount == 1
 
     def set_request(self, cause: str, request: Mapping[str, Any]) -> None:

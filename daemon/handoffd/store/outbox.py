@@ -7,7 +7,7 @@ dead. What was sent keeps its key for 90 days and nothing else, so that it is no
 import sqlite3
 from typing import Any, NamedTuple
 
-from handoffd import clock
+from handoffd.runtime import clock
 from handoffd.store.database import savepoint, transaction
 
 KEPT_DAYS = 90

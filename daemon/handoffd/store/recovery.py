@@ -15,8 +15,8 @@ import sqlite3
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from handoffd import clock
 from handoffd.errors import DamagedError, StoreError
+from handoffd.runtime import clock
 from handoffd.store import backup, damage
 from handoffd.store.backup import sync_directory
 from handoffd.store.damage import LOG, SHARED_MEMORY, size
@@ -40,7 +40,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(slots=True)
-class Table:
+class RecoveredTable:
     """What became of a table: the rows that were read, and those that only the copy had.
 
     `whole` is False if some of its rows could not be read.
@@ -60,7 +60,7 @@ class Recovered:
     copy_at: str | None = None
     # It is unknown which projects are paused or were forgotten.
     all_paused: bool = False
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, RecoveredTable] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -273,7 +273,7 @@ def _complaints(source: sqlite3.Connection) -> str | None:
 
 def _fill(
     db: sqlite3.Connection, source: sqlite3.Connection, table: str, *, doubtful: bool
-) -> Table:
+) -> RecoveredTable:
     """Put the readable rows of a table into the new one, over those of the copy."""
     try:
         there = _columns(source, table)
@@ -296,7 +296,7 @@ def _fill(
             read += db.execute(insert, row).rowcount
     total = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
     lost = read < len(rows) or (doubtful and table not in _PRIVACY)
-    return Table(read, max(total - read, 0), whole and not lost)
+    return RecoveredTable(read, max(total - read, 0), whole and not lost)
 
 
 def _read(source: sqlite3.Connection, table: str, columns: list[str]) -> tuple[list[Row], bool]:

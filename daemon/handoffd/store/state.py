@@ -94,7 +94,7 @@ class StateStore:
         """
         # First, since SQLite deletes the log by its name at the end.
         self._db.close()
-        self._db = sqlite3.connect(":memory:", factory=damage.Watched)
+        self._db = sqlite3.connect(":memory:", factory=damage.WatchedConnection)
         self._db.closed = ("state.db was damaged, and no new one can be made.", "Free some space.")
         try:
             if os.path.lexists(moved_aside):  # by an earlier try, which came no further

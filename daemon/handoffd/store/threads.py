@@ -77,7 +77,7 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ThreadEntry:
     seq: int
     handoff_id: str
     from_client: str
@@ -87,7 +87,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NewEntry:
     """What somebody says: as whom, of which type, when; `once` tells a repeated call."""
 
     client: str
@@ -98,7 +98,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class NewMark:
     """What a side has read: all, or `up_to` an entry; `once` tells a repeated call."""
 
     client: str
@@ -123,7 +123,7 @@ class Unread(NamedTuple):
     latest: int
 
 
-Whole = tuple[Thread, list[Entry]]
+Whole = tuple[Thread, list[ThreadEntry]]
 Kept = tuple[str, str | None]
 
 
@@ -138,15 +138,15 @@ class ThreadStore(Protocol):
     """
 
     def create(
-        self, thread_id: str, title: str, project: str | None, said: Said
-    ) -> tuple[Thread, Entry]: ...
+        self, thread_id: str, title: str, project: str | None, said: NewEntry
+    ) -> tuple[Thread, ThreadEntry]: ...
 
     def read(self, thread_id: str) -> Whole: ...
 
-    def add(self, thread_id: str, said: Said, size_max: int) -> tuple[Thread, Entry]:
+    def add(self, thread_id: str, said: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
         """Append an entry, unless the contents would come to more than `size_max` bytes."""
 
-    def mark(self, thread_id: str, mark: Mark, at: str) -> Thread: ...
+    def mark(self, thread_id: str, mark: NewMark, at: str) -> Thread: ...
 
     def close(self, thread_id: str, at: str, before: Callable[[Whole], Kept]) -> Thread:
         """Complete a thread; `before` sees what is about to be deleted, and may refuse.
@@ -172,8 +172,8 @@ class SqliteThreads:
         self._before_delete = before_delete
 
     def create(
-        self, thread_id: str, title: str, project: str | None, said: Said
-    ) -> tuple[Thread, Entry]:
+        self, thread_id: str, title: str, project: str | None, said: NewEntry
+    ) -> tuple[Thread, ThreadEntry]:
         """Open a thread with its first entry, which its author has seen."""
         with transaction(self._db):
             done = self._done(said)
@@ -192,7 +192,7 @@ class SqliteThreads:
         with transaction(self._db, writing=False):
             return self._whole(thread_id)
 
-    def add(self, thread_id: str, said: Said, size_max: int) -> tuple[Thread, Entry]:
+    def add(self, thread_id: str, said: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
         """Append an entry; its author's cursor follows if nothing of the other side is unread."""
         with transaction(self._db):
             done = self._done(said)
@@ -217,7 +217,7 @@ class SqliteThreads:
                 self._see(thread_id, said.client, entry.seq)
             return self._thread(thread_id), entry
 
-    def mark(self, thread_id: str, mark: Mark, at: str) -> Thread:
+    def mark(self, thread_id: str, mark: NewMark, at: str) -> Thread:
         """Advance a side's cursor to the last entry, or to `up_to`; it never goes back."""
         with transaction(self._db):
             thread = self._thread(thread_id)
@@ -304,7 +304,7 @@ class SqliteThreads:
             f"SELECT {_ENTRY} FROM handoff_entries WHERE handoff_id = ? ORDER BY seq",  # noqa: S608
             (thread_id,),
         )
-        return thread, [Entry(*row) for row in rows]
+        return thread, [ThreadEntry(*row) for row in rows]
 
     def _thread(self, thread_id: str) -> Thread:
         row = self._db.execute(
@@ -316,7 +316,7 @@ class SqliteThreads:
             raise NoThreadError(f"Handoff '{thread_id}' not found.")
         return Thread(*row)
 
-    def _append(self, thread_id: str, said: Said) -> Entry:
+    def _append(self, thread_id: str, said: NewEntry) -> ThreadEntry:
         seq = self._db.execute(
             "INSERT INTO handoff_entries (handoff_id, from_client, type, content, created_at)"
             " VALUES (?, ?, ?, ?, ?)",
@@ -328,9 +328,9 @@ class SqliteThreads:
             (size(said.content), said.at, thread_id),
         )
         self._remember(said.once, thread_id, seq)
-        return Entry(seq, thread_id, said.client, said.type, said.content, said.at)
+        return ThreadEntry(seq, thread_id, said.client, said.type, said.content, said.at)
 
-    def _done(self, said: Said) -> tuple[Thread, Entry] | None:
+    def _done(self, said: NewEntry) -> tuple[Thread, ThreadEntry] | None:
         """Return what this very call came to, if it was done before."""
         row = self._call(said.once)
         if row is None:
@@ -341,7 +341,7 @@ class SqliteThreads:
         ).fetchone()
         # Closed since: the entry is gone, but it was there.
         said_then = (row[1], row[0], said.client, said.type, said.content, said.at)
-        return self._thread(row[0]), Entry(*(found or said_then))
+        return self._thread(row[0]), ThreadEntry(*(found or said_then))
 
     def _call(self, key: str) -> tuple[str, int] | None:
         """Return the thread and the entry of a call that was done before."""

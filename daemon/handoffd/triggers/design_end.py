@@ -1,8 +1,8 @@
 """design-end: a track has its design: `/conductor-newtrack` is over, or the disk says so."""
 
-from handoffd.triggers.commands import is_command
+from handoff.common.triggers import DESIGN_END
+from handoffd.triggers.conductor_commands import is_command
 
-NAME = "design-end"
 DESIGNED, BEGUN = "designed", "begun"
 # What comes after the design, in workflow.state.
 _LATER = ("TRACKED", "FILED", "REVIEWED", "IMPLEMENTING", "DONE", "ARCHIVED")
@@ -17,7 +17,7 @@ def status(state: str, *, has_documents: bool) -> str:
 
 
 def cause(project_id: str, track_id: str) -> str:
-    return f"{NAME}:{project_id}:{track_id}"
+    return f"{DESIGN_END}:{project_id}:{track_id}"
 
 
 def is_start(command: str) -> bool:

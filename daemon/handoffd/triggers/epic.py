@@ -1,15 +1,16 @@
 """epic-start and epic-end: an epic of Beads is taken up, or closed. Once for each change."""
 
-START, END = "epic-start", "epic-end"
+from handoff.common.triggers import EPIC_END, EPIC_START
+
 STARTED, CLOSED = "in_progress", "closed"
 
 
 def name(before: str, now: str, *, just_closed: bool) -> str | None:
     """Return the trigger that a change of status is; an epic that arrives closed is old news."""
     if now == STARTED:
-        return START
+        return EPIC_START
     if now == CLOSED and (before or just_closed):
-        return END
+        return EPIC_END
     return None
 
 

@@ -1,6 +1,6 @@
 """idle: a session has been silent for long. Once for each silence."""
 
-NAME = "idle"
+from handoff.common.triggers import IDLE
 
 
 def is_idle(silent_seconds: float, idle_seconds: float) -> bool:
@@ -10,4 +10,4 @@ def is_idle(silent_seconds: float, idle_seconds: float) -> bool:
 
 def cause(project_id: str, first_at: float, heard_at: float) -> str:
     """The same for the same silence: a copy of a history begins and ends at the same moments."""
-    return f"{NAME}:{project_id}:{first_at:.3f}:{heard_at:.3f}"
+    return f"{IDLE}:{project_id}:{first_at:.3f}:{heard_at:.3f}"

@@ -1,7 +1,16 @@
 """manual: a person asks for a handoff. Every time is one."""
 
-NAME = "manual"
+from handoff.common.triggers import MANUAL
+from handoffd.store.ledger import Firing
+
+
+def closed(project_id: str, session_id: str, at: str, path: str) -> Firing:
+    """Return the trigger that a `handoff close` is; its outcome is there already."""
+    receipt, outcome = "handoff close", {"contract": path}
+    return Firing(
+        cause(session_id, at), MANUAL, project_id, session_id, at, receipt, outcome=outcome
+    )
 
 
 def cause(session_id: str, at: str) -> str:
-    return f"{NAME}:{session_id}:{at}"
+    return f"{MANUAL}:{session_id}:{at}"

@@ -1,13 +1,12 @@
 """pre-finish: `/conductor-finish` was given. Once for each time."""
 
-from handoffd.triggers.commands import is_command
-
-NAME = "pre-finish"
+from handoff.common.triggers import PRE_FINISH
+from handoffd.triggers.conductor_commands import is_command
 
 
 def cause(project_id: str, time: str) -> str:
     """By the record's time: a copy of the history has the same."""
-    return f"{NAME}:{project_id}:{time}"
+    return f"{PRE_FINISH}:{project_id}:{time}"
 
 
 def is_start(command: str) -> bool:

@@ -1,1 +1,1 @@
-"""One file a method, named as the client's command."""
+"""One file per method of the socket."""

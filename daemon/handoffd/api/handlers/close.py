@@ -7,18 +7,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from handoff.errors import HandoffError
-from handoff.paths import home
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common.errors import HandoffError
+from handoff.common.paths import home
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import directory_of, named_project, session_at
-from handoffd.api.text import Style, count, shorten_path
-from handoffd.handoffs import leaving
-from handoffd.handoffs.account import is_worth
-from handoffd.handoffs.contract import Contract, Theirs, parse, persons_words
-from handoffd.handoffs.contract import render as render_contract
-from handoffd.handoffs.leaving import Leaving
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style, count, shorten_path
+from handoffd.context import Context
+from handoffd.contract import session_file
+from handoffd.contract.composition import is_worth
+from handoffd.contract.contract_format import Contract, ForeignLines, parse, persons_words
+from handoffd.contract.contract_format import render as render_contract
+from handoffd.contract.session_file import WrittenHandoff
+from handoffd.runtime import clock
 from handoffd.session.state import SessionState
+from handoffd.triggers import manual
 
 Words = Annotated[str, Field(max_length=64 << 10)]
 
@@ -36,21 +38,25 @@ class CloseParams(InProject):
     dry_run: bool = Field(default=False, description="show what is known, and write nothing")
 
 
-async def handle(parts: Parts, params: CloseParams, _send: Send) -> Reply:
-    project = named_project(parts, params, create=True)
+async def handle(context: Context, params: CloseParams, _send: Send) -> MethodReply:
+    project = named_project(context, params, create=True)
     # Elsewhere: to look through a megabyte can take seconds.
     given, masked = await asyncio.to_thread(words_of, params)
-    state = session_at(parts, project, named_session(params)) or blank(params)
+    state = session_at(context, project, named_session(params)) or blank(params)
     # The session's own project, wherever it is closed from.
-    stored = parts.state.session(state.session_id) if state.session_id else None
-    known = parts.projects.by_id(stored.project_id) if stored and stored.project_id else None
+    stored = context.state.session(state.session_id) if state.session_id else None
+    known = context.projects.by_id(stored.project_id) if stored and stored.project_id else None
     require_something(state, given)
     if params.dry_run:
-        told = await parts.archivist.told(known or project, state)
-        return Reply(preview(told, state), project=(known or project).root.path)
-    done = await parts.archivist.close(known or project, state, given)
+        told = await context.contract_writer.told(known or project, state)
+        return MethodReply(preview(told, state), project=(known or project).root.path)
+    done = await context.contract_writer.close(known or project, state, given)
+    if state.session_id:
+        at, path = clock.iso_milliseconds(), done.handoff.path
+        fired = manual.closed((known or project).id, state.session_id, at, path)
+        context.core.ledger.fire(fired)
     data = outcome(done, state, given, masked)
-    return Reply(data, project=(known or project).root.path)
+    return MethodReply(data, project=(known or project).root.path)
 
 
 def named_session(params: CloseParams) -> str:
@@ -63,7 +69,7 @@ def blank(params: CloseParams) -> SessionState:
     return SessionState(named_session(params), cwd=os.path.realpath(directory_of(params)))
 
 
-def words_of(params: CloseParams) -> tuple[Theirs, int]:
+def words_of(params: CloseParams) -> tuple[ForeignLines, int]:
     """Return what a worker said, by flags and on stdin, and how many secrets were in it."""
     written = parse(params.text)
     sections: dict[str, list[str]] = {
@@ -76,7 +82,7 @@ def words_of(params: CloseParams) -> tuple[Theirs, int]:
     for name, lines in written.sections.items():
         sections[name or "Done"] = [*sections.get(name or "Done", []), "\n".join(lines)]
     calls = [*params.escalate, *written.escalations]
-    given, masked = leaving.given_words(sections, params.purpose or written.purpose, calls)
+    given, masked = session_file.given_words(sections, params.purpose or written.purpose, calls)
     others = {
         key: " ".join(persons_words(value)[0])
         for key, value in written.others.items()
@@ -85,7 +91,7 @@ def words_of(params: CloseParams) -> tuple[Theirs, int]:
     return replace(given, others=others), masked
 
 
-def require_something(state: SessionState, given: Theirs) -> None:
+def require_something(state: SessionState, given: ForeignLines) -> None:
     if not given and not is_worth(state):
         raise HandoffError(
             "There is nothing to hand off yet.", "Say it: handoff close --done 'fixed the parser'"
@@ -106,7 +112,9 @@ def preview(told: Contract, state: SessionState) -> dict[str, Any]:
     }
 
 
-def outcome(done: Leaving, state: SessionState, given: Theirs, masked: int) -> dict[str, Any]:
+def outcome(
+    done: WrittenHandoff, state: SessionState, given: ForeignLines, masked: int
+) -> dict[str, Any]:
     return {
         "path": done.handoff.path,
         "session_id": state.session_id or None,

@@ -3,13 +3,13 @@
 import os
 from typing import Any
 
-from handoffd.api.method import Method, Params, Reply, Send
-from handoffd.api.text import Style
-from handoffd.parts import Parts
+from handoffd.api.method import Method, MethodReply, Params, Send
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
 
 
-async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
-    return Reply({"pid": os.getpid()}, after=lambda _delivered: parts.stop.set())
+async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
+    return MethodReply({"pid": os.getpid()}, after=lambda _delivered: context.stop.set())
 
 
 def render(data: dict[str, Any], _style: Style) -> str:

@@ -6,15 +6,15 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.errors import HandoffError
-from handoff.paths import home
-from handoffd import oblivion
-from handoffd.api.method import Directory, InProject, Method, Params, Path, Reply, Send
+from handoff.common.errors import HandoffError
+from handoff.common.paths import home
+from handoffd.api.method import Directory, InProject, Method, MethodReply, Params, Path, Send
 from handoffd.api.resolve import PREFIX_MIN, ambiguous, named_project
-from handoffd.api.text import Style, count, shorten_path
-from handoffd.oblivion import Account, Target
-from handoffd.parts import Parts
-from handoffd.projects import Project
+from handoffd.api.terminal_text import Style, count, shorten_path
+from handoffd.context import Context
+from handoffd.privacy import erasure
+from handoffd.privacy.erasure import ErasureReport, ErasureTarget
+from handoffd.projects.registry import Project
 
 TRANSCRIPTS = (
     "The transcripts are Claude Code's own and are left; what they say so far stays unknown."
@@ -45,45 +45,45 @@ class ForgetParams(Params):
     dry_run: bool = Field(default=False, description="say what would go, and change nothing")
 
 
-async def handle(parts: Parts, params: ForgetParams, _send: Send) -> Reply:
-    await parts.lookout.rescan()
-    target, note = _meant(parts, params)
+async def handle(context: Context, params: ForgetParams, _send: Send) -> MethodReply:
+    await context.transcript_watcher.rescan()
+    target, note = _meant(context, params)
     if params.dry_run:
-        account = await oblivion.draw_up(parts, target)
+        account = await erasure.draw_up(context, target)
     else:
-        account = await oblivion.forget(parts, target)
-        await oblivion.scrub(parts)
-    return Reply(_described(target, account, note, dry_run=params.dry_run))
+        account = await erasure.forget(context, target)
+        await erasure.scrub(context)
+    return MethodReply(_described(target, account, note, dry_run=params.dry_run))
 
 
-def _meant(parts: Parts, params: ForgetParams) -> tuple[Target, str]:
+def _meant(context: Context, params: ForgetParams) -> tuple[ErasureTarget, str]:
     """Return what a caller means, and a word on it where that could be taken otherwise."""
     name = params.target or ""
     directory = os.path.join(params.cwd, os.path.expanduser(name))
-    sessions = _sessions_like(parts, name)
+    sessions = _sessions_like(context, name)
     if not name or "/" in name or os.path.isdir(directory) or not sessions:
         note = f"{name} is also the beginning of a session's id; the directory is meant."
-        return Target(_project(parts, params)), note if sessions else ""
+        return ErasureTarget(_project(context, params)), note if sessions else ""
     if len(sessions) > 1:
         raise ambiguous(name, sessions)
-    return _session(parts, sessions.pop()), ""
+    return _session(context, sessions.pop()), ""
 
 
-def _sessions_like(parts: Parts, name: str) -> set[str]:
+def _sessions_like(context: Context, name: str) -> set[str]:
     """Return the sessions whose id this is, or else begins so."""
     if len(name) < PREFIX_MIN:
         return set()
-    known = {entry.cursor.session_id for entry in parts.intake.entries.values()}
-    known |= parts.state.session_ids_like(name)
-    if name in known or parts.core.contract(name):
+    known = {entry.cursor.session_id for entry in context.transcript_reader.entries.values()}
+    known |= context.state.session_ids_like(name)
+    if name in known or context.core.contract(name):
         return {name}
     return {session_id for session_id in known if session_id.startswith(name)}
 
 
-def _project(parts: Parts, params: ForgetParams) -> Project:
+def _project(context: Context, params: ForgetParams) -> Project:
     try:
         return named_project(
-            parts,
+            context,
             InProject(cwd=params.cwd, project=params.target),
             create=not params.dry_run,
         )
@@ -95,15 +95,17 @@ def _project(parts: Parts, params: ForgetParams) -> Project:
         raise HandoffError(problem.title, hint) from None
 
 
-def _session(parts: Parts, session_id: str) -> Target:
-    stored, left = parts.state.session(session_id), parts.core.contract(session_id)
+def _session(context: Context, session_id: str) -> ErasureTarget:
+    stored, left = context.state.session(session_id), context.core.contract(session_id)
     project_id = (stored and stored.project_id) or (left and left.project_id)
-    project_id = project_id or parts.core.marked_project(session_id)
-    project = parts.projects.by_id(project_id) if project_id else None
-    return Target(project, frozenset({session_id}), whole=False)
+    project_id = project_id or context.core.marked_project(session_id)
+    project = context.projects.by_id(project_id) if project_id else None
+    return ErasureTarget(project, frozenset({session_id}), whole=False)
 
 
-def _described(target: Target, account: Account, note: str, *, dry_run: bool) -> dict[str, Any]:
+def _described(
+    target: ErasureTarget, account: ErasureReport, note: str, *, dry_run: bool
+) -> dict[str, Any]:
     return {
         "project": target.project.root.path if target.project else None,
         "session": None if target.whole else next(iter(target.sessions)),

@@ -4,12 +4,12 @@ from typing import Any
 
 from pydantic import Field
 
-from handoffd.api.method import Directory, Method, Params, Reply, Send
+from handoffd.agents.claude_code.records import is_absolute
+from handoffd.api.method import Directory, Method, MethodReply, Params, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, texts_of
-from handoffd.api.text import Style
-from handoffd.parts import Parts
-from handoffd.transcript.records import is_absolute
-from handoffd.usher import Heard
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
+from handoffd.hooks.session_hooks import HookEvent
 
 HEADLESS = "sdk"
 
@@ -24,27 +24,29 @@ class HookParams(Params):
     )
 
 
-async def handle(parts: Parts, params: HookParams, _send: Send) -> Reply:
+async def handle(context: Context, params: HookParams, _send: Send) -> MethodReply:
     fields = hook_fields(params.hook)
     texts = texts_of(fields)
     transcript = texts.get("transcript_path", "")
     if is_absolute(transcript):
-        learn_root(parts, transcript)
-        parts.lookout.hint(transcript)
+        learn_root(context, transcript)
+        context.transcript_watcher.hint(transcript)
     environment = params.environment
-    heard = Heard(
+    heard = HookEvent(
         texts.get("hook_event_name", ""),
         texts.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID", ""),
-        hook_project(parts, params.cwd, texts, environment),
+        hook_project(context, params.cwd, texts, environment),
         fields,
         environment.get("CLAUDE_CODE_ENTRYPOINT", "").startswith(HEADLESS),
     )
-    told = await parts.usher.answer(heard)
+    told = await context.session_hooks.answer(heard)
     plugin_root = environment.get("CLAUDE_PLUGIN_ROOT", "")
-    return Reply(
+    return MethodReply(
         {"text": told.text},
         silent=True,
-        after=lambda delivered: parts.usher.remember(heard, told, plugin_root, delivered=delivered),
+        after=lambda delivered: context.session_hooks.remember(
+            heard, told, plugin_root, delivered=delivered
+        ),
     )
 
 

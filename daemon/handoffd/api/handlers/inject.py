@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, named_project, texts_of
-from handoffd.api.text import Style
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
 
 
 class InjectParams(InProject):
@@ -22,24 +22,26 @@ class InjectParams(InProject):
     )
 
 
-async def handle(parts: Parts, params: InjectParams, _send: Send) -> Reply:
+async def handle(context: Context, params: InjectParams, _send: Send) -> MethodReply:
     hook = texts_of(hook_fields(params.hook))
-    learn_root(parts, hook.get("transcript_path", ""))
+    learn_root(context, hook.get("transcript_path", ""))
     if params.project:
-        project = named_project(parts, params)
+        project = named_project(context, params)
     else:
-        project = hook_project(parts, params.cwd, hook, params.environment)
+        project = hook_project(context, params.cwd, hook, params.environment)
     if params.save_state:
         # The caller has 100 ms; the writing goes on without it.
-        parts.scribe.write_now(project)
-        return Reply({"project": project.root.path, "text": ""}, silent=True)
-    if parts.gate.refusal(project.id, project.root.path):
-        parts.scribe.drop_briefs(project)
-        return Reply({"project": project.root.path, "text": ""}, silent=True)
-    parts.board.refresh(project)
-    newest = await parts.board.newest_handoff(project)
-    text = parts.board.brief(project, parts.board.view(project), newest, params.level)
-    return Reply({"project": project.root.path, "text": text}, silent=True)
+        context.checkpoint_writer.write_now(project)
+        return MethodReply({"project": project.root.path, "text": ""}, silent=True)
+    if context.policy.refusal(project.id, project.root.path):
+        context.briefs.drop(project)
+        return MethodReply({"project": project.root.path, "text": ""}, silent=True)
+    context.project_states.refresh(project)
+    newest = await context.briefs.newest_handoff(project)
+    text = context.briefs.compose(
+        project, context.project_states.view(project), newest, params.level
+    )
+    return MethodReply({"project": project.root.path, "text": text}, silent=True)
 
 
 def render(data: dict[str, Any], _style: Style) -> str:

@@ -5,24 +5,24 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.paths import home
-from handoffd.api.contracts import LISTED_MAX, describe, handoffs_of
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common.paths import home
+from handoffd.api.handoff_results import LISTED_MAX, describe, handoffs_of
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, shorten_path, table
-from handoffd.handoffs.opening import NOTHING, age
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style, shorten_path, table
+from handoffd.context import Context
+from handoffd.contract.presentation import NOTHING, age
 
 
 class ListParams(InProject):
     limit: int = Field(default=20, ge=1, le=LISTED_MAX)
 
 
-async def handle(parts: Parts, params: ListParams, _send: Send) -> Reply:
-    project = named_project(parts, params)
-    found = await handoffs_of(parts, project, params, params.limit)
-    data = {"project": project.root.path, "handoffs": describe(parts, found)}
-    return Reply(data, project=project.root.path)
+async def handle(context: Context, params: ListParams, _send: Send) -> MethodReply:
+    project = named_project(context, params)
+    found = await handoffs_of(context, project, params, params.limit)
+    data = {"project": project.root.path, "handoffs": describe(context, found)}
+    return MethodReply(data, project=project.root.path)
 
 
 def render(data: dict[str, Any], style: Style) -> str:

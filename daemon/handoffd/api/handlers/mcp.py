@@ -5,9 +5,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from handoffd.api.caller import Caller
-from handoffd.api.method import Directory, Method, Params, Reply, Send
-from handoffd.api.text import Style
-from handoffd.parts import Parts
+from handoffd.api.method import Directory, Method, MethodReply, Params, Send
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
 
 
 class McpParams(Params):
@@ -17,8 +17,8 @@ class McpParams(Params):
     cwd: Directory = Field(default="/", description="the directory it works in")
 
 
-async def handle(_parts: Parts, params: McpParams, _send: Send) -> Reply:
-    return Reply({"client": params.client}, caller=Caller(params.client, params.cwd))
+async def handle(_context: Context, params: McpParams, _send: Send) -> MethodReply:
+    return MethodReply({"client": params.client}, caller=Caller(params.client, params.cwd))
 
 
 def render(data: dict[str, Any], _style: Style) -> str:

@@ -5,27 +5,27 @@ from typing import Any
 
 from pydantic import Field
 
-from handoffd import clock
-from handoffd.api.contracts import describe, handoffs_of
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.handoff_results import describe, handoffs_of
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style
-from handoffd.handoffs.opening import NOTHING, mentioned, opened
-from handoffd.handoffs.shelf import Handoff
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
+from handoffd.contract.handoff_directory import Handoff
+from handoffd.contract.presentation import NOTHING, mentioned, opened
+from handoffd.runtime import clock
 
 
 class OpenParams(InProject):
     framed: bool = Field(default=False, description="mark the text as ours, for a session")
 
 
-async def handle(parts: Parts, params: OpenParams, _send: Send) -> Reply:
-    project = named_project(parts, params)
-    found = await handoffs_of(parts, project, params)
-    items = describe(parts, found)
+async def handle(context: Context, params: OpenParams, _send: Send) -> MethodReply:
+    project = named_project(context, params)
+    found = await handoffs_of(context, project, params)
+    items = describe(context, found)
     data = outcome(project.root.path, found, items, framed=params.framed)
-    parts.core.mark_read(stamps(data, found), clock.iso())
-    return Reply(data, project=project.root.path, silent=params.framed)
+    context.core.mark_read(stamps(data, found), clock.iso())
+    return MethodReply(data, project=project.root.path, silent=params.framed)
 
 
 def outcome(

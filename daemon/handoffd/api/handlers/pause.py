@@ -2,32 +2,32 @@
 
 from typing import Any
 
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
 from handoffd.store.core import EVERYTHING
 
 
-async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
-    project = named_project(parts, params, create=True) if params.project else None
+async def handle(context: Context, params: InProject, _send: Send) -> MethodReply:
+    project = named_project(context, params, create=True) if params.project else None
     scope = project.id if project else EVERYTHING
-    await parts.lookout.rescan()
-    already = scope in parts.gate.paused_scopes()
+    await context.transcript_watcher.rescan()
+    already = scope in context.policy.paused_scopes()
     if not already:
-        parts.gate.pause(scope, _sizes(parts, project.id if project else None))
-        parts.scribe.drop_briefs(project)
-        await parts.renew_copy()
-    return Reply({"paused": project.root.path if project else "*", "already": already})
+        context.policy.pause(scope, _sizes(context, project.id if project else None))
+        context.briefs.drop(project)
+        await context.renew_copy()
+    return MethodReply({"paused": project.root.path if project else "*", "already": already})
 
 
-def _sizes(parts: Parts, project_id: str | None) -> dict[str, int]:
+def _sizes(context: Context, project_id: str | None) -> dict[str, int]:
     """Return the present sizes of the transcripts of a project, or of all."""
-    parts.intake.keep()
-    wanted = None if project_id is None else parts.state.session_ids(project_id)
+    context.transcript_reader.keep()
+    wanted = None if project_id is None else context.state.session_ids(project_id)
     return {
         name: entry.size_now
-        for name, entry in parts.intake.entries.items()
+        for name, entry in context.transcript_reader.entries.items()
         if wanted is None or entry.cursor.session_id in wanted
     }
 

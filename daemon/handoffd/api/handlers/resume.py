@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from handoffd.api.method import Method, Reply, Send
+from handoffd.api.method import Method, MethodReply, Send
 from handoffd.api.resolve import meant_session, named_project
-from handoffd.api.tracks import SessionParams, progress, render_resumed
-from handoffd.parts import Parts
-from handoffd.workflow.resumption import Wanted
+from handoffd.api.track_results import SessionParams, progress, render_resumed
+from handoffd.context import Context
+from handoffd.tracks.resume_state import ResumeRequest
 
 
 class ResumeParams(SessionParams):
@@ -14,12 +14,12 @@ class ResumeParams(SessionParams):
     implement: bool = Field(default=False, description="make an epic-start record, too")
 
 
-async def handle(parts: Parts, params: ResumeParams, send: Send) -> Reply:
-    project = named_project(parts, params, create=True)
-    state = meant_session(parts, project, params.session, params.target)
-    wanted = Wanted(params.target, params.implement, bool(params.session))
-    data = await parts.recorder.resume(project, state, wanted, progress(send))
-    return Reply(data, exit=data["exit"], project=project.root.path)
+async def handle(context: Context, params: ResumeParams, send: Send) -> MethodReply:
+    project = named_project(context, params, create=True)
+    state = meant_session(context, project, params.session, params.target)
+    wanted = ResumeRequest(params.target, params.implement, bool(params.session))
+    data = await context.record_requests.resume(project, state, wanted, progress(send))
+    return MethodReply(data, exit=data["exit"], project=project.root.path)
 
 
 METHOD = Method("resume", ResumeParams, handle, render_resumed, ("analysis",))

@@ -6,29 +6,31 @@ from typing import Any
 
 from pydantic import Field
 
-from handoffd.api.contracts import describe, handoffs_of, place_of
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoffd.api.handoff_results import describe, handoffs_of, place_of
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, count
-from handoffd.handoffs import leaving
-from handoffd.handoffs.opening import NOTHING, age
-from handoffd.handoffs.shelf import Handoff
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style, count
+from handoffd.context import Context
+from handoffd.contract import session_file
+from handoffd.contract.handoff_directory import Handoff
+from handoffd.contract.presentation import NOTHING, age
 
 
 class ReviewParams(InProject):
     settle: bool = Field(default=False, description="take the call for a person out")
 
 
-async def handle(parts: Parts, params: ReviewParams, _send: Send) -> Reply:
-    project = named_project(parts, params)
+async def handle(context: Context, params: ReviewParams, _send: Send) -> MethodReply:
+    project = named_project(context, params)
     settled = 0
     if params.settle:
         place = place_of(project, params)
-        _, settled = await asyncio.to_thread(leaving.settle, parts.archivist.base, place)
-    found = await handoffs_of(parts, project, params, 1)
-    data = outcome(project.root.path, found, describe(parts, found), settled)
-    return Reply(data, project=project.root.path)
+        _, settled = await asyncio.to_thread(
+            session_file.settle, context.contract_writer.base, place
+        )
+    found = await handoffs_of(context, project, params, 1)
+    data = outcome(project.root.path, found, describe(context, found), settled)
+    return MethodReply(data, project=project.root.path)
 
 
 def outcome(

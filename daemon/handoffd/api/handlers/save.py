@@ -4,11 +4,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from handoff.paths import CHECKPOINT, home
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common.paths import CHECKPOINT, home
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, count, shorten_path, wrap
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style, count, shorten_path, wrap
+from handoffd.context import Context
 from handoffd.session.text import SAVED_MAX
 
 
@@ -22,17 +22,17 @@ class SaveParams(InProject):
     tags: list[str] = Field(default=[], description="kept under `tags`", max_length=50)
 
 
-async def handle(parts: Parts, params: SaveParams, _send: Send) -> Reply:
-    project = named_project(parts, params, create=True)
+async def handle(context: Context, params: SaveParams, _send: Send) -> MethodReply:
+    project = named_project(context, params, create=True)
     given = params.model_dump(include={"message", "goal", "now", "hypothesis", "outcome", "status"})
-    saved = await parts.scribe.save(project, given, params.tags)
+    saved = await context.checkpoint_writer.save(project, given, params.tags)
     data = {
         "path": f"{project.root.path}/{CHECKPOINT}",
         "document": saved.document,
         "redacted": saved.masked,
         "cut_to": SAVED_MAX if saved.cut else None,
     }
-    return Reply(data, project=project.root.path)
+    return MethodReply(data, project=project.root.path)
 
 
 def render(data: dict[str, Any], style: Style) -> str:

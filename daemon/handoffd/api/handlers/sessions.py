@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff import paths
-from handoffd import clock
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common import paths
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, age, shorten_path, table
-from handoffd.handoffs.lanes import describe
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style, age, shorten_path, table
+from handoffd.context import Context
+from handoffd.projects.lanes import describe
+from handoffd.runtime import clock
 from handoffd.session.storage import load
 
 
@@ -18,11 +18,11 @@ class SessionsParams(InProject):
     limit: int = Field(default=20, ge=1, le=1000)
 
 
-async def handle(parts: Parts, params: SessionsParams, _send: Send) -> Reply:
-    project = named_project(parts, params) if params.project else None
+async def handle(context: Context, params: SessionsParams, _send: Send) -> MethodReply:
+    project = named_project(context, params) if params.project else None
     now = clock.wall()
     found = []
-    for stored in parts.state.sessions(project.id if project else None, params.limit):
+    for stored in context.state.sessions(project.id if project else None, params.limit):
         state = load(stored.fold)
         found.append(
             {
@@ -31,8 +31,8 @@ async def handle(parts: Parts, params: SessionsParams, _send: Send) -> Reply:
                 "idle_seconds": round(max(now - stored.last_seconds, 0.0), 1),
             }
         )
-    return Reply(
-        {"sessions": found, "total": parts.state.count_sessions(project.id if project else None)}
+    return MethodReply(
+        {"sessions": found, "total": context.state.count_sessions(project.id if project else None)}
     )
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.paths import home
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common.paths import home
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, age, fit, shorten_path, wrap
-from handoffd.handoffs.checkpoint import FIELDS, LISTS, NOT_STATED
-from handoffd.handoffs.lanes import Lane, describe
-from handoffd.parts import Parts
-from handoffd.projects import Project
+from handoffd.api.terminal_text import Style, age, fit, shorten_path, wrap
+from handoffd.context import Context
+from handoffd.projects.lanes import Lane, describe
+from handoffd.projects.registry import Project
+from handoffd.session.fields import FIELDS, LISTS, NOT_STATED
 from handoffd.session.text import redact_values
 
 
@@ -19,30 +19,30 @@ class ShowParams(InProject):
     receipts: bool = Field(default=False, description="show where each value comes from")
 
 
-async def handle(parts: Parts, params: ShowParams, _send: Send) -> Reply:
-    project = named_project(parts, params)
-    refused = parts.gate.refusal(project.id, project.root.path)
+async def handle(context: Context, params: ShowParams, _send: Send) -> MethodReply:
+    project = named_project(context, params)
+    refused = context.policy.refusal(project.id, project.root.path)
     if not refused:
-        parts.board.refresh(project)
-    view = parts.board.view(project)
-    card = parts.board.card(project)
+        context.project_states.refresh(project)
+    view = context.project_states.view(project)
+    active = context.project_states.active(project)
     main = view.main
     data = {
         "project": project.root.path,
         "document": redact_values(view.whole),
         "idle_seconds": round(main.idle_seconds, 1) if main else None,
-        "lanes": [_lane(lane, main) for lane in parts.board.lanes(project.id)],
+        "lanes": [_lane(lane, main) for lane in context.project_states.lanes(project.id)],
         "receipts": {name: receipt._asdict() for name, receipt in view.receipts.items()},
         "explained": params.receipts,
-        "uncommitted": redact_values(card.uncommitted),
+        "uncommitted": redact_values(active.git.uncommitted),
         "refused": refused or None,
-        "not_written": _reason(parts, project),
+        "not_written": _reason(context, project),
     }
-    return Reply(data, project=project.root.path)
+    return MethodReply(data, project=project.root.path)
 
 
-def _reason(parts: Parts, project: Project) -> str | None:
-    return parts.board.refusal_to_write(parts.board.card(project)) or None
+def _reason(context: Context, project: Project) -> str | None:
+    return context.project_states.refusal_to_write(context.project_states.active(project)) or None
 
 
 def _lane(lane: Lane, main: Lane | None) -> dict[str, Any]:

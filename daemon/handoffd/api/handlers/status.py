@@ -5,11 +5,12 @@ from dataclasses import asdict
 from heapq import nsmallest
 from typing import Any
 
-from handoff import __version__, paths
-from handoffd import clock
-from handoffd.api.method import Method, Params, Reply, Send
-from handoffd.api.text import Style, age, count, shorten_path, size, table
-from handoffd.parts import Parts
+from handoff import __version__
+from handoff.common import paths
+from handoffd.api.method import Method, MethodReply, Params, Send
+from handoffd.api.terminal_text import Style, age, count, shorten_path, size, table
+from handoffd.context import Context
+from handoffd.runtime import clock
 
 _LISTED = 10
 # What of a transcript is not taken in, and why.
@@ -22,26 +23,26 @@ _SKIPPED = {
 }
 
 
-async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
-    await parts.recovered()
-    intake, lookout = parts.intake, parts.lookout
-    waiting, waiting_bytes = intake.backlog
+async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
+    await context.recovered()
+    transcript_reader, transcript_watcher = context.transcript_reader, context.transcript_watcher
+    waiting, waiting_bytes = transcript_reader.backlog
     now = clock.wall()
-    counters = intake.counters
+    counters = transcript_reader.counters
     data = {
         "pid": os.getpid(),
         "version": __version__,
-        "uptime_seconds": round(now - parts.started_at, 1),
-        "socket": parts.socket_path,
-        "config": parts.config_path,
-        "log": parts.log_path,
-        "roots": lookout.describe_roots(),
-        "first_scan_done": lookout.first_scan_done,
-        "transcripts": len(intake.entries),
-        "sessions": parts.state.count_sessions(),
+        "uptime_seconds": round(now - context.started_at, 1),
+        "socket": context.socket_path,
+        "config": context.config_path,
+        "log": context.log_path,
+        "roots": transcript_watcher.describe_roots(),
+        "first_scan_done": transcript_watcher.first_scan_done,
+        "transcripts": len(transcript_reader.entries),
+        "sessions": context.state.count_sessions(),
         "waiting_transcripts": waiting,
         "waiting_bytes": waiting_bytes,
-        "lag": _lag(parts, now),
+        "lag": _lag(context, now),
         "records": counters.records,
         "last_record_at": clock.iso(counters.last_record_at) if counters.last_record_at else None,
         "skipped": {
@@ -49,39 +50,39 @@ async def handle(parts: Parts, _params: Params, _send: Send) -> Reply:
             "oversized_lines": counters.oversized,
             "repeated_records": counters.repeated,
             "silenced": counters.silenced,
-            "transcripts": intake.quarantined,
+            "transcripts": transcript_reader.quarantined,
         },
-        "redacted": counters.redacted + parts.scribe.redacted,
+        "redacted": counters.redacted + context.checkpoint_writer.redacted,
         "replaced": counters.replaced,
-        "writes": parts.scribe.writes,
-        "handoffs": parts.archivist.writes,
-        "track_records": parts.recorder.records,
-        "letters": _letters(parts),
-        "threads": asdict(parts.core.threads.counts()),
-        "idle": _idle(parts, now),
-        "watched": lookout.observer.watched,
-        "rescans": lookout.rescans,
-        "rescan_seconds": round(lookout.rescan_seconds, 1),
-        "overflows": lookout.overflows,
-        "refused_peers": parts.refused_peers,
-        "http": parts.door.url or None,
-        "hooks": _hooks(parts, now),
-        "paused": paused(parts),
-        "active_projects": _active(parts, now),
+        "writes": context.checkpoint_writer.writes,
+        "handoffs": context.contract_writer.writes,
+        "track_records": context.record_maker.records,
+        "letters": _letters(context),
+        "threads": asdict(context.core.threads.counts()),
+        "idle": _idle(context, now),
+        "watched": transcript_watcher.observer.watched,
+        "rescans": transcript_watcher.rescans,
+        "rescan_seconds": round(transcript_watcher.rescan_seconds, 1),
+        "overflows": transcript_watcher.overflows,
+        "refused_peers": context.refused_peers,
+        "http": context.http_listener.url or None,
+        "hooks": _hooks(context, now),
+        "paused": paused(context),
+        "active_projects": _active(context, now),
     }
-    return Reply(data, every_warning=True)
+    return MethodReply(data, every_warning=True)
 
 
-def paused(parts: Parts) -> list[str]:
+def paused(context: Context) -> list[str]:
     """Return what is paused: `*` for everything, else the projects' roots."""
     return [
-        scope if scope == "*" else parts.core.project_root(scope) or scope
-        for scope in parts.gate.paused_scopes()
+        scope if scope == "*" else context.core.project_root(scope) or scope
+        for scope in context.policy.paused_scopes()
     ]
 
 
-def _lag(parts: Parts, now: float) -> list[dict[str, Any]]:
-    behind = [entry for entry in parts.intake.entries.values() if entry.lag_bytes]
+def _lag(context: Context, now: float) -> list[dict[str, Any]]:
+    behind = [entry for entry in context.transcript_reader.entries.values() if entry.lag_bytes]
     behind.sort(key=lambda entry: entry.mtime_ns, reverse=True)
     return [
         {
@@ -93,24 +94,28 @@ def _lag(parts: Parts, now: float) -> list[dict[str, Any]]:
     ]
 
 
-def _active(parts: Parts, now: float) -> list[dict[str, Any]]:
-    cards = sorted(parts.board.cards.values(), key=lambda card: card.touched, reverse=True)
+def _active(context: Context, now: float) -> list[dict[str, Any]]:
+    active_projects = sorted(
+        context.project_states.active_projects.values(),
+        key=lambda active: active.touched,
+        reverse=True,
+    )
     return [
         {
-            "project": card.project.root.path,
-            "changed_seconds": round(now - card.touched, 1),
-            "not_written": parts.board.refusal_to_write(card) or None,
+            "project": active.project.root.path,
+            "changed_seconds": round(now - active.touched, 1),
+            "not_written": context.project_states.refusal_to_write(active) or None,
         }
-        for card in cards[:_LISTED]
-        if card.touched
+        for active in active_projects[:_LISTED]
+        if active.touched
     ]
 
 
-def _letters(parts: Parts) -> dict[str, Any]:
+def _letters(context: Context) -> dict[str, Any]:
     """Return how many notes and mails wait, and which were given up."""
-    dead = parts.core.outbox.dead()
+    dead = context.core.outbox.dead()
     return {
-        "waiting": parts.core.outbox.waiting(),
+        "waiting": context.core.outbox.waiting(),
         "given_up": [
             {"kind": letter.kind, "to": letter.target, "problem": letter.problem}
             for letter in dead[:_LISTED]
@@ -118,7 +123,7 @@ def _letters(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _hooks(parts: Parts, now: float) -> dict[str, Any]:
+def _hooks(context: Context, now: float) -> dict[str, Any]:
     """Return when each kind of hook was last heard, and from which version of the plugin."""
     return {
         event: {
@@ -126,22 +131,22 @@ def _hooks(parts: Parts, now: float) -> dict[str, Any]:
             "seconds": round(max(now - at, 0.0), 1),
             "plugin": plugin or None,
         }
-        for event, (at, plugin) in parts.state.hooks().items()
+        for event, (at, plugin) in context.state.hooks().items()
     }
 
 
-def _idle(parts: Parts, now: float) -> list[dict[str, Any]]:
+def _idle(context: Context, now: float) -> list[dict[str, Any]]:
     """Return when each session that is not idle yet will be, the first ones."""
     found = []
-    for session_id, known in parts.archivist.watched.items():
-        limit = parts.herald.idle_seconds(known.project_id)
-        if limit and not known.idle and session_id not in parts.board.ended:
+    for session_id, known in context.session_liveness.watched.items():
+        limit = context.trigger_detector.idle_seconds(known.project_id)
+        if limit and not known.idle and session_id not in context.project_states.ended:
             left = max(limit - known.silent_seconds, 0.0)
             found.append((left, session_id, known.project_id))
     return [
         {
             "session_id": session_id,
-            "project": parts.core.project_root(project_id) or "",
+            "project": context.core.project_root(project_id) or "",
             "idle_at": clock.iso(now + left),
             "in_seconds": round(left),
         }

@@ -3,51 +3,51 @@
 import asyncio
 from typing import Any
 
-from handoff.errors import HandoffError
-from handoffd import clock
+from handoff.common.errors import HandoffError
 from handoffd.api.handlers.hook import HookParams
-from handoffd.api.method import Method, Reply, Send
+from handoffd.api.method import Method, MethodReply, Send
 from handoffd.api.resolve import hook_fields, hook_project, texts_of
-from handoffd.api.text import Style
-from handoffd.handoffs.checkpoint import NOT_STATED
-from handoffd.handoffs.opening import age
-from handoffd.handoffs.tracks.place import Conductor
-from handoffd.parts import Parts
-from handoffd.projects import Project
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
+from handoffd.contract.presentation import age
+from handoffd.projects.registry import Project
+from handoffd.runtime import clock
+from handoffd.session.fields import NOT_STATED
 from handoffd.session.text import shorten
+from handoffd.tracks.conductor_directory import ConductorDirectory
 
 # What is left for the goal where all the rest is long.
 _GOAL_MIN = 12
 
 
-async def handle(parts: Parts, params: HookParams, _send: Send) -> Reply:
+async def handle(context: Context, params: HookParams, _send: Send) -> MethodReply:
     given = texts_of(hook_fields(params.hook))
-    project = hook_project(parts, params.cwd, given, params.environment)
-    refused = parts.gate.refusal(project.id, project.root.path)
+    project = hook_project(context, params.cwd, given, params.environment)
+    refused = context.policy.refusal(project.id, project.root.path)
     if refused or not project.id:
-        return Reply({"project": project.root.path, "left_alone": refused}, silent=True)
+        return MethodReply({"project": project.root.path, "left_alone": refused}, silent=True)
     session_id = given.get("session_id", "")
-    left = [clock.parse(found.session_time) for found in parts.core.contracts_of(project.id)]
-    document = parts.board.view(project, session_id).document
+    left = [clock.parse(found.session_time) for found in context.core.contracts_of(project.id)]
+    document = context.project_states.view(project, session_id).document
     data = {
         "project": project.root.path,
         "left_alone": "",
         "goal": document["goal"] if document["goal"] != NOT_STATED else "",
         "status": document["status"],
         "handoff_seconds": round(clock.wall() - max(left)) if left else None,
-        "unread": sum(thread.number for thread in parts.board.unread(project)),
-        "track": await _track(parts, project, session_id),
+        "unread": sum(thread.number for thread in context.project_states.unread(project)),
+        "track": await _track(context, project, session_id),
     }
-    return Reply(data, silent=True)
+    return MethodReply(data, silent=True)
 
 
-async def _track(parts: Parts, project: Project, session_id: str) -> dict[str, Any] | None:
+async def _track(context: Context, project: Project, session_id: str) -> dict[str, Any] | None:
     """Return the track that a session works on, and how far it is as its metadata.json says."""
-    track_id = parts.core.ledger.track_of(session_id)
+    track_id = context.core.ledger.track_of(session_id)
     if not track_id:
         return None
     try:
-        found = await asyncio.to_thread(Conductor(project.root.path).track, track_id)
+        found = await asyncio.to_thread(ConductorDirectory(project.root.path).track, track_id)
     except (OSError, HandoffError):
         return None
     percent = found.metadata.handoff.get("progress_percent") if found and found.metadata else None

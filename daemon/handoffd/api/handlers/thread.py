@@ -8,14 +8,14 @@ from pydantic import Field, field_validator
 
 from handoffd.api import tools
 from handoffd.api.mcp import ONCE_MAX
-from handoffd.api.method import Directory, Method, Params, Reply, Send
-from handoffd.api.text import Style
-from handoffd.api.threads import act as with_threads
-from handoffd.api.threads import note_use, threads
+from handoffd.api.method import Directory, Method, MethodReply, Params, Send
+from handoffd.api.terminal_text import Style
+from handoffd.api.thread_calls import act as with_threads
+from handoffd.api.thread_calls import note_use, threads
+from handoffd.context import Context
 from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
-from handoffd.handoffs.thread import mend
-from handoffd.parts import Parts
-from handoffd.workflow.threads import Threads, pasted
+from handoffd.threads.service import ThreadService, pasted
+from handoffd.threads.thread_text import mend
 
 Data = dict[str, Any]
 
@@ -56,14 +56,14 @@ class ThreadParams(Params):
         return mend(value) if isinstance(value, str) else value
 
 
-async def handle(parts: Parts, params: ThreadParams, send: Send) -> Reply:
+async def handle(context: Context, params: ThreadParams, send: Send) -> MethodReply:
     if params.action == "watch":
-        return _watch(threads(parts), params, send)
-    do = partial(act, params=params, used=partial(note_use, parts, params.cwd))
-    return Reply(await with_threads(parts, do, closing=params.action == "close"))
+        return _watch(threads(context), params, send)
+    do = partial(act, params=params, used=partial(note_use, context, params.cwd))
+    return MethodReply(await with_threads(context, do, closing=params.action == "close"))
 
 
-def _watch(open_threads: Threads, params: ThreadParams, send: Send) -> Reply:
+def _watch(open_threads: ThreadService, params: ThreadParams, send: Send) -> MethodReply:
     found = act(open_threads, params.model_copy(update={"action": "get"}), lambda _used: None)
     watched = found["result"]["handoff"]["id"]
 
@@ -71,10 +71,10 @@ def _watch(open_threads: Threads, params: ThreadParams, send: Send) -> Reply:
         if change.get("thread") == watched:
             send({"jsonrpc": "2.0", "method": "change", "params": change})
 
-    return Reply({"action": "watch", "watching": watched}, watcher=tell)
+    return MethodReply({"action": "watch", "watching": watched}, watcher=tell)
 
 
-def act(open_threads: Threads, params: ThreadParams, used: Callable[[str], None]) -> Data:
+def act(open_threads: ThreadService, params: ThreadParams, used: Callable[[str], None]) -> Data:
     """Do what is asked for; `used` is told the id of a thread that was used as code."""
     arguments = params.model_dump(include=_ARGUMENTS, exclude_none=True)
     name = _TOOLS[params.action]

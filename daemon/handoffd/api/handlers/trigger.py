@@ -4,27 +4,33 @@ from typing import Any
 
 from pydantic import Field
 
-from handoffd.api.method import Method, Reply, Send
+from handoffd.api.method import Method, MethodReply, Send
 from handoffd.api.resolve import meant_session, named_project
-from handoffd.api.text import Style
-from handoffd.api.tracks import RecordParams, progress, render_created, render_steps, request_from
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style
+from handoffd.api.track_results import (
+    RecordParams,
+    progress,
+    render_created,
+    render_steps,
+    request_from,
+)
+from handoffd.context import Context
 
 
 class TriggerParams(RecordParams):
     dry_run: bool = Field(default=False, description="show it and write nothing")
 
 
-async def handle(parts: Parts, params: TriggerParams, send: Send) -> Reply:
-    project = named_project(parts, params, create=not params.dry_run)
+async def handle(context: Context, params: TriggerParams, send: Send) -> MethodReply:
+    project = named_project(context, params, create=not params.dry_run)
     project.root.require()
-    state = meant_session(parts, project, params.session, params.track)
+    state = meant_session(context, project, params.session, params.track)
     request = request_from(params, "include")
     if params.dry_run:
-        data = await parts.recorder.preview(project, state, request)
+        data = await context.record_maker.preview(project, state, request)
     else:
-        data = await parts.recorder.create(project, state, request, progress(send))
-    return Reply(data, exit=data["exit"], project=project.root.path)
+        data = await context.record_requests.create(project, state, request, progress(send))
+    return MethodReply(data, exit=data["exit"], project=project.root.path)
 
 
 def render(data: dict[str, Any], style: Style) -> str:

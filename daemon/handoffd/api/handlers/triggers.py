@@ -4,12 +4,12 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.paths import home
-from handoffd import clock
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common.paths import home
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, age, shorten_path
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style, age, shorten_path
+from handoffd.context import Context
+from handoffd.runtime import clock
 from handoffd.store.core import CoreStore
 from handoffd.store.ledger import Firing
 
@@ -23,10 +23,10 @@ class TriggersParams(InProject):
     )
 
 
-async def handle(parts: Parts, params: TriggersParams, _send: Send) -> Reply:
-    tidy(parts.core, params)
-    project = None if params.all else named_project(parts, params)
-    return Reply(listed(parts.core, project.id if project else None, params.limit))
+async def handle(context: Context, params: TriggersParams, _send: Send) -> MethodReply:
+    tidy(context.core, params)
+    project = None if params.all else named_project(context, params)
+    return MethodReply(listed(context.core, project.id if project else None, params.limit))
 
 
 def tidy(core: CoreStore, params: TriggersParams) -> None:

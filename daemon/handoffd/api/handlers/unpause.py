@@ -2,35 +2,35 @@
 
 from typing import Any
 
-from handoff.errors import HandoffError
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common.errors import HandoffError
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style
+from handoffd.context import Context
 from handoffd.store.core import EVERYTHING
 
 
-async def handle(parts: Parts, params: InProject, _send: Send) -> Reply:
-    scopes = parts.gate.paused_scopes()
-    project = named_project(parts, params) if params.project else None
+async def handle(context: Context, params: InProject, _send: Send) -> MethodReply:
+    scopes = context.policy.paused_scopes()
+    project = named_project(context, params) if params.project else None
     if project is not None and EVERYTHING in scopes:
         raise HandoffError("Everything is paused, not only this project.", "Run: handoff unpause")
     ended = [scope for scope in scopes if project is None or scope == project.id]
-    await parts.lookout.rescan()
-    parts.gate.unpause(ended, _ends_of_silence(parts, ended))
-    parts.intake.requeue("paused", "excluded", "disabled")
-    for project_id in list(parts.board.cards):
-        parts.board.touch(project_id)
-    await parts.renew_copy()
-    return Reply({"ended": len(ended)})
+    await context.transcript_watcher.rescan()
+    context.policy.unpause(ended, _ends_of_silence(context, ended))
+    context.transcript_reader.requeue("paused", "excluded", "disabled")
+    for project_id in list(context.project_states.active_projects):
+        context.project_states.touch(project_id)
+    await context.renew_copy()
+    return MethodReply({"ended": len(ended)})
 
 
-def _ends_of_silence(parts: Parts, scopes: list[str]) -> dict[str, int]:
+def _ends_of_silence(context: Context, scopes: list[str]) -> dict[str, int]:
     """Return where transcripts may be heard again; one that is gone stays silent for good."""
-    entries = parts.intake.entries
+    entries = context.transcript_reader.entries
     return {
         name: entries[name].size_now if name in entries else 1 << 62
-        for name in parts.gate.silent_transcripts(scopes)
+        for name in context.policy.silent_transcripts(scopes)
     }
 
 

@@ -4,18 +4,18 @@ from typing import Any
 
 from pydantic import Field
 
-from handoff.errors import HandoffError
-from handoffd.api.method import InProject, Method, Reply, Send
+from handoff.common.errors import HandoffError
+from handoffd.agents.claude_code.record_text import words
+from handoffd.agents.claude_code.records import parse_line
+from handoffd.agents.claude_code.transcripts import line_at
+from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
-from handoffd.api.text import Style, wrap
-from handoffd.handoffs.checkpoint import FIELDS, LISTS
-from handoffd.handoffs.lanes import View
-from handoffd.parts import Parts
+from handoffd.api.terminal_text import Style, wrap
+from handoffd.context import Context
+from handoffd.projects.lanes import ProjectView
+from handoffd.session.fields import FIELDS, LISTS
 from handoffd.session.state import Receipt
 from handoffd.session.text import keep, shorten
-from handoffd.sources.transcripts import line_at
-from handoffd.transcript.records import parse_line
-from handoffd.transcript.words import words
 
 EXCERPT_MAX = 600
 WORDS_MAX = 8000
@@ -32,9 +32,9 @@ class WhyParams(InProject):
     field: str = Field(description="a field, or `next.0` for an item", max_length=40)
 
 
-async def handle(parts: Parts, params: WhyParams, _send: Send) -> Reply:
-    project = named_project(parts, params)
-    view = parts.board.view(project)
+async def handle(context: Context, params: WhyParams, _send: Send) -> MethodReply:
+    project = named_project(context, params)
+    view = context.project_states.view(project)
     field = params.field.strip().lower().replace(" ", "_")
     name, _, number = field.partition(".")
     if name not in view.whole and name not in (*FIELDS, *LISTS):
@@ -47,17 +47,17 @@ async def handle(parts: Parts, params: WhyParams, _send: Send) -> Reply:
     if value is None:
         raise HandoffError(f"Nothing is known of {field}.", "See: handoff show")
     data: dict[str, Any] = {"project": project.root.path, "field": field, "value": value}
-    setting = parts.core.settings(project.id).get(name)
+    setting = context.core.settings(project.id).get(name)
     data["evidence"] = [
-        {"receipt": receipt._asdict(), "excerpt": excerpt(parts, receipt, text)}
+        {"receipt": receipt._asdict(), "excerpt": excerpt(context, receipt, text)}
         for receipt, text in _receipts(view, field, value)
     ]
     if not data["evidence"] and setting is not None:
         data["set_at"] = setting.set_at
-    return Reply(data, project=project.root.path)
+    return MethodReply(data, project=project.root.path)
 
 
-def _receipts(view: View, field: str, value: Any) -> list[tuple[Receipt, str]]:
+def _receipts(view: ProjectView, field: str, value: Any) -> list[tuple[Receipt, str]]:
     """Return where a value comes from; one that was put together has several receipts."""
     texts = value if isinstance(value, list) else [str(value)] * _PARTS_MAX
     found = [
@@ -69,9 +69,9 @@ def _receipts(view: View, field: str, value: Any) -> list[tuple[Receipt, str]]:
     return found or ([(whole, str(value))] if whole else [])
 
 
-def excerpt(parts: Parts, receipt: Receipt, text: str) -> str:
+def excerpt(context: Context, receipt: Receipt, text: str) -> str:
     """Return the words of the record that a receipt names, around the text, masked as ever."""
-    entry = parts.intake.entries.get(receipt.transcript)
+    entry = context.transcript_reader.entries.get(receipt.transcript)
     line = line_at(entry.cursor.path, receipt.offset) if entry else b""
     for record in parse_line(receipt.offset, line).records:
         if record.uuid and record.uuid == receipt.uuid:

@@ -1,0 +1,36 @@
+"""What `handoff doctor` looks at, one module a subject. Nothing here changes anything."""
+
+from handoff.doctor import (
+    daemon,
+    disk,
+    hooks,
+    integrations,
+    outbox,
+    retention,
+    service_manager,
+    transcripts,
+    versions,
+    watches,
+)
+from handoff.doctor.environment import Environment
+from handoff.doctor.finding import Finding
+
+SUBJECTS = {
+    "service": service_manager.examine,
+    "socket": daemon.examine,
+    "versions": versions.examine,
+    "hooks": hooks.examine,
+    "transcripts": transcripts.examine,
+    "retention": retention.examine,
+    "watches": watches.examine,
+    "outbox": outbox.examine,
+    "disk": disk.examine,
+    "settings": integrations.examine,
+    "warnings": daemon.examine_warnings,
+}
+
+
+def examine(scene: Environment) -> dict[str, list[Finding]]:
+    """Return what was found of each subject of which there is something to say."""
+    found = {subject: look(scene) for subject, look in SUBJECTS.items()}
+    return {subject: findings for subject, findings in found.items() if findings}

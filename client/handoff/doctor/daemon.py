@@ -1,0 +1,74 @@
+"""Does the daemon answer, and where; and what it says is wrong with itself."""
+
+import os
+import pwd
+import stat
+
+from handoff import service
+from handoff.common import paths
+from handoff.common.errors import NotRunningError
+from handoff.doctor.environment import Environment
+from handoff.doctor.finding import Finding, bad, explained, note, ok
+
+# What is told in other words elsewhere.
+TOLD_ELSEWHERE = ("letters_dead",)
+
+
+def examine(scene: Environment) -> list[Finding]:
+    if scene.problem is None:
+        status = scene.status
+        found = [ok(f"process {status['pid']} answers at {status['socket']}")]
+    else:
+        found = [bad(scene.problem.title, scene.problem.hint, scene.problem.exit_code)]
+    is_there = not isinstance(scene.problem, NotRunningError)
+    found += _last_failure(is_there=is_there)
+    for path in paths.socket_candidates():
+        if path == scene.status.get("socket"):
+            break
+        found += _look_at(path, is_there=is_there)
+    return found
+
+
+def _last_failure(*, is_there: bool) -> list[Finding]:
+    """Say why the last daemon ended that was not told to."""
+    for line in service.failures()[-1:]:
+        when, _, why = line.partition(" ")
+        which = "the one before it" if is_there else "it"
+        return [note(f"{which} ended by itself at {when}: {why}", "See: handoff logs")]
+    return []
+
+
+def _look_at(path: str, *, is_there: bool) -> list[Finding]:
+    """Say what stands in the way at one of the places where a socket may be."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return []
+    except OSError as problem:
+        return [note(f"{path}: {problem.strerror}", _OTHER_PLACE)]
+    if found.st_uid not in (os.getuid(), 0):
+        text = f"{path} is the socket of {_name(found.st_uid)}, and is left alone"
+        return [note(text, _OTHER_PLACE)]
+    if not stat.S_ISSOCK(found.st_mode):
+        return [bad(f"{path} is no socket", f"Move it away: mv {path} {path}.old")]
+    if is_there:
+        return []
+    return [note(f"nobody listens at {path}: its daemon was killed", "handoff up replaces it.")]
+
+
+_OTHER_PLACE = "`su` leaves another user's XDG_RUNTIME_DIR: unset XDG_RUNTIME_DIR"
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
+
+
+def examine_warnings(scene: Environment) -> list[Finding]:
+    return [
+        bad(warning["text"], explained(warning["anchor"]))
+        for warning in scene.warnings
+        if warning["code"] not in TOLD_ELSEWHERE
+    ]

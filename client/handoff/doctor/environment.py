@@ -1,0 +1,107 @@
+"""What the daemon says of itself, if it answers, and how Claude Code is set up here."""
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from handoff import fast
+from handoff.client import Client
+from handoff.common.errors import HandoffError, UnknownMethodError, VersionsDifferError
+from handoff.common.safe_parsing import load_json
+from handoff.setup import foreign_files, locations
+from handoff.setup.claude_entries import PLUGIN
+
+# Looking for what is about to be deleted takes longer than an ordinary question.
+_ASKED_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeCode:
+    """The settings of Claude Code that a session started from here would have."""
+
+    directory: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    changed_at: float = 0.0
+    plugin_version: str = ""
+
+    @property
+    def settings_file(self) -> str:
+        return f"{self.directory}/settings.json"
+
+    @property
+    def plugin(self) -> bool | None:
+        """Whether our plugin is enabled; None where it is not installed."""
+        enabled = self.settings.get("enabledPlugins")
+        found = enabled.get(PLUGIN) if isinstance(enabled, dict) else None
+        return found if isinstance(found, bool) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """All that is looked at more than once."""
+
+    claude: ClaudeCode
+    # Empty where the daemon does not answer; `problem` says why, or what else it cannot answer.
+    status: dict[str, Any] = field(default_factory=dict)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    known: dict[str, Any] = field(default_factory=dict)
+    problem: HandoffError | None = None
+    daemon_version: str = ""
+
+
+def look() -> Environment:
+    claude = claude_code()
+    try:
+        answer = Client().call("status")
+    except VersionsDifferError as problem:
+        return Environment(claude, problem=problem, daemon_version=problem.version)
+    except HandoffError as problem:
+        return Environment(claude, problem=problem)
+    known, unanswered = {}, None
+    try:
+        known = Client(_ASKED_SECONDS).call("doctor")["data"]
+        answer = Client().call("status")  # with what was found by looking closely
+    except UnknownMethodError:
+        pass
+    except HandoffError as problem:
+        unanswered = problem
+    status, version = answer["data"], answer["version"]
+    return Environment(claude, status, answer["warnings"], known, unanswered, version)
+
+
+def claude_code() -> ClaudeCode:
+    directory = locations.claude_home()
+    path = f"{directory}/settings.json"
+    settings, problem = read_json(path)
+    try:
+        changed_at = os.stat(path).st_mtime
+    except OSError:
+        changed_at = 0.0
+    return ClaudeCode(directory, settings, problem, changed_at, _plugin_version(directory))
+
+
+def read_json(path: str) -> tuple[dict[str, Any], str]:
+    """Return an object from a file, and what is wrong with it; one that is absent is empty."""
+    try:
+        found = load_json(foreign_files.read(path) or b"{}")
+    except OSError as problem:
+        return {}, problem.strerror or str(problem)
+    except ValueError as problem:
+        return {}, str(problem)
+    return (found, "") if isinstance(found, dict) else ({}, "it is no object")
+
+
+def _plugin_version(directory: str) -> str:
+    """Return the version of our plugin that Claude Code has installed, or nothing."""
+    installed, _ = read_json(f"{directory}/plugins/installed_plugins.json")
+    plugins = installed.get("plugins")
+    entries = plugins.get(PLUGIN) if isinstance(plugins, dict) else None
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("version"), str):
+            return str(entry["version"])
+    return ""
+
+
+def working_directory() -> str:
+    return fast.working_directory() or "/"

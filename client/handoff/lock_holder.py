@@ -1,0 +1,48 @@
+"""Who holds the daemon's lock: it runs, even where nobody reaches it."""
+
+import fcntl
+import os
+
+from handoff.common import paths
+from handoff.common.errors import NOT_RUNNING
+
+
+def lock_holder() -> int | None:
+    """Return the process that holds the daemon's lock, answering or not."""
+    try:
+        handle = os.open(f"{paths.state_dir()}/handoffd.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = os.read(handle, 32).decode("ascii", "replace").strip()
+        # A look takes the lock for a moment, in which a daemon that starts would miss it.
+        if not text.isdigit() or not _lives(int(text)):
+            return None
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(text)
+    except OSError:
+        return None  # a directory, say: whoever starts will be told
+    finally:
+        os.close(handle)
+    return None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # another user's
+    return True
+
+
+def absence(reason: str) -> tuple[str, str]:
+    """Return what to say where no daemon is reached, for that reason or none, and the remedy."""
+    pid = None if reason else lock_holder()
+    if pid is None:
+        return reason or NOT_RUNNING, "Start it with: handoff up"
+    why = "its socket was deleted and is there again within 30 s, or it listens elsewhere"
+    title = f"handoffd runs (process {pid}), but cannot be asked just now: {why}."
+    return title, "Wait a moment; if it stays so, run: handoff restart"

@@ -1,0 +1,1 @@
+"""`handoff mcp`: standard input and output <-> the daemon's socket."""

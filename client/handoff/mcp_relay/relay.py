@@ -1,0 +1,407 @@
+"""stdin and stdout <-> the daemon's socket, for MCP.
+
+Lines pass as they are, one at a time: the daemon answers a connection's requests in their turn.
+A call of a tool gets a key of its own, so that it can be asked again when the daemon goes away
+in the middle, and is done once all the same. While no daemon is there, whatever is no call is
+answered here at once, and a call by a process of ours that reads core.db.
+A relay lives as long as its client, so it loads no more than the hot path does.
+"""
+
+import _signal  # type: ignore[import-not-found]  # the public one loads enum
+import posix
+import select
+import time
+
+from handoff import __version__, fast
+from handoff.common import paths, wire
+from handoff.mcp_relay.answerer import (
+    Answerer,
+    Lines,
+    McpRequest,
+    decoded,
+    error,
+    is_answer,
+    is_request,
+    ready,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from handoff.mcp_relay.child_processes import Child
+
+    Frame = dict[str, Any]
+
+CALL = "tools/call"
+# Who asks something else than a call waits this long for the daemon, then is answered from here.
+GREETING_SECONDS = 0.25
+# A call waits this long for a daemon that may be coming, and this long for the answer of one that
+# is there; then a process of ours has as long as it takes to get its turn among other writers.
+# After a minute clients give up, so it is over before.
+PATIENCE_SECONDS = 10.0
+ANSWER_SECONDS = 20.0
+CHILD_SECONDS = 25.0
+TOTAL_SECONDS = 50.0
+# How long one that hangs, or speaks another protocol, is not asked again.
+AVOID_SECONDS = 30.0
+START_PAUSE_SECONDS = 1.0
+START_PAUSE_MAX_SECONDS = 600.0
+# So long after the last request we part from whoever answers: the daemon has room for so many
+# connections, and a process of ours costs memory.
+IDLE_SECONDS = 60.0
+TICK_SECONDS = 0.05
+LINE_MAX_BYTES = 4 << 20
+# With more than this to read, the client is asked for nothing more, and nobody for it.
+OUTPUT_MAX_BYTES = 4 << 20
+READ_BYTES = 1 << 16
+
+
+def run(client: str) -> int:
+    """Relay until the client closes stdin; a signal of its is a quiet end, too."""
+    if not (_is_open(0) and _is_open(1)):
+        posix._exit(0)  # noqa: SLF001  or a socket would be opened in their place
+    if not _is_open(2):
+        posix.open("/dev/null", posix.O_WRONLY)
+    for number in (_signal.SIGINT, _signal.SIGTERM):
+        _signal.signal(number, lambda *_: posix._exit(0))  # noqa: SLF001
+    if posix.isatty(0):
+        _tell("this speaks MCP with a client that starts it; see: handoff mcp --help")
+    relay = Relay(client)
+    relay.serve()
+    relay.part()
+    return 0
+
+
+def directory() -> str:
+    """Return where the client works; a name that is not UTF-8 cannot be told."""
+    for found in (paths.variable("CLAUDE_PROJECT_DIR"), fast.working_directory()):
+        if found.startswith("/") and found == found.encode("utf-8", "replace").decode():
+            return found
+    return "/"
+
+
+class Relay:
+    """Takes what the client asks, finds somebody who answers, and brings the answer back."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        params = {"protocol": wire.PROTOCOL, "client": client, "cwd": directory()}
+        self.hello = wire.request("mcp", params)
+        self.key = posix.urandom(12).hex()
+        self.calls_made = 0
+        self.reading = True
+        self.input = Lines(LINE_MAX_BYTES)
+        self.output = bytearray()
+        # What waits: calls, each since it is the first of them, and all the rest.
+        self.calls: list[McpRequest] = []
+        self.questions: list[McpRequest] = []
+        self.peer: Answerer | None = None
+        self.starter: Child | None = None
+        # No daemon can be started; one that answered since it was tried is there, though.
+        self.is_alone = False
+        self.has_answered = False
+        self.next_connect = self.next_start = self.avoid_until = 0.0
+        self.start_pause = START_PAUSE_SECONDS
+        self.told: set[str] = set()
+
+    def serve(self) -> None:
+        """Relay until nothing more can come and everything is answered."""
+        self._seek(time.monotonic())
+        while self.reading or self.calls or self.questions or self.output:
+            self._wait()
+            self._see_to(time.monotonic())
+
+    def part(self) -> None:
+        if self.peer is not None:
+            self.peer.close()
+            self.peer = None
+
+    # What comes and goes
+
+    def _wait(self) -> None:
+        """Wait for the next thing to happen, and take it."""
+        peer, starter = self.peer, self.starter
+        events = {
+            0: select.POLLIN * (self.reading and not self._is_full()),
+            1: select.POLLOUT * bool(self.output),
+        }
+        if peer:
+            events[peer.handle] = select.POLLIN | select.POLLOUT * bool(peer.outgoing)
+        if starter:
+            events[starter.handle] = select.POLLIN
+        found = ready(events, self._seconds())
+        now = time.monotonic()
+        if 1 in found:
+            self._write(now)
+        if peer and peer.handle in found:
+            peer.flush()
+            self._hear(peer, now)
+        if starter and starter.handle in found and starter.is_done():
+            self._started(starter, now)
+        if 0 in found:
+            self._read(now)
+        if not (found or self.calls or self.questions):
+            self.part()  # nobody needs it any more
+
+    def _seconds(self) -> float | None:
+        if (self.calls or self.questions) and not self._is_full():
+            return TICK_SECONDS
+        return IDLE_SECONDS if self.peer else None
+
+    def _is_full(self) -> bool:
+        return len(self.output) > OUTPUT_MAX_BYTES
+
+    def _read(self, now: float) -> None:
+        try:
+            data = posix.read(0, READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self.reading = bool(data)
+        for line in self.input.feed(data) if data else self.input.finish():
+            self._take(line, now)
+
+    def _write(self, now: float) -> None:
+        if self.calls and self._is_full():
+            self.calls[0].since = now  # it waits for the client, not for an answer
+        try:
+            # No more than fits for certain: a client that does not read must not stop us.
+            del self.output[: posix.write(1, self.output[: select.PIPE_BUF])]
+        except BlockingIOError:
+            return
+        except OSError:  # nobody listens any more
+            self.reading = False
+            for waiting in (self.calls, self.questions, self.output):
+                waiting.clear()
+
+    def _hear(self, peer: Answerer, now: float) -> None:
+        lines = peer.receive()
+        if lines is None:
+            self._lose(peer, now)
+            return
+        for line in lines:
+            if not peer.greeted:
+                self._greeted(peer, line, now)
+            elif peer.asked is not None:
+                self._answered(peer, peer.asked, line, now)
+
+    # What the client asks
+
+    def _take(self, line: bytes | None, now: float) -> None:
+        if line is None:
+            self._refuse(None, wire.INVALID_REQUEST, _too_long(LINE_MAX_BYTES))
+            return
+        line = line.strip(b" \t\r")
+        if not line:
+            return
+        try:
+            frame = wire.decode_strictly(line)
+        except (ValueError, RecursionError):
+            self._refuse(None, wire.PARSE_ERROR, "That is not JSON")
+            return
+        if is_request(frame):
+            if "id" in frame:  # what has none wants no answer, and MCP has none that we act upon
+                self._enqueue(frame, line, now)
+        elif not is_answer(frame):
+            self._refuse(None, wire.INVALID_REQUEST, "That is not a JSON-RPC request")
+
+    def _enqueue(self, frame: "Frame", line: bytes, now: float) -> None:
+        is_call = frame["method"] == CALL
+        if is_call:
+            self.calls_made += 1
+            # The last of two members with one name counts.
+            line = line[:-1] + f',"once":"{self.key}.{self.calls_made}"}}'.encode()
+        if len(line) > wire.REQUEST_MAX_BYTES:
+            text = f"{_too_long(len(line))} Say it in several entries, or name a file that holds it"
+            self._refuse(frame["id"], wire.INVALID_REQUEST, text)
+        elif is_call:
+            params = frame.get("params")
+            tool = params.get("name") if isinstance(params, dict) else None
+            self.calls.append(McpRequest({"id": frame["id"]}, line + b"\n", now, tool))
+        elif self.peer or self._connect(now):
+            self.questions.append(McpRequest(frame, line + b"\n", now))
+        else:
+            self._answer_here(frame)
+
+    def _answer_here(self, frame: "Frame") -> None:
+        try:
+            from handoff import local
+
+            self.output += wire.encode(local.greeting().answer(frame)).encode() + b"\n"
+        except Exception as problem:  # noqa: BLE001  it was upgraded under us, or is gone
+            text = f"handoffd cannot be loaded ({problem}). Install it again, then reconnect"
+            self._refuse(frame["id"], wire.INTERNAL_ERROR, text)
+
+    def _refuse(self, request_id: "Any", code: int, message: str) -> None:
+        self.output += error(request_id, code, message) + b"\n"
+
+    # What is answered
+
+    def _greeted(self, peer: Answerer, line: bytes, now: float) -> None:
+        """Take the answer to our hello; who speaks otherwise is left alone."""
+        reply = decoded(line)
+        result = reply.get("result") or {}
+        problem = reply.get("error") or {}
+        peer.greeted = result.get("protocol") == wire.PROTOCOL
+        if peer.greeted:
+            self.is_alone, self.has_answered = False, True
+        elif problem.get("code") == wire.BUSY:
+            self._lose(peer, now)
+        else:
+            its = result or problem.get("data") or {}
+            version = f"handoffd {its.get('version', '?')} (protocol {its.get('protocol', '?')})"
+            mine = f"this is {__version__} (protocol {wire.PROTOCOL})"
+            self._avoid(f"{version} is running, and {mine}", now)
+
+    def _answered(self, peer: Answerer, request: McpRequest, line: bytes, now: float) -> None:
+        peer.asked = None
+        if peer.child is None:
+            self.start_pause = START_PAUSE_SECONDS
+        if self._drop(request, now):  # else it was answered from here
+            self.output += request.answered(line) + b"\n"
+
+    def _drop(self, request: McpRequest, now: float) -> bool:
+        """Wait no longer for an answer; False if nobody did."""
+        for waiting in (self.calls, self.questions):
+            if request in waiting:
+                waiting.remove(request)
+                if self.calls and waiting is self.calls:
+                    self.calls[0].since = now
+                return True
+        return False
+
+    def _lose(self, peer: Answerer, now: float) -> None:
+        """Part from one who is gone; what it was asked waits for another."""
+        self.part()
+        if peer.child and peer.asked:
+            self._give_up(peer.asked, "core.db cannot be read without it", now)
+
+    def _give_up(self, request: McpRequest, why: str, now: float) -> None:
+        if self._drop(request, now):
+            text = f"handoffd does not answer, and {why}. Run: handoff restart\n{request.doubt}"
+            self._refuse(request.frame["id"], wire.INTERNAL_ERROR, text.rstrip())
+
+    # What is due
+
+    def _see_to(self, now: float) -> None:
+        while (self.questions and not self._is_full()) and (
+            self.peer is None or now - self.questions[0].since > GREETING_SECONDS
+        ):
+            self._answer_here(self.questions.pop(0).frame)
+        if self._is_full():
+            return
+        peer = self.peer
+        if self.calls and now - self.calls[0].since > TOTAL_SECONDS:
+            self._give_up(self.calls[0], "it took too long", now)
+        if peer and peer.asked:
+            waited = now - peer.asked_at
+            if peer.child and waited > CHILD_SECONDS:
+                self._lose(peer, now)
+            elif not peer.child and waited > ANSWER_SECONDS:
+                self._avoid("handoffd does not answer", now)
+        if self.calls and not (self.peer and self.peer.asked):
+            self._seek(now)
+        self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        peer = self.peer
+        waiting = self.questions or self.calls
+        if waiting and peer and peer.greeted and not peer.asked:
+            peer.ask(waiting[0], now)
+
+    # Who is to answer
+
+    def _seek(self, now: float) -> None:
+        """Find somebody who answers: the daemon, one that we start, or a child of ours."""
+        peer = self.peer
+        if peer and peer.greeted and not peer.child:
+            return
+        waited = bool(self.calls) and now - self.calls[0].since > PATIENCE_SECONDS
+        if waited and now >= self.avoid_until:
+            self._avoid("handoffd does not answer", now)
+        if now >= max(self.avoid_until, self.next_connect) and not (peer and not peer.child):
+            self.next_connect = now + TICK_SECONDS
+            if not self._connect(now):
+                self._start(now)
+        if self.calls and not self.peer and (self.is_alone or now < self.avoid_until):
+            self._go_alone(now)
+
+    def _connect(self, now: float) -> bool:
+        """Connect to the daemon, in the place of whoever answered till now."""
+        if now < self.avoid_until:
+            return False
+        try:
+            stream = fast.connect(now)
+        except (fast.Unreachable, KeyError):  # a user may have neither HOME nor a name
+            return False
+        self.part()
+        self.peer = Answerer(stream, self.hello)
+        return True
+
+    def _avoid(self, why: str, now: float) -> None:
+        self._tell_once(f"{why}; answering without it. Run: handoff restart")
+        self.avoid_until = now + AVOID_SECONDS
+        self.part()
+
+    def _start(self, now: float) -> None:
+        if self.starter or now < self.next_start:
+            return
+        self.has_answered = False
+        try:
+            from handoff.mcp_relay import child_processes
+
+            self.starter = child_processes.starter()
+        except (OSError, ImportError) as problem:
+            self._cannot_start(str(problem))
+        if self.starter or self.is_alone:
+            self.next_start = now + self.start_pause
+            self.start_pause = min(self.start_pause * 2, START_PAUSE_MAX_SECONDS)
+
+    def _started(self, starter: "Child", now: float) -> None:
+        self.starter = None
+        self.is_alone = False
+        if starter.failed and not self.has_answered:
+            self._cannot_start(starter.said)
+        elif not self.peer:
+            self._connect(now)
+
+    def _cannot_start(self, why: str) -> None:
+        self.is_alone = True
+        self._tell_once(f"no daemon ({why}); answering without it. See: handoff doctor")
+
+    def _go_alone(self, now: float) -> None:
+        try:
+            from handoff.mcp_relay import child_processes
+
+            child, stream = child_processes.alone(self.client)
+        except (OSError, ImportError) as problem:
+            why = f"nothing can be started ({problem}); it may have to be installed again"
+            self._give_up(self.calls[0], why, now)
+        else:
+            self.peer = Answerer(stream, b"", child)
+
+    def _tell_once(self, text: str) -> None:
+        if text not in self.told:
+            self.told.add(text)
+            _tell(text)
+
+
+def _is_open(handle: int) -> bool:
+    try:
+        posix.fstat(handle)
+    except OSError:
+        return False
+    return True
+
+
+def _tell(text: str) -> None:
+    try:
+        posix.write(2, f"handoff mcp: {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        return
+
+
+def _too_long(size: int) -> str:
+    return f"A request may have {wire.REQUEST_MAX_BYTES} bytes; this one has {size} or more."

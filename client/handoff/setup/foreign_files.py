@@ -1,0 +1,307 @@
+"""Files of other programs: looked at first, and replaced whole or not at all."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from handoff.common.errors import HandoffError
+
+NEW_MODE = 0o600
+# proper-lockfile, which Claude Code locks its file with: a lock this old was left by a crash.
+LOCK_STALE_SECONDS = 10.0
+LOCK_PATIENCE_SECONDS = 15.0
+LINKS_MAX = 40
+# Claude Code's own memory: it rewrites it all the time, and prompts, paths and keys are in it.
+MEMORY_NAMES = (".claude.json", ".config.json")
+
+
+@dataclass
+class Draft:
+    """A file as it is, and as it shall be; None: there is none."""
+
+    path: str
+    part: str
+    before: bytes | None
+    after: bytes | None
+    mode: int = NEW_MODE
+    problem: HandoffError | None = None
+    # It is to be kept as it was, though somebody else will change it.
+    kept: bool = False
+    # Nothing can be put into what is there: the text is what is to be put in by hand.
+    by_hand: bool = False
+    missing_directories: list[str] = field(default_factory=list)
+    # The file that a link leads to, else the path itself.
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        self.target = self.target or self.path
+
+    @property
+    def is_link(self) -> bool:
+        return self.target != self.path
+
+    @property
+    def is_changed(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def text(self) -> str:
+        return (self.after or b"").decode()
+
+    @text.setter
+    def text(self, new: str) -> None:
+        # A text that nobody touched must not make a file of a missing one.
+        if new or self.after is not None:
+            self.after = new.encode()
+
+
+def is_memory(path: str) -> bool:
+    return os.path.basename(path) in MEMORY_NAMES
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def look(path: str, part: str) -> Draft:
+    """Read a file, also by a link to it, and find out what would keep us from replacing it."""
+    draft = Draft(path, part, None, None, target=leads_to(path))
+    try:
+        status = os.lstat(draft.target)
+    except FileNotFoundError:
+        if draft.is_link:
+            text = f"{path} is a link to {draft.target}, which is not there."
+            draft.problem = _problem(text, "Make that file, or remove the link.")
+            return draft
+        draft.missing_directories = _missing_directories(path)
+        draft.problem = _directory_problem(path) or _link_problem(path)
+        return draft
+    except OSError as problem:
+        draft.problem = _problem(f"{path} cannot be read: {problem.strerror}.")
+        return draft
+    draft.mode = stat.S_IMODE(status.st_mode)
+    draft.problem = (
+        _file_problem(draft.target, status)
+        or _directory_problem(draft.target)
+        or _link_problem(path)
+    )
+    _read(draft)
+    return draft
+
+
+def leads_to(path: str) -> str:
+    """Return the file that a link leads to in the end, else the path itself."""
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def _read(draft: Draft) -> None:
+    # What cannot be replaced may still be read, to show what is to be added by hand.
+    try:
+        draft.before = draft.after = read(draft.target)
+        draft.text  # noqa: B018  looks whether it is text
+    except OSError as problem:
+        draft.problem = draft.problem or _problem(
+            f"{draft.path} cannot be read: {problem.strerror}."
+        )
+    except UnicodeDecodeError as problem:
+        draft.after, draft.by_hand = None, True
+        draft.problem = _problem(f"{draft.path} is no UTF-8 text (byte {problem.start}).")
+
+
+def read(path: str) -> bytes | None:
+    """Return what is in a file; a FIFO in its place does not hold us."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(0, "it is no file")
+        return stream.read()
+
+
+def _problem(title: str, remedy: str = "") -> HandoffError:
+    return HandoffError(title, remedy)
+
+
+def _file_problem(path: str, status: os.stat_result) -> HandoffError | None:
+    if not stat.S_ISREG(status.st_mode):
+        return _problem(f"{path} is no file.", "Move it away.")
+    if status.st_uid != os.geteuid():
+        return _problem(f"{path} belongs to another user (id {status.st_uid}).")
+    # root may write it all the same; who took all write bits away meant everybody.
+    if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
+        return _problem(f"{path} is read-only.", f"Make it writable: chmod u+w {path}")
+    return None
+
+
+def _link_problem(path: str) -> HandoffError | None:
+    """Return why a path is not followed: it has a link, and others could lead it elsewhere."""
+    real = os.path.realpath(path)
+    if real == os.path.normpath(path):
+        return None
+    try:
+        place = next(_open_to_others(path), None)
+    except OSError as problem:
+        return _problem(f"{path} cannot be followed: {problem.strerror}.")
+    if place is None:
+        return None
+    return _problem(
+        f"{path} leads by a link to {real}, and others can write to {place}.",
+        f"Make it yours alone: chmod go-w {place}",
+    )
+
+
+def _open_to_others(path: str) -> Iterator[str]:
+    """Yield the directories and links on the way to a file that another user can change."""
+    directory, names, links = "/", path.split("/"), 0
+    while names:
+        if _is_open(os.stat(directory)):
+            yield directory
+        name = names.pop(0)
+        if name in ("", "."):
+            continue
+        place = os.path.dirname(directory) if name == ".." else os.path.join(directory, name)
+        try:
+            status = os.lstat(place)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISLNK(status.st_mode):
+            directory = place
+            continue
+        if status.st_uid not in (0, os.geteuid()):  # in a directory such as /tmp
+            yield place
+        links += 1
+        if links > LINKS_MAX:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = os.readlink(place)
+        directory = "/" if target.startswith("/") else directory
+        names[:0] = target.split("/")
+
+
+def _is_open(directory: os.stat_result) -> bool:
+    is_shared = directory.st_mode & 0o022 and not directory.st_mode & stat.S_ISVTX
+    return bool(is_shared) or directory.st_uid not in (0, os.geteuid())
+
+
+def _directory_problem(path: str) -> HandoffError | None:
+    """Say why nothing can be made where a file is, or where its first directory would be."""
+    directory = os.path.dirname(path)
+    while not os.path.lexists(directory):
+        directory = os.path.dirname(directory)
+    try:
+        status = os.stat(directory)
+    except OSError as problem:
+        return _problem(f"{directory} cannot be used: {problem.strerror}.")
+    if not stat.S_ISDIR(status.st_mode):
+        return _problem(f"{directory} is no directory.", "Move it away.")
+    if not status.st_mode & 0o222 or not os.access(directory, os.W_OK | os.X_OK):
+        return _problem(f"Nothing can be made in {directory}: it is read-only.")
+    return None
+
+
+def _missing_directories(path: str) -> list[str]:
+    """Return the directories that must be made first, the outermost first."""
+    found: list[str] = []
+    directory = os.path.dirname(path)
+    while not os.path.lexists(directory):
+        found.insert(0, directory)
+        directory = os.path.dirname(directory)
+    return found
+
+
+def make_directories(path: str) -> None:
+    """Make the directories above a path; all that we make are for the user alone."""
+    for directory in _missing_directories(path):
+        os.mkdir(directory, 0o700)
+
+
+def replace(draft: Draft, before: bytes | None, after: bytes | None) -> None:
+    """Give a file another content, or none, unless it is no longer what it was.
+
+    A link stays a link to the same file; it goes where the file goes.
+    """
+    if after is not None:
+        make_directories(draft.target)
+    # Claude Code's lock lies beside the name that it knows.
+    with _lock(draft.path):
+        if after is None:
+            _check_unchanged(draft, before)
+            os.unlink(draft.target)
+            if draft.is_link:
+                os.unlink(draft.path)
+        else:
+            _rename_into_place(draft, before, after)
+    _sync_directory(os.path.dirname(draft.target))
+
+
+def unfinished(path: str) -> str:
+    """Return where a file is written before it takes its place; a kill may leave it there."""
+    return f"{leads_to(path)}.handoff-new"
+
+
+def _rename_into_place(draft: Draft, before: bytes | None, after: bytes) -> None:
+    temporary = unfinished(draft.target)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)  # of one that was killed; it may have another name, too
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
+            os.fchmod(stream.fileno(), draft.mode)
+            stream.write(after)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _check_unchanged(draft, before)
+        os.rename(temporary, draft.target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _check_unchanged(draft: Draft, before: bytes | None) -> None:
+    if leads_to(draft.path) != draft.target or read(draft.target) != before:
+        raise HandoffError(f"{draft.path} has changed meanwhile.", "Run it again.")
+
+
+def _sync_directory(directory: str) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _lock(path: str) -> Iterator[None]:
+    """Hold the lock that Claude Code holds while it reads and rewrites its file: a directory."""
+    if not is_memory(path):
+        yield
+        return
+    lock = f"{path}.lock"
+    deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+    while not _made(lock):
+        if time.monotonic() > deadline:
+            raise HandoffError(f"{path} is locked by another program.", f"It holds {lock}")
+        time.sleep(0.05)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.rmdir(lock)
+
+
+def _made(lock: str) -> bool:
+    try:
+        os.mkdir(lock)
+    except FileExistsError:
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(lock).st_mtime > LOCK_STALE_SECONDS:
+                os.rmdir(lock)
+        return False
+    return True

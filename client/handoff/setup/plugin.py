@@ -1,0 +1,131 @@
+"""The plugin, installed by Claude Code's own program."""
+
+import os
+import shutil
+import subprocess
+from typing import Any
+
+from handoff import local
+from handoff.common import paths, programs
+from handoff.common.errors import HandoffError
+from handoff.common.safe_parsing import load_json
+from handoff.setup import claude_entries, foreign_files, json_edit, locations
+from handoff.setup.manifest import Manifest
+from handoff.setup.plan import SetupAction, SetupPlan
+
+CLAUDE_SECONDS = 120.0
+
+
+def plan_plugin(plan: SetupPlan) -> None:
+    draft = plan.draft(locations.settings_file(), "plugin")
+    if claude_entries.plugin_is_enabled(_readable(draft.text)):
+        plan.remarks.append(f"The plugin {claude_entries.PLUGIN} is enabled already.")
+        return
+    claude = locations.claude()
+    if claude is None:
+        raise HandoffError(
+            "Claude Code's program `claude` is not on PATH, and the plugin is installed by it.",
+            "Install Claude Code first, or leave the plugin out: hooks and MCP do the same.",
+        )
+    _check_found()
+    # Claude Code will change it; what was there before is needed to take all of it out again.
+    draft.kept = True
+    plan.actions.append(_installing(claude, locations.claude_home(), locations.marketplace()))
+
+
+def _readable(text: str) -> str:
+    """Return a text if it is JSON; what is wrong with it is said where it is edited."""
+    try:
+        return text if isinstance(json_edit.load(text), dict) else "{}"
+    except ValueError:
+        return "{}"
+
+
+def is_enabled() -> bool:
+    """Tell whether Claude Code runs our hooks and our server by the plugin."""
+    try:
+        text = (foreign_files.read(locations.settings_file()) or b"").decode("utf-8", "replace")
+    except OSError:
+        return False
+    return claude_entries.plugin_is_enabled(_readable(text))
+
+
+def _check_found() -> None:
+    """The plugin's hooks look for `handoff` in two places only."""
+    local = f"{paths.home()}/.local/bin/handoff"
+    if shutil.which("handoff") is None and not os.access(local, os.X_OK):
+        raise HandoffError(
+            "The plugin looks for `handoff` on PATH and in ~/.local/bin, and it is in neither.",
+            f"Link it: mkdir -p ~/.local/bin && ln -s {locations.own('handoff')} {local}",
+        )
+
+
+def _installing(claude: str, config: str, marketplace: str) -> SetupAction:
+    def install() -> None:
+        run(claude, config, "marketplace", "add", marketplace)
+        run(claude, config, "install", claude_entries.PLUGIN)
+
+    def note(noted: Manifest) -> None:
+        noted.plugin = list(dict.fromkeys([*noted.plugin, config]))
+
+    title = (
+        f"install the plugin: claude plugin marketplace add {marketplace}, "
+        f"claude plugin install {claude_entries.PLUGIN}"
+    )
+    return SetupAction(title, install, lambda: uninstall(config), note)
+
+
+def uninstall(config: str) -> None:
+    """Take out by Claude Code what it put in, as far as it is there."""
+    has_plugin, has_marketplace = is_installed(config)
+    claude = locations.claude()
+    if claude is None and (has_plugin or has_marketplace):
+        raise HandoffError(
+            "Claude Code's program `claude` is not on PATH, and the plugin is removed by it.",
+            f"Where it is: claude plugin uninstall {claude_entries.PLUGIN}",
+        )
+    if claude and has_plugin:
+        run(claude, config, "uninstall", claude_entries.PLUGIN)
+    if claude and has_marketplace:
+        run(claude, config, "marketplace", "remove", claude_entries.NAME)
+
+
+def is_installed(config: str) -> tuple[bool, bool]:
+    """Tell whether Claude Code knows the plugin, and the marketplace."""
+    plugins = _json(f"{config}/plugins/installed_plugins.json").get("plugins")
+    marketplaces = _json(f"{config}/plugins/known_marketplaces.json")
+    has_plugin = isinstance(plugins, dict) and claude_entries.PLUGIN in plugins
+    return has_plugin, claude_entries.NAME in marketplaces
+
+
+def _json(path: str) -> dict[str, Any]:
+    try:
+        found = load_json(foreign_files.read(path) or b"{}")
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def run(claude: str, config: str, *words: str) -> None:
+    environment = programs.environment()
+    if config != locations.claude_home():
+        environment["CLAUDE_CONFIG_DIR"] = config
+    asked = f"claude plugin {' '.join(words)}"
+    try:
+        done = subprocess.run(  # noqa: S603  the user's own program, and fixed words
+            [claude, "plugin", *words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CLAUDE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise HandoffError(f"`{asked}` did not end within {CLAUDE_SECONDS:g} s.") from None
+    except OSError as problem:
+        raise HandoffError(f"{claude} cannot be started: {problem.strerror}.") from None
+    if done.returncode != 0:
+        said = local.daemon_code().masked(done.stderr or done.stdout)
+        raise HandoffError(f"`{asked}` failed.", said.strip())

@@ -1,0 +1,56 @@
+"""Questions to a person at a terminal; whoever is not there is not asked."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from handoff.common.errors import EXIT_CHOICE_NEEDED
+
+
+def add_consent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes, make none")
+
+
+def can_ask(given: argparse.Namespace) -> bool:
+    # Where JSON is asked for, a question would stand in the middle of it.
+    told = given.yes or given.dry_run or vars(given).get("json")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not told
+
+
+def refusal(given: argparse.Namespace, command: str, question: str) -> int | None:
+    """Return the exit code of a command that nobody agreed to, or None: it may go on."""
+    if given.yes:
+        return None
+    if not can_ask(given):
+        sys.stderr.write(f"Nothing was changed. To do this, say --yes: handoff {command} --yes\n")
+        return EXIT_CHOICE_NEEDED
+    if agrees(question):
+        return None
+    print("Nothing was changed.")
+    return 0
+
+
+def agrees(question: str, *, default: bool = True) -> bool:
+    """Ask until it is yes or no; an end of the input is no."""
+    while True:
+        try:
+            said = input(question).strip().lower()
+        except EOFError:
+            print()
+            return False
+        if said in ("", "y", "yes", "n", "no"):
+            return said.startswith("y") if said else default
+
+
+def choice(question: str, words: Sequence[str], default: str) -> str:
+    """Ask for one of some words; its beginning is enough."""
+    while True:
+        try:
+            said = input(f"{question} [{default}] ").strip().lower()
+        except EOFError:
+            print()
+            return default
+        found = [word for word in words if said and word.startswith(said)]
+        if found or not said:
+            return found[0] if found else default

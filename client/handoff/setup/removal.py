@@ -1,0 +1,183 @@
+"""The way back: takes out what setup put in, by its notes, or else by what it looks like."""
+
+import contextlib
+import os
+import shlex
+
+from handoff.common import paths
+from handoff.common.errors import HandoffError
+from handoff.setup import (
+    claude_entries,
+    foreign_files,
+    locations,
+    manifest,
+    parts,
+    plugin,
+    service_units,
+    toml_edit,
+)
+from handoff.setup.foreign_files import Draft
+from handoff.setup.plan import SHARED_PARTS, SetupAction, SetupPlan
+
+
+def make() -> SetupPlan:
+    """Look at everything, and return what is to be taken out."""
+    plan = SetupPlan()
+    for config in plan.noted.plugin:
+        if any(plugin.is_installed(config)):
+            plan.actions.append(_uninstalling(config))
+    if plan.noted.service:
+        plan.actions.append(_stopping(plan.noted.service))
+    for path, record in plan.noted.files.items():
+        _plan_noted(plan, plan.draft(path, record.part))
+    if plan.noted.is_empty:
+        _plan_recognised(plan)
+    for path, target in plan.noted.links.items():
+        if os.path.lexists(path):
+            plan.actions.append(_unlinking(path, target))
+    return plan
+
+
+def _uninstalling(config: str) -> SetupAction:
+    words = (
+        f"claude plugin uninstall {claude_entries.PLUGIN}, marketplace remove {claude_entries.NAME}"
+    )
+    return SetupAction(
+        f"take the plugin out: {words}", lambda: plugin.uninstall(config), early=True
+    )
+
+
+def _stopping(kind: str) -> SetupAction:
+    title = "end handoffd" if kind == "background" else f"end the service: {kind} forgets it"
+    return SetupAction(title, lambda: service_units.stop(kind))
+
+
+def _unlinking(path: str, target: str) -> SetupAction:
+    def remove() -> None:
+        if not parts.unlink(path, target):
+            raise HandoffError(f"{path} is no longer the link that setup made, and stays.")
+
+    return SetupAction(f"remove the link {path}", remove)
+
+
+def _plan_noted(plan: SetupPlan, draft: Draft) -> None:
+    if draft.before is None:
+        return
+    kept = plan.noted.backup_of(draft.path)
+    if plan.owns(draft):
+        draft.after = kept
+    elif draft.part in SHARED_PARTS:
+        _take_entries(plan, draft, kept)
+    elif draft.part == "service" and service_units.MARK.encode() in draft.before:
+        draft.after = None
+    elif draft.before != kept:
+        if draft.part == "config":
+            _take_directories(plan, draft)
+        stays = ": what else is in it stays" if draft.is_changed else ", and stays as it is"
+        plan.remarks.append(f"{draft.path} was changed since{stays}.")
+
+
+def _take_entries(plan: SetupPlan, draft: Draft, kept: bytes | None) -> None:
+    before = (kept or b"").decode()
+    has_plugin = os.path.dirname(draft.path) in plan.noted.plugin
+    plan.edit(draft, lambda text: claude_entries.take_all(text, before, plugin=has_plugin))
+    # Claude Code's own rewriting counts for nothing if nothing is left in it.
+    if kept is None and draft.text.split() in (["{}"], ["{", "}"]) and draft.is_changed:
+        draft.after = None
+
+
+def _take_directories(plan: SetupPlan, draft: Draft) -> None:
+    """Take out of a configuration where Claude Code's files are, as setup put it there."""
+    for directory in plan.noted.config_dirs:
+        with contextlib.suppress(HandoffError):
+            draft.text = toml_edit.take(draft.text, "claude", "config_dirs", directory)
+
+
+def _plan_recognised(plan: SetupPlan) -> None:
+    """Without notes: find our entries and our unit by what they are."""
+    for path in (locations.settings_file(), locations.servers_file(), locations.desktop_file()):
+        draft = plan.draft(path, "hooks")
+        if draft.before is not None and draft.problem is None:
+            plan.edit(draft, lambda text: claude_entries.take_all(text, ""))
+    for kind in ("systemd", "launchd"):
+        draft = plan.draft(service_units.unit_file(kind), "service")
+        if draft.before is not None and service_units.MARK.encode() in draft.before:
+            draft.after = None
+            plan.actions.append(_stopping(kind))
+    for name, text in parts.commands():
+        draft = plan.draft(f"{locations.claude_home()}/commands/{name}", "commands")
+        if draft.before == text.encode():
+            draft.after = None
+
+
+def apply(plan: SetupPlan) -> list[str]:
+    """Take it all out, as far as it can be; return what could not, which stays noted."""
+    left = _act([action for action in plan.actions if action.early])
+    # Claude Code has changed its settings by now.
+    plan = make()
+    left += _act([action for action in plan.actions if not action.early])
+    for draft in plan.changes:
+        left += _replace(draft)
+    for path in plan.noted.files:
+        with contextlib.suppress(OSError):
+            os.unlink(foreign_files.unfinished(path))
+    _remove_directories(plan.noted.directories)
+    service_units.settle(plan.noted.service or "systemd")
+    if any(draft.part == "config" for draft in plan.changes):
+        service_units.reload_configuration()
+    if not left:
+        _forget(plan)
+    return left
+
+
+def _act(actions: list[SetupAction]) -> list[str]:
+    left = []
+    for action in actions:
+        try:
+            action.do()
+        except (HandoffError, OSError) as problem:
+            left.append(str(problem))
+    return left
+
+
+def _replace(draft: Draft) -> list[str]:
+    try:
+        if draft.problem:
+            raise draft.problem
+        foreign_files.replace(draft, draft.before, draft.after)
+    except (HandoffError, OSError) as problem:
+        return [str(problem)]
+    return []
+
+
+def _remove_directories(directories: list[str]) -> None:
+    for directory in sorted(directories, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+
+
+def _forget(plan: SetupPlan) -> None:
+    """Forget the notes; of what could not be made exactly what it was the backup stays."""
+    known = plan.noted
+    kept = {
+        known.files[draft.path].backup
+        for draft in plan.changes
+        if draft.path in known.files and draft.after != known.backup_of(draft.path)
+    }
+    manifest.forget_but([name for name in kept if name])
+
+
+def left_alone() -> str:
+    """Say what stays, and how to be rid of it."""
+    places = (
+        (paths.state_dir(), "its state; `handoff forget` erases one project"),
+        (f"{paths.home()}/.claude/handoffs", "what sessions left"),
+        (paths.config_file(), "its configuration"),
+    )
+    lines = [
+        f"  rm -r {shlex.quote(path)}    ({text})\n"
+        for path, text in places
+        if os.path.lexists(path)
+    ]
+    lines.append("  rm -r PROJECT/.flow-guardian    (the state of each project)\n")
+    return "What handoffd knows and wrote stays. To be rid of it, too:\n" + "".join(lines)

@@ -1,0 +1,351 @@
+"""What a record means to us. Pure, tolerant: an unknown record is no event, and is counted."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from handoffd.agents.claude_code.records import (
+    Block,
+    Raw,
+    Record,
+    Shape,
+    is_absolute,
+    read,
+    value_of,
+)
+from handoffd.agents.claude_code.tool_events import Edited, ToolEvent, listed, result, use
+from handoffd.agents.claude_code.typed_text import (
+    INTERRUPTED,
+    MARKED,
+    MARKER,
+    PASTED,
+    marked,
+    tag,
+    typed_text,
+    without_marked,
+)
+
+CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
+# Metadata records that we know; those without a reader below hold nothing we need.
+METADATA = frozenset(
+    {
+        "summary", "ai-title", "custom-title", "agent-name", "agent-color", "agent-setting", "tag",
+        "last-prompt", "mode", "permission-mode", "atis-latch", "queue-operation",
+        "file-history-snapshot", "file-history-delta", "pr-link", "frame-link", "bridge-session",
+        "relocated", "worktree-state", "cost-state", "continued-in", "history-suppression",
+        "content-replacement", "fork-context-ref", "api-request-shape", "api-request-blob",
+        "api-request", "tools-used", "artifact-comment-monitor", "artifact-autoreact-ledger",
+        "attribution-snapshot", "speculation-accept", "task-summary", "ended-by-model",
+        "isolation-latch", "dev-mods", "memory-mode", "observer-ref",
+    }
+)  # fmt: skip
+NOTIFICATION = "<task-notification>"
+KNOWN = CONVERSATION | METADATA
+
+# Attachments that repeat the whole list, and where they keep the text of an item.
+_REMINDERS = {"todo_reminder": "content", "task_reminder": "subject"}
+_HOOKED = frozenset({"hook_additional_context", "hook_success", "async_hook_response"})
+
+
+class Prompt(NamedTuple):
+    """A person typed this."""
+
+    text: str
+
+
+class Commanded(NamedTuple):
+    """A person gave a slash command, with what they typed behind it."""
+
+    name: str
+    arguments: str
+
+
+class Shelled(NamedTuple):
+    """A person ran a shell command with `!`; its output comes in a record of its own."""
+
+    command: str
+    output: str
+
+
+class Said(NamedTuple):
+    """The assistant said this, on its way to a tool or at the end of its turn."""
+
+    text: str
+    goes_on: bool = False
+
+
+class Stopped(NamedTuple):
+    """The work was stopped by the person or by an error of the service."""
+
+    error: str
+
+
+class Notified(NamedTuple):
+    """Work in the background ended."""
+
+    call: str
+    status: str
+    summary: str
+
+
+class Moved(NamedTuple):
+    """The session itself now lives in another directory."""
+
+    cwd: str
+
+
+class Titled(NamedTuple):
+    """The session has a title; a person's own wins over the client's."""
+
+    text: str
+    by_person: bool
+
+
+class Compacted(NamedTuple):
+    """The conversation so far was replaced by a summary."""
+
+    trigger: str
+
+
+class Summarised(NamedTuple):
+    """The client's summary of what was compacted away."""
+
+    text: str
+
+
+class Recapped(NamedTuple):
+    """The client's own recap for a person who was away."""
+
+    text: str
+
+
+class Aimed(NamedTuple):
+    """A goal that the person gave the client to check, and whether it is met."""
+
+    condition: str
+    met: bool
+
+
+class Opened(NamedTuple):
+    """A pull request of this session."""
+
+    number: int
+    url: str
+
+
+class Injected(NamedTuple):
+    """What we told the session ourselves: it is no evidence, nor is what repeats it."""
+
+    text: str
+
+
+Event = (
+    ToolEvent
+    | Prompt
+    | Commanded
+    | Shelled
+    | Said
+    | Stopped
+    | Notified
+    | Moved
+    | Titled
+    | Compacted
+    | Summarised
+    | Recapped
+    | Aimed
+    | Opened
+    | Injected
+)
+_NOTHING: tuple[Event, ...] = ()
+
+
+def events(record: Record) -> Iterable[Event]:
+    """Return what a record means besides its envelope."""
+    reader = READERS.get(record.type)
+    return reader(record) if reader else _NOTHING
+
+
+# What a person did
+
+
+def _user(record: Record) -> Iterable[Event]:
+    blocks = record.blocks
+    for block in blocks:
+        if block.type == "tool_result":
+            return result(record, block) if len(blocks) == 1 else _results(record, blocks)
+    if record.is_sidechain:
+        return _NOTHING
+    return _typed(record, _text(record))
+
+
+def _results(record: Record, blocks: list[Block]) -> Iterator[Event]:
+    for block in blocks:
+        if block.type == "tool_result":
+            yield from result(record, block)
+        elif block.text.startswith(INTERRUPTED):
+            yield Stopped("")
+
+
+def _typed(record: Record, text: str) -> Iterator[Event]:
+    by_client = record.is_compact_summary or record.is_meta
+    if ours := marked(text, MARKED if by_client else PASTED):
+        yield Injected(ours)
+    if record.is_compact_summary:
+        yield Summarised(without_marked(text))
+    elif text.lstrip().startswith(INTERRUPTED):
+        yield Stopped("")
+    elif not record.is_meta and not record.team_name:
+        yield from _told(record, text)
+
+
+def _told(record: Record, text: str) -> Iterator[Event]:
+    """Tell a person's words from what the client puts into a user record."""
+    if text.startswith(NOTIFICATION):
+        yield _notified(text)
+        return
+    if record.origin and read(_Origin, record.origin).kind != "human":
+        return
+    if text.lstrip().startswith(("<command-name>", "<command-message>")):
+        yield from _command(text)
+    elif text.startswith(("<bash-input>", "<bash-stdout>")):
+        yield Shelled(tag(text, "bash-input"), tag(text, "bash-stdout"))
+    elif typed := typed_text(text):
+        yield Prompt(typed)
+
+
+def _notified(text: str) -> Notified:
+    return Notified(tag(text, "tool-use-id"), tag(text, "status"), tag(text, "summary"))
+
+
+def _command(text: str) -> Iterator[Event]:
+    name = tag(text, "command-name").lstrip("/")
+    if name:
+        yield Commanded(name, without_marked(tag(text, "command-args"), PASTED))
+
+
+class _Origin(Shape):
+    kind: str = "human"
+
+
+def _text(record: Record) -> str:
+    content = record.message.content if record.message else None
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content or () if block.type == "text")
+
+
+# What the assistant did
+
+
+def _assistant(record: Record) -> Iterable[Event]:
+    if record.is_api_error_message:
+        return _NOTHING if record.is_sidechain else (Stopped(_text(record) or "API error"),)
+    found: list[Event] = []
+    goes_on = record.message is not None and record.message.stop_reason == "tool_use"
+    for block in record.blocks:
+        if block.type == "tool_use":
+            found += use(record, block)
+        # A quotation of our own words proves nothing about the session.
+        elif block.type == "text" and not record.is_sidechain and MARKER not in block.text:
+            found.append(Said(block.text, goes_on))
+    return found
+
+
+# What the client noted
+
+
+def _system(record: Record) -> Iterator[Event]:
+    if record.subtype == "compact_boundary":
+        yield Compacted(read(_Compaction, record.compact_metadata).trigger)
+    elif record.subtype == "away_summary" and (text := _string(record.content)):
+        yield Recapped(without_marked(text))
+    elif record.subtype == "local_command":
+        yield from _command(_string(record.content))
+
+
+class _Compaction(Shape):
+    trigger: str = ""
+
+
+def _string(raw: Raw) -> str:
+    found = value_of(raw)
+    return found if isinstance(found, str) else ""
+
+
+class _Attachment(Shape, rename="camel"):
+    type: str = ""
+    command_mode: str = ""
+    prompt: Raw = Raw(b"")
+    content: Raw = Raw(b"")
+    stdout: Raw = Raw(b"")
+    met: bool = False
+    condition: str = ""
+
+
+def _attachment(record: Record) -> Iterator[Event]:
+    found = read(_Attachment, record.attachment)
+    if found.type in _REMINDERS:
+        yield listed(value_of(found.content), _REMINDERS[found.type])
+    elif found.type == "queued_command" and not record.is_sidechain:
+        text = "\n".join(_texts(value_of(found.prompt)))
+        if text.startswith(NOTIFICATION):
+            yield _notified(text)
+        elif found.command_mode == "prompt" and (typed := typed_text(text)):
+            yield Prompt(typed)
+    elif found.type == "goal_status" and found.condition:
+        yield Aimed(found.condition, found.met)
+    elif found.type in _HOOKED and MARKER.encode() in bytes(record.attachment):
+        said = "\n".join([*_texts(value_of(found.content)), _string(found.stdout)])
+        yield Injected(marked(said))
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    found = content if isinstance(content, list) else []
+    texts = [item.get("text") if isinstance(item, dict) else item for item in found]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _title(record: Record) -> Iterator[Event]:
+    text = record.custom_title or record.ai_title
+    if text:
+        yield Titled(text, bool(record.custom_title))
+
+
+def _pull_request(record: Record) -> Iterator[Event]:
+    if record.pr_number is not None:
+        yield Opened(record.pr_number, record.pr_url or "")
+
+
+def _file_history(record: Record) -> Iterator[Event]:
+    if record.tracking_path:
+        yield Edited("", record.tracking_path, "", "")
+
+
+def _relocated(record: Record) -> Iterator[Event]:
+    if is_absolute(record.relocated_cwd or ""):
+        yield Moved(record.relocated_cwd or "")
+
+
+class _Worktree(Shape, rename="camel"):
+    worktree_path: str = ""
+
+
+def _worktree(record: Record) -> Iterator[Event]:
+    path = read(_Worktree, record.worktree_session).worktree_path
+    if is_absolute(path):
+        yield Moved(path)
+
+
+READERS: dict[str, Callable[[Record], Iterable[Event]]] = {
+    "user": _user,
+    "assistant": _assistant,
+    "system": _system,
+    "attachment": _attachment,
+    "ai-title": _title,
+    "custom-title": _title,
+    "pr-link": _pull_request,
+    "file-history-delta": _file_history,
+    "relocated": _relocated,
+    "worktree-state": _worktree,
+}

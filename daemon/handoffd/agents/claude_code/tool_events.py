@@ -1,0 +1,351 @@
+"""What the tools of an assistant were given and gave back, as events. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from handoffd.agents.claude_code.records import Block, Raw, Record, Shape, read, value_of
+
+_EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+_AGENTS = frozenset({"Agent", "Task"})
+_INVOKING = frozenset({"Skill", "SlashCommand"})
+_SHELLS = frozenset({"Bash", "PowerShell"})
+_EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b\n?")
+_PLAN_FILE = re.compile(r"/\.claude[^/]*/plans/[^/]+\.md\Z")
+_REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take this action")
+_SAID = "the user said:"
+# A call that was never made, because another of the same message failed.
+_SIBLING = ("<tool_use_error>Sibling tool call", "Cancelled: parallel tool call")
+
+
+class Edited(NamedTuple):
+    """A file is edited: what stood there before, and what after; whole files have no before."""
+
+    call: str
+    path: str
+    before: str
+    after: str
+
+
+class Looked(NamedTuple):
+    """A file is read or searched."""
+
+    path: str
+
+
+class Ran(NamedTuple):
+    """A shell command is run, or a sub-agent (which has no command), described in words."""
+
+    call: str
+    command: str
+    description: str
+
+
+class Asked(NamedTuple):
+    """The session waits for a person's answers."""
+
+    call: str
+    questions: tuple[str, ...]
+
+
+class Proposed(NamedTuple):
+    """The session waits for a person to approve its plan."""
+
+    call: str
+    plan: str
+
+
+class Drafted(NamedTuple):
+    """A plan is written into one of the client's plan files."""
+
+    plan: str
+
+
+class Denied(NamedTuple):
+    """A person refused what a tool was to do, perhaps saying why."""
+
+    call: str
+    words: str
+
+
+class Resulted(NamedTuple):
+    """A tool gave its result: whether it failed, and with which exit status if it said so."""
+
+    call: str
+    failed: bool
+    code: int | None
+    output: Raw
+    # It only began, and goes on in the background.
+    begun: bool = False
+
+
+class Approved(NamedTuple):
+    """A person approved a plan."""
+
+    plan: str
+
+
+class Decided(NamedTuple):
+    """A person answered questions."""
+
+    answers: tuple[tuple[str, str], ...]
+
+
+class GitDone(NamedTuple):
+    """What git was seen to do, by the client itself."""
+
+    sha: str
+    branch: str
+    pushed: bool
+    pull_request: int | None
+    url: str
+
+
+class TodoItem(NamedTuple):
+    """One item of a list of things to do."""
+
+    key: str
+    text: str
+    status: str
+
+
+class Invoked(NamedTuple):
+    """The assistant itself gave a slash command."""
+
+    name: str
+    arguments: str
+
+
+class Listed(NamedTuple):
+    """The whole list of things to do, as it is now."""
+
+    todos: tuple[TodoItem, ...]
+
+
+class Planned(NamedTuple):
+    """One thing to do was added or changed; an empty text or status leaves it as it is."""
+
+    todo: TodoItem
+
+
+ToolEvent = (
+    Edited
+    | Looked
+    | Ran
+    | Asked
+    | Proposed
+    | Drafted
+    | Denied
+    | Resulted
+    | Approved
+    | Decided
+    | GitDone
+    | Invoked
+    | Listed
+    | Planned
+)
+
+
+class _Input(Shape):
+    file_path: str = ""
+    path: str = ""
+    notebook_path: str = ""
+    command: str = ""
+    description: str = ""
+    old_string: str = ""
+    new_string: str = ""
+    content: str = ""
+    new_source: str = ""
+    edits: Raw = Raw(b"")
+    plan: str = ""
+    questions: Raw = Raw(b"")
+    todos: Raw = Raw(b"")
+    skill: str = ""
+    args: str = ""
+
+
+def use(record: Record, block: Block) -> Iterable[ToolEvent]:
+    """Return what a tool call means; of a sub-agent's only what it does to files."""
+    name = block.name
+    if name in _EDITING:
+        return _edit(record, block)
+    if record.is_sidechain:
+        return ()
+    if name in _SHELLS:
+        given = read(_Input, block.input)
+        return (Ran(block.id, given.command, given.description),)
+    if name in _LOOKING:
+        given = read(_Input, block.input)
+        path = given.file_path or given.path
+        return (Looked(path),) if path else ()
+    if name in _AGENTS:
+        return (Ran(block.id, "", read(_Input, block.input).description),)
+    return _rarer(block) if name in _RARER else ()
+
+
+def _invocation(given: _Input) -> Iterable[ToolEvent]:
+    """Read a command that is called by name, or as a person would type it."""
+    typed, _, behind = given.command.strip().partition(" ")
+    name = (given.skill or typed).lstrip("/")
+    return (Invoked(name, given.args or behind.strip()),) if name else ()
+
+
+def _edit(record: Record, block: Block) -> Iterator[ToolEvent]:
+    given = read(_Input, block.input)
+    path = given.file_path or given.notebook_path
+    if path:
+        # What a sub-agent's edit came to is not told here.
+        call = "" if record.is_sidechain else block.id
+        after = given.new_string or given.content or given.new_source
+        for old, new in _pairs(value_of(given.edits)) or [(given.old_string, after)]:
+            yield Edited(call, path, old, new)
+        if given.content and _PLAN_FILE.search(path):
+            yield Drafted(given.content)
+
+
+def _pairs(edits: Any) -> list[tuple[str, str]]:
+    """Return what each of several edits of a file replaces, and by what."""
+    items = [item for item in edits if isinstance(item, dict)] if isinstance(edits, list) else []
+    return [(_string(item.get("old_string")), _string(item.get("new_string"))) for item in items]
+
+
+_LOOKING = frozenset({"Read", "Grep"})
+_RARER = frozenset({"AskUserQuestion", "ExitPlanMode", "TodoWrite", "TaskUpdate"}) | _INVOKING
+
+
+def _rarer(block: Block) -> Iterator[ToolEvent]:
+    given = read(_Input, block.input)
+    if block.name in _INVOKING:
+        yield from _invocation(given)
+    elif block.name == "AskUserQuestion":
+        yield Asked(block.id, _questions(value_of(given.questions)))
+    elif block.name == "ExitPlanMode":
+        yield Proposed(block.id, given.plan)
+    elif block.name == "TodoWrite":
+        yield listed(value_of(given.todos), "content")
+    elif isinstance(found := value_of(block.input), dict):
+        yield Planned(_todo(found, "subject"))
+
+
+def _questions(asked: Any) -> tuple[str, ...]:
+    items = [item for item in asked if isinstance(item, dict)] if isinstance(asked, list) else []
+    texts = [item.get("question") for item in items]
+    return tuple(text for text in texts if isinstance(text, str) and text)
+
+
+# Results
+
+
+class _Extra(Shape, rename="camel"):
+    """What the client keeps of a tool's result besides its text."""
+
+    task: Raw = Raw(b"")
+    tasks: Raw = Raw(b"")
+    answers: Raw = Raw(b"")
+    plan: str = ""
+    git_operation: Raw = Raw(b"")
+    background_task_id: str = ""
+
+
+# How the results of reading, writing and editing begin: the longest by far, and silent.
+_START = 16
+_SILENT = (b'{"type":', b'{"filePath":', b'{"file":', b'{"oldTodos":')
+
+
+def result(record: Record, block: Block) -> Iterable[ToolEvent]:
+    """Return what came back from a tool, or that a person did not want it."""
+    if record.is_sidechain:
+        return ()
+    if block.is_error:
+        return _failure(record, block)
+    start = bytes(memoryview(record.tool_use_result)[:_START])
+    if start.startswith(_SILENT) or not start.startswith(b"{"):
+        return (Resulted(block.tool_use_id, False, 0, block.content),)
+    extra = read(_Extra, record.tool_use_result)
+    begun = bool(extra.background_task_id)
+    return (Resulted(block.tool_use_id, False, 0, block.content, begun), *_told(extra))
+
+
+def _failure(record: Record, block: Block) -> Iterator[ToolEvent]:
+    text = output_text(block.content)
+    if text.startswith(_SIBLING):
+        return
+    refused = record.tool_denial_kind in ("user-rejected", "interrupted")
+    if refused or text.startswith(_REFUSED):
+        said = text.partition(_SAID)[2].partition("\n\nNote:")[0].strip()
+        yield Denied(block.tool_use_id, record.user_feedback or said)
+        return
+    code = _EXIT_CODE.match(text)
+    yield Resulted(
+        block.tool_use_id,
+        failed=True,
+        code=int(code[1]) if code else None,
+        output=block.content,
+    )
+
+
+def output_text(content: Raw) -> str:
+    """Return the text that a tool gave."""
+    found = value_of(content)
+    if isinstance(found, str):
+        return found
+    items = found if isinstance(found, list) else []
+    texts = [item.get("text") for item in items if isinstance(item, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _told(extra: _Extra) -> Iterator[ToolEvent]:
+    if extra.git_operation:
+        yield from _git(value_of(extra.git_operation))
+    if not (extra.task or extra.tasks or extra.answers or extra.plan):
+        return
+    task, tasks = value_of(extra.task), value_of(extra.tasks)
+    if isinstance(task, dict) and isinstance(task.get("subject"), str):
+        yield Planned(_todo({"status": "pending", **task}, "subject"))
+    if isinstance(tasks, list):
+        yield listed(tasks, "subject")
+    answers = value_of(extra.answers)
+    if isinstance(answers, dict):
+        pairs = [(question, said) for question, said in answers.items() if isinstance(said, str)]
+        yield Decided(tuple(pairs))
+    if extra.plan:
+        yield Approved(extra.plan)
+
+
+def _git(found: Any) -> Iterator[ToolEvent]:
+    def part(name: str) -> dict[str, Any]:
+        inner = found.get(name) if isinstance(found, dict) else None
+        return inner if isinstance(inner, dict) else {}
+
+    commit, push, pull = part("commit"), part("push"), part("pr")
+    number = pull.get("number")
+    yield GitDone(
+        _string(commit.get("sha")),
+        _string(commit.get("branch") or push.get("branch")),
+        bool(push),
+        number if isinstance(number, int) else None,
+        _string(pull.get("url")),
+    )
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# Things to do
+
+
+def listed(items: Any, text: str) -> Listed:
+    """Read a whole list of things to do; an item without an id is known by its place."""
+    found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return Listed(
+        tuple(_todo({"id": str(number), **item}, text) for number, item in enumerate(found))
+    )
+
+
+def _todo(item: dict[str, Any], text: str) -> TodoItem:
+    def part(name: str) -> str:
+        value = item.get(name)
+        return str(value) if isinstance(value, (str, int)) else ""
+
+    return TodoItem(part("id") or part("taskId"), part(text), part("status"))

@@ -1,0 +1,143 @@
+"""Fold transcripts offline: the same road as the daemon's, without a daemon, a store or a clock.
+
+It is also the debugger: it shows the state after any record, and how a value came about.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from handoff.common.plain_text import PlainText, plain, plain_json
+from handoffd.agents.claude_code.record_events import KNOWN, READERS
+from handoffd.agents.claude_code.records import Record, parse_line
+from handoffd.contract import contract_format
+from handoffd.contract.composition import Surroundings, account, is_worth
+from handoffd.ingest.tailer import Tail
+from handoffd.projects.lanes import Lane, ProjectView, compose, describe
+from handoffd.session.fold import fold
+from handoffd.session.state import SessionState
+from handoffd.store.cursor import Cursor
+
+# A kind of record, and what becomes of it.
+Count = tuple[str, str]
+SKIPPED = "skipped"
+_DATE = len("2026-03-01")
+
+
+class TraceStep(NamedTuple):
+    """How one record changed a value."""
+
+    record: int
+    before: Any
+    after: Any
+    receipt: dict[str, Any] | None
+
+
+def records(path: Path, counts: Counter[Count]) -> Iterator[Record]:
+    """Yield the records of a transcript, also of one without a final newline."""
+    tail = Tail(Cursor(path.stem, path.stem, str(path)))
+    while True:
+        taken = tail.read()
+        counts["(lines over 8 MB)", SKIPPED] += taken.oversized
+        for offset, line in taken.lines:
+            yield from _parsed(offset, line, counts)
+        if not taken.more:
+            break
+    yield from _parsed(tail.cursor.offset, tail.unfinished, counts)
+
+
+def _parsed(offset: int, line: bytes, counts: Counter[Count]) -> Iterator[Record]:
+    parsed = parse_line(offset, line)
+    counts["(damaged lines)", "skipped where nothing could be read"] += parsed.damaged
+    yield from parsed.records
+
+
+def replay(
+    path: Path, at: int | None = None, trace: str = "", counts: Counter[Count] | None = None
+) -> tuple[SessionState, list[TraceStep]]:
+    """Fold a transcript up to a record, noting how one value changed on the way."""
+    state = SessionState(path.stem)
+    steps: list[TraceStep] = []
+    before: Any = None
+    counts = Counter() if counts is None else counts
+    for number, record in enumerate(records(path, counts), 1):
+        if at is not None and number > at:
+            break
+        taken = fold(state, record, path.stem)
+        counts[_count(record, taken=taken)] += 1
+        if trace:
+            view = _view(state)
+            after = view.document.get(trace)
+            if after != before:
+                steps.append(_step(number, before, after, view, trace))
+                before = after
+    return state, steps
+
+
+def _count(record: Record, *, taken: bool) -> Count:
+    kind = record.type[:40] or "(no type)"
+    if not taken:
+        return kind, "a copy, counted once"
+    if record.type not in KNOWN:
+        return kind, "unknown: counted, not folded"
+    if record.type not in READERS:
+        return kind, "known: its envelope is folded, the rest says nothing to us"
+    return kind, "folded (a sub-agent's: its edits)" if record.is_sidechain else "folded"
+
+
+def render_counts(paths: Sequence[Path]) -> str:
+    """Return how many records of each kind there are, and what becomes of them."""
+    counts: Counter[Count] = Counter()
+    for path in paths:
+        replay(path, counts=counts)
+    rows = [(str(number), *kind) for kind, number in counts.most_common() if number]
+    table = [("RECORDS", "TYPE", "WHAT BECOMES OF THEM"), *rows]
+    return "".join(f"{number:>8}  {kind:24}{what}\n" for number, kind, what in table)
+
+
+def _view(state: SessionState) -> ProjectView:
+    return compose(state.cwd, [Lane(state, 0.0)], {}, None, [])
+
+
+def _step(number: int, before: Any, after: Any, view: ProjectView, name: str) -> TraceStep:
+    receipt = view.receipts.get(name) or view.receipts.get(f"{name}.0")
+    return TraceStep(number, before, after, receipt._asdict() if receipt else None)
+
+
+def document(state: SessionState) -> dict[str, Any]:
+    """Return what handoff.yaml would say of this session alone, and what is known besides."""
+    view = _view(state)
+    receipts = {name: receipt._asdict() for name, receipt in view.receipts.items()}
+    known = {name: value for name, value in describe(state).items() if name not in view.document}
+    return {**view.document, **known, "receipts": receipts}
+
+
+def render(path: Path, *, as_json: bool, at: int | None, trace: str) -> str:
+    """Return a transcript's state, or the history of one value, as text or JSON."""
+    state, steps = replay(path, at, trace)
+    if trace:
+        lines = [plain_json(step._asdict(), indent=None) for step in steps]
+        return PlainText("\n".join([*lines, ""])) if lines else f"{trace} was never set.\n"
+    found = document(state)
+    if as_json:
+        return PlainText(plain_json(found) + "\n")
+    rows = [
+        f"{name:19}{_shown(value)}" for name, value in found.items() if value and name != "receipts"
+    ]
+    return "\n".join([str(path), "", *rows, ""])
+
+
+def render_contract(path: Path, at: int | None) -> str:
+    """Return the handoff that a transcript would leave if its session ended here."""
+    state, _ = replay(path, at)
+    if not is_worth(state):
+        return f"{path}: no edit, no commit, no second request: it leaves no handoff.\n"
+    around = Surroundings(state.last_time[:_DATE], ended=True)
+    return plain(contract_format.render(account(state, state.cwd, around)), calls=True)
+
+
+def _shown(value: Any) -> str:
+    """Show a list one item a line, under each other."""
+    items = value if isinstance(value, list) else [value]
+    return f"\n{'':19}".join(map(str, items))

@@ -1,0 +1,275 @@
+"""Writes what the board says: handoff.yaml and briefs.
+
+The first change after quiet is written at once, then at most every two seconds while changes
+keep coming. git is asked beside it, so that a slow repository holds up no other project.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from handoff.common import paths as client_paths
+from handoffd.checkpoint import checkpoint_file
+from handoffd.checkpoint.checkpoint_format import with_tags
+from handoffd.checkpoint.checkpoint_reader import CheckpointReader
+from handoffd.checkpoint.edits import covers, edited_values, merge, spoken
+from handoffd.errors import StoreError
+from handoffd.fs import files, mounts
+from handoffd.projects.git_questions import GitQuestions
+from handoffd.projects.lanes import ProjectView
+from handoffd.projects.learning_policy import LearningPolicy
+from handoffd.projects.project_state import ActiveProject, ProjectStates
+from handoffd.projects.registry import Project, ProjectRegistry
+from handoffd.runtime import clock, log
+from handoffd.runtime.announcement import Announcement
+from handoffd.session.fields import DEFAULT_NOW, NOT_STATED, OURS
+from handoffd.session.text import keep_values
+from handoffd.store.core import CoreStore
+
+WRITE_SECONDS = 2.0
+PUBLISH_SECONDS = 2.0
+BUSY_WAIT_SECONDS = 0.2
+RETRY_SECONDS = (1.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What the file says now, how many secrets were masked, whether something was cut."""
+
+    document: dict[str, Any]
+    masked: int
+    cut: bool
+
+
+class BriefKeeper(Protocol):
+    """The copy of a project's brief, which is written after its handoff.yaml (hooks/briefs.py)."""
+
+    def is_due(self, project: Project) -> bool: ...
+    async def write(self, active: ActiveProject, view: ProjectView) -> bool: ...
+
+
+@dataclass(slots=True)
+class CheckpointWriter:
+    """Keeps each active project's files true."""
+
+    core: CoreStore
+    policy: LearningPolicy
+    projects: ProjectRegistry
+    project_states: ProjectStates
+    reader: CheckpointReader
+    git_questions: GitQuestions
+    briefs: BriefKeeper
+    # A project's state was written, or would have been: what it says is new.
+    project_changed: Announcement[[dict[str, Any]]]
+    writes: int = 0
+    redacted: int = 0
+    _writing: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self) -> None:
+        wake = self.project_states.changed
+        while True:
+            # Cleared before the work: what is touched during it must wake us again.
+            wake.clear()
+            delay = await self._work()
+            try:
+                async with asyncio.timeout(delay):
+                    await wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _work(self) -> float | None:
+        """Do what is due; return the seconds until something else is."""
+        waits = []
+        for active in list(self.project_states.active_projects.values()):
+            now = clock.monotonic()
+            if active.git.wanted and active.git.not_before <= now:
+                self.git_questions.ask_soon(active)
+            elif active.git.wanted:
+                waits.append(active.git.not_before - now)
+            if active.dirty and active.write_not_before <= now and not active.turn.locked():
+                await self._publish_in_time(active)
+            # Not due yet, or in vain: nobody else would wake us for it; the end of a turn does.
+            if active.dirty and not active.turn.locked():
+                waits.append(active.write_not_before - clock.monotonic())
+        return max(min(waits), 0.0) if waits else None
+
+    async def _publish_in_time(self, active: ActiveProject) -> None:
+        """Write a project's files; one whose disk hangs holds up no other."""
+        task = asyncio.ensure_future(self.publish(active))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        await asyncio.wait({task}, timeout=PUBLISH_SECONDS)
+        if task.done():
+            task.result()
+
+    async def publish(self, active: ActiveProject) -> None:
+        """Write the checkpoint if it says something new, then the brief; tell the watchers."""
+        async with self.project_states.turn(active):
+            try:
+                await self._publish(active)
+            except asyncio.CancelledError:  # we are ending: what is half done is done then
+                active.dirty = True
+                raise
+            except StoreError as problem:
+                self._retry_later(active, problem)
+
+    async def _publish(self, active: ActiveProject) -> None:
+        # Its disk may have gone since, and what is there then is only the place of it.
+        project = self.projects.by_id(active.project.id, fresh=True) or active.project
+        active.project = project
+        if refusal := self.policy.refusal(project.id, project.root.path):
+            active.dirty = refusal == mounts.SILENT
+            active.write_not_before = clock.monotonic() + WRITE_SECONDS
+            return
+        if not project.root.exists:
+            active.problem = ""
+        self.project_states.refresh(project)
+        active.dirty = False
+        if active.git.tracked is None:
+            self.git_questions.ask_soon(active)  # which touches the project when it is done
+            return
+        view = self.project_states.view(project)
+        stated = view.main is not None or bool(self.core.settings(project.id))
+        if not stated and not self.briefs.is_due(project):
+            return
+        try:
+            if not self.project_states.refusal_to_write(active) and self._is_current(view):
+                await self._tidy(active)
+                await self._write(active, view)
+            if await self.briefs.write(active, view):
+                active.write_not_before = clock.monotonic() + WRITE_SECONDS
+            active.retry_seconds = 0.0
+            active.problem = ""
+        except Exception as problem:  # noqa: BLE001  one project must not stop the others
+            self._retry_later(active, problem)
+        if stated:
+            self.project_changed.announce({"project": project.root.path, "document": view.document})
+
+    def _is_current(self, view: ProjectView) -> bool:
+        """Leave the files of old work alone: only what is active now is written unasked."""
+        return view.main is not None and view.main.idle_seconds < clock.DAY_SECONDS
+
+    def _retry_later(self, active: ActiveProject, problem: Exception) -> None:
+        least, most = RETRY_SECONDS
+        busy = isinstance(problem, files.BusyError)
+        active.retry_seconds = 0.2 if busy else min(max(active.retry_seconds * 2, least), most)
+        active.write_not_before = clock.monotonic() + active.retry_seconds
+        active.dirty = True
+        if busy:
+            return
+        root = active.project.root.path
+        active.problem = log.why(problem).replace(f"{root}/", "")
+        log.get().warning("write_failed", project=root, why=active.problem)
+
+    async def _tidy(self, active: ActiveProject) -> None:
+        """Once in our life, remove what a killed writer may have left in a project."""
+        if not active.file.tidy:
+            await asyncio.to_thread(checkpoint_file.tidy, active.project.root.path)
+            active.file.tidy = True
+
+    async def _write(self, active: ActiveProject, view: ProjectView) -> None:
+        new = view.document
+        if (
+            active.file.baseline is not None
+            and covers(active.file.baseline, new)
+            and self._unchanged(active)
+        ):
+            return
+        baseline = active.file.baseline or {}
+        # A file that is not there may come back, with its disk: it says what we wrote last.
+        last = baseline or self.core.checkpoint(active.project.id)[0]
+        self.reader.remember(active.project, last, new)
+        edited: dict[str, Any] = {}
+
+        def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
+            edited.clear()
+            edited.update(edited_values(found or {}, (baseline, new)))
+            return merge(found, new, edited, clock.iso())
+
+        done = await self._change(active, compute, BUSY_WAIT_SECONDS)
+        active.write_not_before = clock.monotonic() + WRITE_SECONDS
+        self._wrote(active, done)
+        self.core.drop_values(active.project.id, view.superseded)
+        if edited:
+            self.project_states.set_values(active.project, edited, clock.iso_milliseconds())
+
+    def _unchanged(self, active: ActiveProject) -> bool:
+        return (
+            client_paths.checkpoint_stamp(active.project.root.path) == active.file.stamp != "none"
+        )
+
+    # Asked for
+
+    def write_now(self, project: Project) -> None:
+        """Write at once what would be written within two seconds."""
+        self.project_states.refresh(project)
+        self.project_states.touch(project.id)
+        active = self.project_states.active(project)
+        active.write_not_before = active.git.not_before = 0.0
+
+    async def save(self, project: Project, given: dict[str, str | None], tags: list[str]) -> Saved:
+        """Write what a person said, wherever the project is; it stands from now on."""
+        project.root.require()
+        active = self.project_states.active(project)
+        async with self.project_states.turn(active):
+            return await self._save(active, project, given, tags)
+
+    async def _save(
+        self, active: ActiveProject, project: Project, given: dict[str, str | None], tags: list[str]
+    ) -> Saved:
+        self.project_states.refresh(project)
+        await self.git_questions.ask(active)
+        goal = self.project_states.view(project).document["goal"]
+        kept = keep_values(spoken(given, goal))
+        self.redacted += kept.masked
+        self.project_states.set_values(project, kept.values, clock.iso_milliseconds())
+        new = self.project_states.view(project).document
+        if new["now"] == NOT_STATED:
+            new["now"] = DEFAULT_NOW
+
+        def compute(found: dict[str, Any] | None) -> dict[str, Any]:
+            now = clock.iso()
+            saved = merge(found, new, {}, now) or {**(found or new), "timestamp": now}
+            return with_tags(saved, tags)
+
+        self.reader.remember(project, active.file.baseline or {}, new)
+        done = await self._change(active, compute, checkpoint_file.WAIT_SECONDS)
+        self.projects.forget_cached()  # an unmarked directory has a marker now
+        self._wrote(active, done)
+        self.project_states.touch(project.id, git_too=False)
+        return Saved(done.data, kept.masked, kept.cut)
+
+    async def renew(self, active: ActiveProject) -> None:
+        """Replace what is ours in a checkpoint by what is known now, whatever was there.
+
+        Call it with the card's locks held.
+        """
+        new = self.project_states.view(active.project).document
+
+        def compute(found: dict[str, Any] | None) -> dict[str, Any]:
+            kept = {name: value for name, value in (found or {}).items() if name not in OURS}
+            return {**new, **kept, "timestamp": clock.iso()}
+
+        root = active.project.root.path
+        self._wrote(active, await asyncio.to_thread(checkpoint_file.change, root, compute))
+
+    async def _change(
+        self, active: ActiveProject, compute: checkpoint_file.Compute, wait_seconds: float
+    ) -> checkpoint_file.Written:
+        root = active.project.root.path
+        async with active.file.lock:  # what changes on disk meanwhile is our own doing
+            return await asyncio.to_thread(checkpoint_file.change, root, compute, wait_seconds)
+
+    def _wrote(self, active: ActiveProject, done: checkpoint_file.Written) -> None:
+        active.file.stamp = f"{done.status.st_size}.{done.status.st_mtime_ns}"
+        active.file.baseline = done.data
+        self.reader.remember(active.project, done.data, done.data)
+        self.writes += 1
+
+    async def finish(self) -> None:
+        """Write what is still unwritten: the last thing before the end."""
+        for active in list(self.project_states.active_projects.values()):
+            if active.dirty:
+                await self.publish(active)
+        if self._writing:
+            await asyncio.wait(self._writing)

@@ -1,0 +1,68 @@
+"""Whose value it is: telling a person's edit of handoff.yaml from what we wrote. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from handoffd.session.fields import CLEARABLE, LISTS, NOT_STATED, SETTABLE, STATUSES
+
+
+def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a file whose values are none of ours."""
+    edited = {}
+    for name in SETTABLE:
+        value = found.get(name)
+        stated = isinstance(value, str) and bool(value.strip())
+        if name == "status":
+            stated = value in STATUSES
+        cleared = value is None and name in CLEARABLE and any(ours)
+        if (stated or cleared) and all(value != document.get(name) for document in ours):
+            edited[name] = value
+    for name in LISTS:
+        value = found.get(name)
+        if isinstance(value, list) and all(value != document.get(name) for document in ours):
+            edited[name] = value
+    return edited
+
+
+def spoken(given: Mapping[str, str | None], goal: str | None) -> dict[str, str]:
+    """Return the fields a person set; a message is `now`, and the goal where there is none."""
+    values = {name: value for name, value in given.items() if value is not None}
+    message = values.pop("message", None)
+    if message is not None:
+        values.setdefault("now", message)
+        if goal in (None, NOT_STATED):
+            values.setdefault("goal", message)
+    return values
+
+
+def covers(found: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Tell whether a file says all of this already; the time does not count."""
+    if any(name in found and name not in new for name in LISTS):
+        return False  # a list that has become empty is taken out
+    return all(found.get(name) == value for name, value in new.items() if name != "timestamp")
+
+
+def merge(
+    found: dict[str, Any] | None, new: dict[str, Any], edited: dict[str, Any], timestamp: str
+) -> dict[str, Any] | None:
+    """Lay our document over the file's, keeping what a person just changed and what we do not know.
+
+    Nothing but the time being new is no reason to write.
+    """
+    wanted = {**new, **edited}
+    for name in ("branch", "session_id"):
+        if wanted.get(name) is None and (found or {}).get(name):
+            del wanted[name]  # not knowing is no reason to erase
+    if found is not None and covers(found, wanted):
+        return None
+    kept = {name: value for name, value in (found or {}).items() if name not in LISTS}
+    return {**kept, **wanted, "timestamp": timestamp}
+
+
+def added_files(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the files that somebody else put into the list."""
+    listed = found.get("files")
+    if not isinstance(listed, list):
+        return []
+    known = [path for document in ours for path in document.get("files") or []]
+    return [path for path in listed if isinstance(path, str) and path not in known]

@@ -1,0 +1,306 @@
+"""The handoff a session leaves behind, as markdown: render, parse, and tell whose line is whose.
+
+Pure. docs/contract.md is the specification; other programs rely on what is stable in it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from handoff.common.plain_text import uncalled
+from handoffd.redaction.redact import redact
+from handoffd.session.text import clean, shorten
+
+SIZE_MAX_BYTES = 6 << 10
+# However much a person says, we may say this.
+OURS_MIN_BYTES = 2 << 10
+PURPOSE_MAX = 120
+REASON_MAX = 300
+SECTIONS = ("Done", "Next", "Gotchas", "Risks", "Reflection")
+ESCALATION = "HUMAN REVIEW NEEDED"
+_CALL = re.compile(r"(?i)human review needed[:*\s]*(?P<reason>.*)")
+_HEADER = re.compile(
+    r"#\s+Handoff\s*+(?:[—–:-]\s*+)?(?P<date>\d{4}-\d{2}-\d{2})?\s*+(?:\([^)]*\)\s*+)?\Z"
+)
+_DATA = re.compile(r"(?P<key>[a-z][a-z_]{1,30}):[ \t]*(?P<value>.*)")
+_HEADING = re.compile(r"##\s+(?P<title>\S(?:.*\S)?)")
+_BELOW = re.compile(r"###\s+(?P<title>\S(?:.*\S)?)")
+_FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")
+_BULLET = re.compile(r"\A\s*(?:[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+)")
+# Where the metadata must end: a consumer looks at the first lines only.
+_METADATA_LINES = 15
+_FALLBACK_ITEMS = 3
+_KEYS = ("session_id", "purpose", "cwd", "based_on")
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """One handoff. A section is its lines as they stand; text before the first is under ""."""
+
+    date: str = ""
+    session_id: str = ""
+    purpose: str = ""
+    cwd: str = ""
+    # The handoff, written by somebody else, that this one goes on from.
+    based_on: str = ""
+    escalations: tuple[str, ...] = ()
+    sections: Mapping[str, list[str]] = field(default_factory=dict)
+    # What other writers put into the metadata.
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def items(self, name: str, most: int = 1000) -> list[str]:
+        """Return what a section says, without bullets; "## Next Steps" is Next, too.
+
+        A heading one level deeper will do: some writers keep their sections in zones.
+        """
+        found: list[str] = []
+        for title, lines in self._parts():
+            if title.lower().startswith(name.lower()):
+                found += [_BULLET.sub("", line, count=1).strip() for line in lines if line.strip()]
+        return found[:most]
+
+    def _parts(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the sections, cut at deeper headings; what stands below one is its own part."""
+        for title, lines in self.sections.items():
+            part: tuple[str, list[str]] = (title, [])
+            for line in lines:
+                below = _BELOW.match(line)
+                if below:
+                    yield part
+                    part = below["title"], []
+                else:
+                    part[1].append(line)
+            yield part
+
+    @property
+    def gist(self) -> str:
+        """The purpose, or what stands for it in a handoff that names none."""
+        if self.purpose:
+            return self.purpose
+        said = self.items("Done", 1) or self.fallback
+        return shorten(said[0], 60) if said else ""
+
+    @property
+    def fallback(self) -> list[str]:
+        """The first lines of a handoff that has none of the usual sections."""
+        every = [line.strip() for _, lines in self._parts() for line in lines]
+        return [_BULLET.sub("", line, count=1) for line in every if line][:_FALLBACK_ITEMS]
+
+
+def parse(text: str) -> Contract:
+    """Read any markdown as a handoff; what is not there is empty."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    date, data, body = _metadata(lines)
+    sections: dict[str, list[str]] = {}
+    title, fence = "", ""
+    for line in body:
+        if _FENCE.match(line):
+            fence = "" if fence else line.strip()[:3]
+        heading = None if fence else _HEADING.match(line)
+        if heading:
+            title = heading["title"]
+            sections.setdefault(title, [])
+        elif not _CALL.match(_BULLET.sub("", line, count=1).strip()):
+            sections.setdefault(title, []).append(line)
+    if fence:  # whichever section comes after it, it is none of this
+        sections.setdefault(title, []).append(fence)
+    return Contract(
+        date=date,
+        session_id=data.get("session_id", ""),
+        purpose=data.get("purpose", ""),
+        cwd=data.get("cwd", ""),
+        based_on=data.get("based_on", ""),
+        others={key: value for key, value in data.items() if key not in _KEYS},
+        escalations=calls("\n".join(lines)),
+        sections={
+            name: stripped
+            for name, lines in sections.items()
+            if (stripped := _stripped(lines)) or name
+        },
+    )
+
+
+def _metadata(lines: list[str]) -> tuple[str, dict[str, str], list[str]]:
+    """Return the date, the data of the first lines, and the rest.
+
+    A key we do not know is one beside those we know only; elsewhere it is somebody's text.
+    """
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    header = _HEADER.match(lines[first])
+    start = first + 1 if header else first
+    data: dict[str, str] = {}
+    end = min(len(lines), start + _METADATA_LINES)
+    for number in range(start, end):
+        line = lines[number].strip()
+        found = _DATA.fullmatch(line)
+        beside = bool(header) and (not data or lines[number - 1].strip() != "")
+        # A key that comes again is somebody's text, and is kept as such.
+        if found and found["key"] not in data and (beside or found["key"] in _KEYS):
+            data[found["key"]] = found["value"].strip()
+        elif line:
+            end = number
+            break
+    return (header["date"] or "") if header else "", data, lines[end:]
+
+
+def calls(text: str) -> tuple[str, ...]:
+    """Return the reasons for which a text calls for a person; the call alone has an empty one.
+
+    As the known consumer looks for it: anywhere, in any case.
+    """
+    found = (_CALL.search(line) for line in text.split("\n"))
+    return tuple(dict.fromkeys(call["reason"].strip() for call in found if call))
+
+
+def without_calls(text: str) -> str:
+    """Take the calls for a person out: lines of their own go, a mention in others is broken up."""
+    lines = text.split("\n")
+    kept = [line for line in lines if not _CALL.match(_BULLET.sub("", line, count=1).strip("* "))]
+    return "\n".join(map(uncalled, kept))
+
+
+def _stripped(lines: list[str]) -> list[str]:
+    """Drop blank lines around a section."""
+    first = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
+    last = next((n for n, line in enumerate(reversed(lines)) if line.strip()), 0)
+    return lines[first : len(lines) - last]
+
+
+def render(contract: Contract) -> str:
+    """Write a handoff: the metadata, the call for a person, the sections that say something."""
+    lines = [f"# Handoff — {contract.date}", ""]
+    lines += [f"session_id: {contract.session_id}".rstrip()]
+    lines += [f"purpose: {contract.purpose}".rstrip(), f"cwd: {contract.cwd}".rstrip()]
+    if contract.based_on:
+        lines.append(f"based_on: {contract.based_on}")
+    lines += [f"{key}: {value}" for key, value in contract.others.items()]
+    if contract.escalations:
+        lines += ["", *map(call, contract.escalations)]
+    names = [name for name in ("", *SECTIONS) if contract.sections.get(name)]
+    names += [name for name in contract.sections if name not in names and contract.sections[name]]
+    for name in names:
+        lines += ["", *([f"## {name}"] if name else []), *contract.sections[name]]
+    return "\n".join(lines) + "\n"
+
+
+def call(reason: str) -> str:
+    return f"{ESCALATION}: {reason}" if reason else ESCALATION
+
+
+def written_path(path: str) -> str:
+    """Return a path as the `cwd:` line says it: one line, and no secret."""
+    line = path if path.isprintable() else json.dumps(path)[1:-1]
+    return uncalled(redact(line)[0])
+
+
+def bullets(texts: Iterable[str]) -> list[str]:
+    """Make lines of what we say ourselves: a mention of the call for a person is no call."""
+    return [f"- {uncalled(text)}" for text in texts]
+
+
+# Whose line is whose
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignLines:
+    """What somebody else put into a handoff of ours, and which of our lines they took out."""
+
+    purpose: str = ""
+    escalations: tuple[str, ...] = ()
+    sections: Mapping[str, list[str]] = field(default_factory=dict)
+    removed: frozenset[str] = frozenset()
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        said = self.purpose or self.escalations or self.removed or self.others
+        return bool(said or any(self.sections.values()))
+
+
+def _said(contract: Contract) -> set[str]:
+    """Return the lines that say something: a blank one is nobody's."""
+    return {line for lines in contract.sections.values() for line in lines if line.strip()}
+
+
+def theirs(found: Contract, written: Contract, intended: Contract | None = None) -> ForeignLines:
+    """Tell what was changed in a handoff since we wrote it.
+
+    What we were about to write when we were killed may be there, or may not: it is ours, and
+    nobody took it out.
+    """
+    ours = (written, intended or written)
+    own = [_said(one) for one in ours]
+    calls_of_ours = [set(one.escalations) for one in ours]
+    silenced = set.intersection(*calls_of_ours) - set(found.escalations)
+    added = {
+        name: kept
+        for name, lines in found.sections.items()
+        if (kept := _stripped([line for line in lines if line not in set.union(*own)]))
+    }
+    called = set.union(*calls_of_ours)
+    return ForeignLines(
+        found.purpose if found.purpose not in (one.purpose for one in ours) else "",
+        tuple(reason for reason in found.escalations if reason not in called),
+        added,
+        frozenset((set.intersection(*own) - _said(found)) | set(map(call, silenced))),
+        {key: value for key, value in found.others.items() if ours[0].others.get(key) != value},
+    )
+
+
+def is_foreign(found: Contract, ours: Contract) -> bool:
+    """Tell a file that was written anew by somebody else: none of our lines is left in it."""
+    own, there = _said(ours), _said(found)
+    return bool(there) and not own & there
+
+
+def complete(ours: Contract, given: ForeignLines) -> Contract:
+    """Lay what a person said over what we know; where it gets too long, ours is shortened."""
+    while True:
+        whole = _laid_over(ours, given)
+        longest = max(ours.sections.values(), key=lambda lines: len("".join(lines)), default=[])
+        small = len(render(ours).encode()) <= OURS_MIN_BYTES
+        if len(render(whole).encode()) <= SIZE_MAX_BYTES or small or not longest:
+            return whole
+        sections = {
+            name: lines[:-1] if lines is longest else lines for name, lines in ours.sections.items()
+        }
+        ours = replace(ours, sections={name: lines for name, lines in sections.items() if lines})
+
+
+def _laid_over(ours: Contract, given: ForeignLines) -> Contract:
+    sections: dict[str, list[str]] = {name: list(lines) for name, lines in given.sections.items()}
+    for name, lines in ours.sections.items():
+        known = sections.setdefault(name, [])
+        known += [line for line in lines if line not in given.removed and line not in known]
+    calling = [reason for reason in ours.escalations if call(reason) not in given.removed]
+    return replace(
+        ours,
+        purpose=given.purpose or ours.purpose,
+        escalations=tuple(dict.fromkeys((*given.escalations, *calling))),
+        sections={name: lines for name, lines in sections.items() if lines},
+        others={**ours.others, **given.others},
+    )
+
+
+def persons_words(text: str) -> tuple[list[str], int]:
+    """Make the words of a person fit for a handoff: their own, but no secrets and no controls.
+
+    Returns the lines and how many secrets were masked.
+    """
+    masked, kinds = redact(clean(text.replace("\r\n", "\n")))
+    lines = [line.rstrip() for line in masked.split("\n")]
+    return _stripped(lines), len(kinds)
+
+
+def part_of_ours(ours: Contract, found: Contract, given: ForeignLines) -> Contract:
+    """Return what of our lines a file holds, and what a person does not want in it.
+
+    A line that was only left out for want of room may come back; one that a person says, too,
+    is theirs.
+    """
+    their_lines = {line for lines in given.sections.values() for line in lines}
+    said = (_said(found) | given.removed) - their_lines
+    sections = {
+        name: [line for line in lines if line in said] for name, lines in ours.sections.items()
+    }
+    return replace(ours, sections={name: lines for name, lines in sections.items() if lines})

@@ -1,0 +1,231 @@
+"""Writes what each session leaves behind: its contract, at every trigger and three occasions.
+
+The occasions are the end of a session, a compaction, and a client that died: seen by its
+process, or by silence. A session's own handoff is updated, never a second one added.
+"""
+
+import asyncio
+import os
+import re
+from dataclasses import dataclass, field, replace
+
+from handoffd.agents.claude_code.processes import RunningClient
+from handoffd.config import LiveConfig
+from handoffd.contract import handoff_directory, session_file
+from handoffd.contract.composition import Surroundings, account, is_worth
+from handoffd.contract.contract_format import Contract, ForeignLines, written_path
+from handoffd.contract.session_file import HandoffAuthor, HandoffPlan, Tell, WrittenHandoff
+from handoffd.fs import mounts
+from handoffd.links import git
+from handoffd.projects.lanes import contested
+from handoffd.projects.learning_policy import LearningPolicy
+from handoffd.projects.project_state import ProjectStates
+from handoffd.projects.registry import Project, ProjectRegistry
+from handoffd.redaction.redact import known_kinds
+from handoffd.runtime import clock
+from handoffd.session.state import SessionState
+from handoffd.session.storage import load
+from handoffd.store.core import CoreStore, StoredContract
+from handoffd.store.state import StateStore
+
+LOOK_SECONDS = 5.0
+CLAIMS_SECONDS = 1.0
+# With a look every five seconds, a handoff is there within a minute of the last record.
+QUIET_SECONDS = 50.0
+RETRY_SECONDS = 60.0
+SCANNED_MAX = 256
+Claims = dict[str, RunningClient]
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+
+
+@dataclass(slots=True)
+class ContractWriter:
+    """Knows the sessions that are at work, and leaves a handoff for each."""
+
+    core: CoreStore
+    state: StateStore
+    config: LiveConfig
+    policy: LearningPolicy
+    projects: ProjectRegistry
+    project_states: ProjectStates
+    writes: int = 0
+    _secrets: dict[str, list[str]] = field(default_factory=dict)
+    # Held by whoever writes, or erases, handoffs.
+    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def base(self) -> str:
+        return handoff_directory.handoffs_base(self.config.current.contract.directory)
+
+    async def leave(
+        self, session_id: str, *, ended: bool, waiting_for: str = ""
+    ) -> WrittenHandoff | None:
+        """Write a session's handoff, if it has something to say that is not there yet."""
+        stored = self.state.session(session_id)
+        if stored is None or stored.project_id is None:
+            return None
+        state = load(stored.fold)
+        project = self.projects.by_id(stored.project_id)
+        if project is not None:
+            mounts.require(project.root.path)  # it is due until then
+        if project is None or not is_worth(state) or not self._may_write(project, state):
+            return None
+        left = self.core.contract(session_id)
+        if left and left.session_time == state.last_time and (left.ended or not ended):
+            return None
+        around = await self._surroundings(project, state)
+        around = replace(around, ended=ended, waiting_for=waiting_for)
+        mine = worker(state, project.root.path)
+        tell = telling(state, mine, project.root.path, around)
+        planned = await asyncio.to_thread(session_file.plan, self.base, mine, tell, left)
+        if planned is None:
+            return None
+        self.core.set_contract(intending(project.id, state, planned, left))
+        done = await asyncio.to_thread(session_file.leave, self.base, mine, planned, left)
+        if done is not None:
+            self._remember(left_of(project.id, state, done, ended=ended))
+        elif left is not None:
+            self.core.set_contract(left)
+        return done
+
+    def _may_write(self, project: Project, state: SessionState) -> bool:
+        if self.config.current.contract.write == "none":
+            return False
+        if self.policy.refusal(project.id, project.root.path):
+            return False
+        # A program's run tells nobody what a person is in the middle of.
+        lanes = self.project_states.lanes(project.id)
+        return not state.headless or not any(
+            lane.live and not lane.state.headless for lane in lanes
+        )
+
+    def _remember(self, left: StoredContract) -> None:
+        self.writes += 1
+        self.core.set_contract(left)
+        # A new session is told of it.
+        self.project_states.touch(left.project_id, git_too=False)
+
+    async def close(
+        self, project: Project, state: SessionState, given: ForeignLines
+    ) -> WrittenHandoff:
+        """Write a worker's handoff with their own words."""
+        async with self.busy:
+            around = await self._surroundings(project, state)
+            mine = worker(state, project.root.path)
+            left = self.core.contract(state.session_id) if state.session_id else None
+            tell = telling(state, mine, project.root.path, around)
+            planned = await asyncio.to_thread(
+                session_file.plan_close, self.base, mine, tell, left, given
+            )
+            if state.session_id:
+                self.core.set_contract(intending(project.id, state, planned, left))
+            done = await asyncio.to_thread(session_file.close, self.base, mine, planned, left)
+            if state.session_id:
+                self._remember(left_of(project.id, state, done, ended=False))
+        return done
+
+    # What is known around a session
+
+    async def told(self, project: Project, state: SessionState) -> Contract:
+        """Return what a session leaves behind, as it stands now."""
+        around = await self._surroundings(project, state)
+        return account(state, project.root.path, around)
+
+    async def _surroundings(self, project: Project, state: SessionState) -> Surroundings:
+        root = project.root
+        asked = GitFacts()
+        if root.exists:
+            commits = [value.text.split(" ")[0] for value in state.commits]
+            asked = await asyncio.to_thread(self._ask_git, root.path, commits)
+        return Surroundings(
+            date=clock.day(),
+            uncommitted=asked.uncommitted,
+            unpushed=asked.unpushed,
+            committed_secrets=asked.secrets,
+            contested=contested(state, self.project_states.lanes(project.id)),
+        )
+
+    def _ask_git(self, root: str, commits: list[str]) -> "GitFacts":
+        facts = ask_git(root)
+        for commit in commits:
+            facts.secrets += self._secrets_of(root, commit)
+        return facts
+
+    def _secrets_of(self, root: str, commit: str) -> list[str]:
+        """Return what a commit took in; it is looked at once, but for a git that did not answer."""
+        if commit not in self._secrets and _COMMIT.fullmatch(commit):
+            try:
+                self._secrets[commit] = committed_secrets(root, commit)
+            except git.GitError:
+                return []
+            while len(self._secrets) > SCANNED_MAX:
+                del self._secrets[next(iter(self._secrets))]
+        return self._secrets.get(commit, [])
+
+
+@dataclass(slots=True)
+class GitFacts:
+    uncommitted: list[str] = field(default_factory=list)
+    unpushed: int | None = None
+    secrets: list[str] = field(default_factory=list)
+
+
+def ask_git(root: str) -> GitFacts:
+    """Ask what is not safe yet; where git does not answer, nothing is said."""
+    facts = GitFacts()
+    try:
+        facts.uncommitted = git.uncommitted_files(root)
+        facts.unpushed = git.unpushed_commits(root)
+    except git.GitError:
+        pass
+    return facts
+
+
+def committed_secrets(root: str, commit: str) -> list[str]:
+    """Return which secrets of a known form a commit took in."""
+    return [
+        f"{commit[:9]} adds a {kind} to {path}"
+        for path, lines in git.added_lines(root, commit).items()
+        for kind in known_kinds(lines)
+    ]
+
+
+def worker(state: SessionState, root: str) -> HandoffAuthor:
+    # As `pwd -P` says it.
+    cwd = os.path.realpath(state.cwd or root)
+    return HandoffAuthor(
+        state.session_id, cwd, state.first_time, state.last_time, state.worked_time
+    )
+
+
+def telling(state: SessionState, mine: HandoffAuthor, root: str, around: Surroundings) -> Tell:
+    """Return a way to say what is known of a session, under the directory it is found by."""
+    cwd = written_path(mine.cwd)
+    return lambda since: replace(account(state, root, replace(around, since=since)), cwd=cwd)
+
+
+def left_of(
+    project_id: str, state: SessionState, done: WrittenHandoff, *, ended: bool
+) -> StoredContract:
+    """Return what to remember of a handoff that was just left."""
+    handoff = done.handoff
+    return StoredContract(
+        state.session_id,
+        project_id,
+        handoff.path,
+        done.written,
+        done.written,
+        handoff.stamp,
+        state.last_time,
+        done.persons_time,
+        ended,
+    )
+
+
+def intending(
+    project_id: str, state: SessionState, planned: HandoffPlan, left: StoredContract | None
+) -> StoredContract:
+    """Return what to remember of a handoff that is about to be written."""
+    if left is None or left.path != planned.path:
+        left = StoredContract(state.session_id, project_id, planned.path, "", "", "", "")
+    return replace(left, intended=planned.text)

@@ -1,0 +1,243 @@
+"""The handoffs of a project on disk: which there are, whose, the newest; and the one way to write.
+
+Nothing but handoffs is ever visible in a handoff directory: locks and unfinished files are
+dotfiles, and what else we know stays in our state. Reading changes nothing.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from handoff.common import paths
+from handoff.common.errors import HandoffError
+from handoff.common.remedies import remedy
+from handoffd.contract.contract_format import Contract, parse, written_path
+from handoffd.contract.path_encoding import encode, encode_v1
+from handoffd.fs import files
+
+LOCK_NAME = ".handoffd.lock"
+WAIT_SECONDS = 2.0
+NAME_CHARACTERS = 8
+# What other programs keep beside handoffs.
+NOT_HANDOFFS = frozenset({"index.md", "readme.md", "ledger.md"})
+# A person's handoff may be long; what lies beyond this nobody reads at the start of a session.
+READ_MAX_BYTES = 2 << 20
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffScope:
+    """Where a caller is: its real directory, its project's root, where other sessions were."""
+
+    cwd: str
+    root: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        return self.cwd, self.root, *self.others
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """A handoff on disk."""
+
+    path: str
+    mtime_ns: int
+    text: str
+    contract: Contract
+
+    @property
+    def seconds(self) -> float:
+        return self.mtime_ns / 1e9
+
+    @property
+    def stamp(self) -> str:
+        """What tells this version of the file from another."""
+        return f"{len(self.text)}.{self.mtime_ns}"
+
+
+def handoffs_base(configured: str) -> str:
+    """Return the directory of all handoffs, by its real path: a person may have linked it."""
+    return os.path.realpath(os.path.expanduser(configured))
+
+
+def directory_of(base: str, cwd: str) -> str:
+    """Return the handoff directory of a working directory."""
+    return f"{base}/{encode(cwd)}"
+
+
+# Reading
+
+
+def newest(base: str, place: HandoffScope) -> Handoff | None:
+    return next(handoffs(base, place), None)
+
+
+def handoffs(base: str, place: HandoffScope) -> Iterator[Handoff]:
+    """Yield the handoffs of a project: the newest first by modification time.
+
+    Of those with the same time the later date of the header wins, then the name.
+    """
+    entries = [
+        entry for directory in _directories(base, place) for entry in in_directory(directory)
+    ]
+    entries.sort(key=lambda entry: entry[0], reverse=True)
+    for _, tied in groupby(entries, key=lambda entry: entry[0]):
+        found = [handoff for _, path in tied if (handoff := read(path))]
+        found.sort(key=lambda handoff: (handoff.contract.date, handoff.path), reverse=True)
+        yield from (handoff for handoff in found if is_of(handoff, place))
+
+
+def _directories(base: str, place: HandoffScope) -> list[str]:
+    """Return where handoffs of a project may lie; a v1 directory counts until it is migrated."""
+    named = [path for cwd in place.known for path in directories_of(base, cwd)]
+    found = dict.fromkeys([*named, *below(base, place.root)])
+    return [path for path in found if not os.path.islink(path)]
+
+
+def directories_of(base: str, cwd: str) -> tuple[str, str]:
+    """Return the handoff directory of a working directory, by both versions of its name."""
+    return directory_of(base, cwd), f"{base}/{encode_v1(cwd)}"
+
+
+def below(base: str, root: str) -> list[str]:
+    """Return the directories of all that may lie below a root; a name cannot tell for sure."""
+    beginnings = (encode(f"{root}/"), encode_v1(f"{root}/"))
+    try:
+        names = os.listdir(base)
+    except OSError:
+        return []
+    return [f"{base}/{name}" for name in names if name.startswith(beginnings)]
+
+
+def in_directory(directory: str) -> list[tuple[int, str]]:
+    """Return time and path of every handoff in a directory."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [entry for entry in entries if is_handoff(entry.name)]
+    except OSError:
+        return []
+    times: list[tuple[int, str]] = []
+    for entry in found:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            times.append((status.st_mtime_ns, entry.path))
+    return times
+
+
+def is_handoff(name: str) -> bool:
+    """Tell a handoff by its name as far as that can be told: any visible `.md` file.
+
+    One whose name no line can hold is none.
+    """
+    visible = name.endswith(".md") and not name.startswith(".") and name.isprintable()
+    return visible and name.lower() not in NOT_HANDOFFS
+
+
+def read(path: str) -> Handoff | None:
+    """Read a handoff; None for one that is gone or cannot be read."""
+    directory, name = os.path.split(path)
+    try:
+        with files.directory(directory) as handle:
+            found = files.read(handle, name, READ_MAX_BYTES, cut=True)
+    except (OSError, HandoffError):
+        return None
+    return _handoff(path, *found) if found else None
+
+
+def is_of(handoff: Handoff, place: HandoffScope) -> bool:
+    """Tell a project's own handoff from that of another one with the same directory name."""
+    if handoff.contract.cwd:
+        return is_within(handoff.contract.cwd, place)
+    # It is anybody's whose directory has this very name.
+    name = os.path.basename(os.path.dirname(handoff.path))
+    return any(name in (encode(path), encode_v1(path)) for path in place.known)
+
+
+def is_within(cwd: str, place: HandoffScope) -> bool:
+    """Tell whether a `cwd:` line names a directory of a project."""
+    if cwd in map(written_path, place.known):
+        return True
+    if not cwd.startswith(f"{written_path(place.root)}/"):
+        return False
+    # Below the root, but perhaps in a project of its own.
+    return not os.path.isdir(cwd) or paths.project_root(cwd) == place.root
+
+
+# Writing
+
+
+def file_name(session_id: str, taken: Iterable[str], fallback: str) -> str:
+    """Return the name of a session's handoff: its first 8 characters, more where they are taken."""
+    known = frozenset(taken)
+    stem = session_id if all(c.isascii() and (c.isalnum() or c in "-_") for c in session_id) else ""
+    for length in range(NAME_CHARACTERS, max(len(stem), NAME_CHARACTERS) + 1, 4):
+        name = f"{(stem or fallback)[:length] if stem else fallback}.md"
+        if name not in known and is_handoff(name):
+            return name
+    number = next(n for n in range(2, len(known) + 3) if f"{stem or fallback}-{n}.md" not in known)
+    return f"{stem or fallback}-{number}.md"
+
+
+Compute = Callable[[Handoff | None], str | None]
+
+
+def put(
+    directory: str, name: str, compute: Compute, *, mtime_seconds: float | None = None
+) -> Handoff | None:
+    """Replace a handoff by what `compute` makes of it; None leaves everything as it is.
+
+    A time makes it as old as the work it tells of, so that the newest work wins.
+    """
+    base, encoded = os.path.split(directory)
+    try:
+        os.makedirs(base, mode=0o700, exist_ok=True)
+        with (
+            files.directory(base, encoded, create=True) as handle,
+            files.locked(handle, LOCK_NAME, WAIT_SECONDS),
+        ):
+            for _ in range(_TRIES):
+                found = files.read(handle, name, READ_MAX_BYTES)
+                before = _handoff(f"{directory}/{name}", *found) if found else None
+                text = compute(before)
+                if text is None or (before and before.text == text):
+                    return before
+                status = files.write(
+                    handle,
+                    name,
+                    text.encode("utf-8", "surrogateescape"),
+                    expected=found[1] if found else None,
+                    mtime_seconds=mtime_seconds,
+                )
+                if status is not None:
+                    return Handoff(f"{directory}/{name}", status.st_mtime_ns, text, parse(text))
+    except OSError as problem:
+        raise HandoffError(
+            f"Cannot write {directory}/{name}: {problem.strerror}.",
+            f"{remedy(problem)} Or choose another place: [contract] directory.".lstrip(),
+        ) from None
+    raise HandoffError(f"{directory}/{name} keeps changing under us.", "Try again.")
+
+
+def _handoff(path: str, data: bytes, status: os.stat_result) -> Handoff:
+    # Whatever bytes there are, they are written back as they were.
+    text = data.decode("utf-8", "surrogateescape")
+    return Handoff(path, status.st_mtime_ns, text, parse(text))
+
+
+def link_v1(base: str, cwd: str) -> bool:
+    """Lead a reader that still uses the first encoding to the right directory."""
+    old, new = encode_v1(cwd), encode(cwd)
+    if old == new:
+        return False
+    try:
+        with files.directory(base) as handle:
+            return files.link_once(handle, old, new)
+    except OSError:
+        return False

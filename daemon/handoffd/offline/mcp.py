@@ -1,0 +1,42 @@
+"""MCP without a daemon: what a relay's own process answers, from core.db."""
+
+import json
+import sys
+from typing import Any
+
+from handoff.common import wire
+from handoff.common.errors import HandoffError
+from handoff.common.plain_text import plain
+from handoff.common.safe_parsing import load_json
+from handoffd.api import mcp
+from handoffd.api.caller import Caller
+from handoffd.offline.threads import opened
+
+Frame = dict[str, Any]
+
+
+def serve(client: str, directory: str) -> None:
+    """Answer the lines of a relay, which are requests, until there are no more."""
+    caller = Caller(client, directory)
+    for line in sys.stdin.buffer:
+        text = json.dumps(_answer_line(line, caller), ensure_ascii=False)
+        sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _answer_line(line: bytes, caller: Caller) -> Frame:
+    try:
+        request = load_json(line)
+    except ValueError as problem:
+        error = {"code": wire.PARSE_ERROR, "message": f"That cannot be read: {problem}"}
+        return {"jsonrpc": "2.0", "id": None, "error": error}
+    return _answer(request, caller)
+
+
+def _answer(request: Frame, caller: Caller) -> Frame:
+    try:
+        with opened(caller.directory) as (threads, used):
+            return mcp.answer(request, caller, threads, used)
+    except (HandoffError, OSError) as problem:
+        result = {"content": [{"type": "text", "text": plain(str(problem))}], "isError": True}
+        return {"jsonrpc": "2.0", "id": request["id"], "result": result}

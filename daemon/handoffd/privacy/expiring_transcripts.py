@@ -1,0 +1,122 @@
+"""Which sessions Claude Code will delete before they have left a handoff.
+
+It deletes a transcript some days after the file last changed: thirty, unless its settings say
+otherwise.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from handoffd.agents.claude_code.client_files import read_json
+from handoffd.context import Context
+from handoffd.contract import session_file
+from handoffd.contract.composition import is_worth
+from handoffd.contract.contract_format import Contract
+from handoffd.contract.contract_writer import worker
+from handoffd.ingest.backlog import KnownTranscript
+from handoffd.projects.lanes import describe
+from handoffd.runtime import clock
+from handoffd.session.storage import load
+
+KEEP_DAYS = 30.0
+DAYS_MAX = 36500.0
+# How long before the end we begin to speak of it.
+NOTICE_DAYS = 5.0
+LOOKED_MAX = 500
+NAMED_MAX = 100
+_TURN = 20
+
+
+async def keep_days(roots: Iterable[str]) -> dict[str, float]:
+    """Return after how many days the transcripts of each root go."""
+    return await asyncio.to_thread(lambda: {root: _keep_days(root) for root in roots})
+
+
+def _keep_days(root: str) -> float:
+    """Return what the settings say; what is no number of days is none.
+
+    Zero is refused by Claude Code itself, with the whole file.
+    """
+    found = read_json(f"{os.path.dirname(root)}/settings.json").get("cleanupPeriodDays")
+    if isinstance(found, (int, float)) and not isinstance(found, bool) and found > 0:
+        return float(min(found, DAYS_MAX))
+    return KEEP_DAYS
+
+
+async def unsaved(context: Context) -> list[dict[str, Any]]:
+    """Return the sessions that did work and left no handoff, and whose time is nearly over.
+
+    The oldest come first. No more than some hundred are looked at, so that it stays quick.
+    """
+    if context.config.current.contract.write == "none":
+        return []
+    ageing = _ageing(context, await keep_days(context.transcript_watcher.roots))
+    found: list[dict[str, Any]] = []
+    for number, (entry, ends_at) in enumerate(await asyncio.to_thread(_existing, ageing)):
+        item = await _describe(context, entry, ends_at)
+        if item is not None:
+            found.append(item)
+        if len(found) >= NAMED_MAX:
+            break
+        if number % _TURN == 0:
+            await asyncio.sleep(0)
+    return found
+
+
+def _ageing(context: Context, days: dict[str, float]) -> list[tuple[KnownTranscript, float]]:
+    """Return the transcripts without a handoff that will go soon, and when."""
+    known = context.core.handed_off() | set(context.session_liveness.watched)
+    now = clock.wall()
+    found = []
+    for name, entry in context.transcript_reader.entries.items():
+        keep = days.get(os.path.dirname(os.path.dirname(entry.cursor.path)))
+        if keep is None or name != entry.cursor.session_id or name in known:
+            continue
+        ends_at = entry.mtime_ns / 1e9 + keep * clock.DAY_SECONDS
+        if ends_at - now < min(NOTICE_DAYS, keep / 2) * clock.DAY_SECONDS:
+            found.append((entry, ends_at))
+    return sorted(found, key=lambda item: item[1])
+
+
+def _existing(ageing: list[tuple[KnownTranscript, float]]) -> list[tuple[KnownTranscript, float]]:
+    """Leave out what is gone already."""
+    found = []
+    for entry, ends_at in ageing:
+        if os.path.exists(entry.cursor.path):
+            found.append((entry, ends_at))
+        if len(found) >= LOOKED_MAX:
+            break
+    return found
+
+
+async def _describe(
+    context: Context, entry: KnownTranscript, ends_at: float
+) -> dict[str, Any] | None:
+    """Return what is known of a session whose handoff should be there, and is not."""
+    stored = context.state.session(entry.cursor.session_id)
+    if stored is None or stored.project_id is None or stored.headless:
+        return None
+    project = context.projects.by_id(stored.project_id)
+    if project is None or context.policy.refusal(project.id, project.root.path):
+        return None
+    state = load(stored.fold)
+    if not is_worth(state):
+        return None
+    mine = worker(state, project.root.path)
+    base = context.contract_writer.base
+    if (
+        await asyncio.to_thread(session_file.plan, base, mine, lambda _since: Contract(), None)
+        is None
+    ):
+        return None  # somebody else wrote one
+    return {
+        "session_id": state.session_id,
+        "project": project.root.path,
+        "transcript": entry.cursor.path,
+        "goal": describe(state)["goal"],
+        "last_at": clock.iso(stored.last_seconds),
+        "deleted_at": clock.iso(ends_at),
+        "in_days": round((ends_at - clock.wall()) / clock.DAY_SECONDS, 1),
+    }

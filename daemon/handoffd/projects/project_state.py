@@ -1,0 +1,267 @@
+"""What is true of each project now: its lanes, its git state, and what a person set.
+
+What is answered over the socket comes from here, and is always the newest.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
+
+from handoffd.config import LiveConfig
+from handoffd.projects import project_root
+from handoffd.projects.lanes import Lane, ProjectView, choose, compose
+from handoffd.projects.learning_policy import LearningPolicy
+from handoffd.projects.registry import Project, ProjectRegistry
+from handoffd.runtime import clock
+from handoffd.runtime.announcement import Announcement
+from handoffd.session.fields import LISTS
+from handoffd.session.state import Value
+from handoffd.session.storage import load
+from handoffd.session.text import redact_values
+from handoffd.store.core import CoreStore, Setting
+from handoffd.store.state import StateStore
+from handoffd.store.threads import Unread
+
+LANES_MAX = 8
+# Two clocks may differ by so much; a record that is further ahead is from before ours was set back.
+AHEAD_SECONDS = 60.0
+
+# The same few folds are asked for again and again; nobody changes what comes out.
+_load = lru_cache(maxsize=16)(load)
+
+
+class Committed(Protocol):
+    """A commit (see links.repository.Commit)."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(slots=True)
+class GitState:
+    """What git said of a project, and when it may be asked again."""
+
+    branch: str | None = None
+    uncommitted: list[str] = field(default_factory=list)
+    # The commits of the last days, and how HEAD's log looked when they were asked for.
+    commits: Sequence[Committed] = ()
+    reflog: str | None = None
+    # Whether git tracks handoff.yaml; None until git has answered.
+    tracked: bool | None = None
+    wanted: bool = False
+    asking: bool = False
+    not_before: float = 0.0
+    # Why git gives no answer, and how often it did not.
+    problem: str = ""
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class FileState:
+    """What is known of handoff.yaml on disk."""
+
+    # What the file says, as it was last read or written; None until it was read.
+    baseline: dict[str, Any] | None = None
+    stamp: str = ""
+    unreadable: str = ""
+    absent_since: float = 0.0
+    tidy: bool = False
+    # Held while we write it.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(slots=True)
+class ActiveProject:
+    """What is kept in memory of a project while it is active."""
+
+    project: Project
+    git: GitState = field(default_factory=GitState)
+    file: FileState = field(default_factory=FileState)
+    touched: float = 0.0
+    dirty: bool = False
+    # Held from looking at what is true until it is written.
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    write_not_before: float = 0.0
+    retry_seconds: float = 0.0
+    problem: str = ""
+    brief_hash: int = 0
+    # Listing its handoffs takes long.
+    has_many_handoffs: bool = False
+
+
+@dataclass(slots=True)
+class ProjectStates:
+    """Knows each active project."""
+
+    core: CoreStore
+    state: StateStore
+    config: LiveConfig
+    policy: LearningPolicy
+    projects: ProjectRegistry
+    active_projects: dict[str, ActiveProject] = field(default_factory=dict)
+    # The sessions whose clients are known to be gone, and when that was seen.
+    ended: dict[str, float] = field(default_factory=dict)
+    # The sessions whose clients ask a person for something, as their hooks say.
+    waiting: dict[str, Value] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    # A project was looked at again; whoever keeps more about it looks, too.
+    refreshed: Announcement[[ActiveProject]] = field(default_factory=Announcement)
+
+    def active(self, project: Project) -> ActiveProject:
+        active = self.active_projects.get(project.id)
+        if active is None:
+            active = ActiveProject(project, GitState(project_root.branch(project.root.path)))
+            if project.id:
+                self.active_projects[project.id] = active
+        active.project = project
+        return active
+
+    # What is true now
+
+    def lanes(self, project_id: str, wanted: str = "") -> list[Lane]:
+        now = clock.wall()
+        stored = [
+            *self.state.sessions(project_id, LANES_MAX, headless=False),
+            *self.state.sessions(project_id, LANES_MAX, headless=True),
+        ]
+        stored.sort(key=lambda item: item.last_seconds, reverse=True)
+        return [
+            Lane(
+                _load(item.fold),
+                _idle_seconds(now, item.last_seconds),
+                item.session_id in self.ended,
+                self.waiting.get(item.session_id),
+                item.session_id == wanted,
+            )
+            for item in stored
+        ]
+
+    def view(self, project: Project, session_id: str = "") -> ProjectView:
+        """Compose the newest document of a project, or of one of its sessions."""
+        active = self.active(project)
+        root = project.root.path
+        settings = self.core.settings(project.id)
+        lanes = self.lanes(project.id, session_id)
+        view = compose(root, lanes, settings, active.git.branch, active.git.uncommitted)
+        known = active.file.baseline or {}
+        ours = (*LISTS, *view.document)
+        view.extras = {key: known[key] for key in known if key not in ours}
+        return view
+
+    def refresh(self, project: Project) -> None:
+        """Look at what a watch would have reported: the branch, and what others look at here."""
+        if not project.id or self.policy.refusal(project.id, project.root.path):
+            return
+        active = self.active(project)
+        branch = project_root.branch(project.root.path)
+        if branch != active.git.branch:
+            active.git.branch = branch
+            self.touch(project.id)
+        self.refreshed.announce(active)
+
+    def set_values(self, project: Project, values: dict[str, Any], at: str) -> None:
+        """Enter what a person set, with the session in whose presence it was set."""
+        main = choose(self.lanes(project.id))
+        present = main is not None and main.state.first_time <= at
+        session_id = main.state.session_id if main and present else ""
+        self.core.set_values(
+            project.id,
+            {name: Setting(value, session_id, at) for name, value in redact_values(values).items()},
+        )
+
+    # Changes
+
+    def touch(self, project_id: str, *, git_too: bool = True) -> None:
+        """Note that something about a project has changed."""
+        project = self.projects.by_id(project_id)
+        if project is None:
+            return
+        active = self.active(project)
+        active.dirty = True
+        active.touched = clock.wall()
+        active.git.wanted = active.git.wanted or git_too
+        self.changed.set()
+
+    @asynccontextmanager
+    async def turn(self, active: ActiveProject) -> AsyncIterator[None]:
+        """Hold a card's turn; who waits to write what came meanwhile is woken at its end."""
+        async with active.turn:
+            try:
+                yield
+            finally:
+                self.changed.set()
+
+    def forget(self, project: Project) -> None:
+        """Let go of what was read and written; call it with the card's locks held."""
+        active = self.active(project)
+        active.file.baseline, active.file.stamp, active.file.unreadable = None, "", ""
+        active.dirty, active.problem, active.brief_hash = False, "", 0
+        active.touched = clock.wall()
+        _load.cache_clear()
+
+    def end(self, session_id: str) -> None:
+        """Take note that a session's client is gone."""
+        self.ended[session_id] = clock.wall()
+        self.waiting.pop(session_id, None)
+        self.state.set_ended(session_id, self.ended[session_id])
+
+    def revive(self, session_id: str) -> None:
+        """Take note that a session goes on after all."""
+        if self.ended.pop(session_id, None) is not None:
+            self.state.set_ended(session_id, None)
+
+    def retire(self, idle_seconds: float) -> None:
+        """Let go of projects and sessions in which nothing has happened for long."""
+        limit = clock.wall() - idle_seconds
+        self.ended = {name: at for name, at in self.ended.items() if at > limit}
+        self.waiting = {
+            name: value
+            for name, value in self.waiting.items()
+            if clock.parse(value.receipt.time) > limit
+        }
+        for project_id, active in list(self.active_projects.items()):
+            if active.touched < limit and not active.dirty:
+                del self.active_projects[project_id]
+
+    # Writing
+
+    def may_write_unasked(self, project: Project) -> bool:
+        """Return True if we may write into a project without being asked."""
+        refused = self.policy.refusal(project.id, project.root.path)
+        return project.root.writable_unasked and not refused
+
+    def refusal_to_write(self, active: ActiveProject) -> str:
+        """Return why a project's handoff.yaml is not written unasked, or an empty text."""
+        root = active.project.root
+        refused = self.policy.refusal(active.project.id, root.path)
+        if refused:
+            return refused
+        if self.config.current.checkpoint.write == "none":
+            return "writing is switched off ([checkpoint] write)"
+        if not root.writable_unasked:
+            return "no project of yours is here (no marker, or not your directory)"
+        if active.file.unreadable:
+            return f"the file cannot be read ({active.file.unreadable})"
+        if active.git.tracked and not self.config.current.checkpoint.write_tracked:
+            return "git tracks handoff.yaml ([checkpoint] write_tracked)"
+        return ""
+
+    def unread(self, project: Project) -> list[Unread]:
+        """Return the threads used in a project that have something new for Code."""
+        if not project.id or self.policy.refusal(project.id, project.root.path):
+            return []
+        return self.core.threads.unread(project.id)
+
+
+def _idle_seconds(now: float, last: float) -> float:
+    """Return for how long nothing was heard; of what is far ahead nobody knows, so as long as that.
+
+    Otherwise it would come before all that happened since the clock was set back.
+    """
+    ahead = last - now
+    return ahead if ahead > AHEAD_SECONDS else max(-ahead, 0.0)

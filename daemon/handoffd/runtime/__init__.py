@@ -1,0 +1,4 @@
+"""What a process needs: clock, log, lock, service manager, schedule.
+
+May import: redaction.
+"""

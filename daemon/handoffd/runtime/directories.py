@@ -1,0 +1,46 @@
+"""The daemon's own files and the directories it listens to."""
+
+import os
+
+from handoff.common import paths
+from handoff.common.errors import HandoffError
+
+
+def make_state_dir() -> str:
+    """Create the state directory, 0700, and refuse one that others may write to."""
+    path = paths.state_dir()
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    make_private(path)
+    return path
+
+
+def make_private(path: str) -> None:
+    """See that a directory is ours alone; one that others may write to is refused.
+
+    Only a directory named after us is tightened: HANDOFFD_SOCKET may lie in any other.
+    """
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    if not paths.is_own_directory(path):
+        raise HandoffError(
+            f"{path} is not a directory of this user.",
+            "Remove it, or choose another place with XDG_STATE_HOME or HANDOFFD_SOCKET.",
+        )
+    mode = os.lstat(path).st_mode
+    if mode & 0o077 and "handoffd" in path.split("/")[-2:]:
+        os.chmod(path, 0o700)
+    elif mode & 0o022:
+        raise HandoffError(
+            f"Other users may write to {path}.",
+            "Choose a directory of your own with HANDOFFD_SOCKET.",
+        )
+
+
+def claude_dirs(configured: list[str]) -> list[str]:
+    """Return the Claude config directories: the default one, and those of the configuration."""
+    default = paths.variable("CLAUDE_CONFIG_DIR") or f"{paths.home()}/.claude"
+    found: list[str] = []
+    for path in (default, *configured):
+        expanded = os.path.abspath(os.path.expanduser(path))
+        if expanded not in found:
+            found.append(expanded)
+    return found

@@ -1,0 +1,81 @@
+"""What happens again and again, or later: the only importer of APScheduler.
+
+Our store is the truth about what has happened; nothing is kept in a job store. A job that is
+late is run once, not dropped: a machine sleeps.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from types import ModuleType
+
+from handoffd.runtime import clock, log
+
+# Importing APScheduler loads multiprocessing for pools of processes, the names of all time zones,
+# and the metadata of every installed package in search of plug-ins: a megabyte and a tenth of
+# a second, for nothing we use.
+for _module, _name in (
+    ("apscheduler.executors.pool", "ThreadPoolExecutor"),
+    ("tzlocal", "get_localzone"),
+):
+    sys.modules.setdefault(_module, ModuleType(_module)).__dict__.setdefault(_name, None)
+_entry_points, metadata.entry_points = metadata.entry_points, lambda **_: ()  # type: ignore[assignment]
+try:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+    from apscheduler.triggers.interval import IntervalTrigger
+finally:
+    metadata.entry_points = _entry_points
+
+Action = Callable[[], Awaitable[None]]
+# The wall clock and the monotonic one drift apart by this much only if one was set, or the
+# machine slept.
+JUMP_SECONDS = 5.0
+
+
+class Schedule:
+    """Runs actions on the event loop."""
+
+    def __init__(self) -> None:
+        self._scheduler = AsyncIOScheduler(
+            timezone=UTC,
+            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
+        )
+        self._offset = clock.wall() - clock.monotonic()
+        # All intervals begin here, so that one waking serves several jobs.
+        self._start = datetime.fromtimestamp(clock.wall(), UTC)
+
+    def start(self) -> None:
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+
+    def every(self, name: str, seconds: float, action: Action) -> None:
+        """Run an action at an interval, first after one interval."""
+
+        async def guarded() -> None:
+            try:
+                await action()
+            except Exception as problem:  # noqa: BLE001  the next time it may work
+                log.failed("scheduled_failed", problem, job=name)
+
+        first = self._start + timedelta(seconds=seconds)
+        trigger = IntervalTrigger(seconds=seconds, start_date=first, timezone=UTC)
+        self._scheduler.add_job(guarded, trigger, id=name, replace_existing=True)
+
+    def check_clock(self) -> bool:
+        """Begin every interval anew when the clock was set or the machine slept.
+
+        APScheduler waits for a time of day: with the clock set back a day it would wait a day.
+        """
+        offset = clock.wall() - clock.monotonic()
+        if abs(offset - self._offset) < JUMP_SECONDS:
+            return False
+        self._offset = offset
+        now = datetime.fromtimestamp(clock.wall(), UTC)
+        for job in self._scheduler.get_jobs():
+            interval: timedelta = job.trigger.interval
+            job.modify(next_run_time=now + interval)
+        return True

@@ -1,0 +1,49 @@
+"""The fields of handoff.yaml: the one table from which every list of them is made. Pure."""
+
+from typing import NamedTuple
+
+
+class Field(NamedTuple):
+    """A field: its name, and how it is treated."""
+
+    name: str
+    # A list of texts: shown one item per line, and left out of the file if it is empty.
+    is_list: bool = False
+    # An edit by a person is recognised and stands.
+    settable: bool = False
+    # A person may set it to nothing.
+    clearable: bool = False
+    # A brief of ordinary length mentions it.
+    in_brief: bool = False
+    # `handoffd replay --trace` shows how its value came about.
+    traced: bool = True
+
+
+TABLE = (
+    Field("goal", settable=True, in_brief=True),
+    Field("status", settable=True, in_brief=True),
+    Field("now", settable=True, in_brief=True),
+    Field("hypothesis", settable=True, clearable=True, in_brief=True),
+    Field("outcome", settable=True, clearable=True, in_brief=True),
+    Field("files", in_brief=True),
+    Field("branch", in_brief=True),
+    Field("timestamp", in_brief=True, traced=False),
+    Field("session_id", in_brief=True, traced=False),
+    Field("next", is_list=True, in_brief=True),
+    Field("questions", is_list=True, in_brief=True),
+    Field("dead_ends", is_list=True, in_brief=True),
+    Field("decisions", is_list=True),
+    Field("tests", is_list=True, in_brief=True),
+)
+FIELDS = tuple(field.name for field in TABLE if not field.is_list)
+LISTS = tuple(field.name for field in TABLE if field.is_list)
+LISTS_IN_BRIEF = tuple(field.name for field in TABLE if field.is_list and field.in_brief)
+SETTABLE = tuple(field.name for field in TABLE if field.settable)
+CLEARABLE = tuple(field.name for field in TABLE if field.clearable)
+# A goal that was replaced stands beside the fields.
+PREVIOUS_GOAL = "previous_goal"
+OURS = frozenset((*FIELDS, *LISTS, PREVIOUS_GOAL))
+
+STATUSES = ("in_progress", "completed", "blocked")
+NOT_STATED = "(not stated yet)"
+DEFAULT_NOW = "Working on project"

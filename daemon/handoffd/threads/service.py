@@ -1,0 +1,194 @@
+"""What can be done with a thread, and under which rules; every door leads here."""
+
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from handoff.common.errors import HandoffError
+from handoffd.errors import NoThreadError, StoreError, ThreadError
+from handoffd.redaction.redact import redact, takes_long
+from handoffd.runtime import clock, log
+from handoffd.store.threads import (
+    Kept,
+    NewEntry,
+    NewMark,
+    Thread,
+    ThreadEntry,
+    ThreadStore,
+    Whole,
+    size,
+)
+from handoffd.threads import thread_text as form
+from handoffd.threads.closed_copy import keep_copy
+
+_ID_LENGTH = 21
+# Everybody waits meanwhile, and a text can be made to take minutes.
+_LOOKING_SECONDS = 0.1
+_PIECE, _OVERLAP = 8 << 10, 512
+_SHOWN_MAX = 80
+# What we make is longer; another program that kept its threads in this database may not.
+_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_OURS = re.compile(rf"(?<![\w-])hof_[A-Za-z0-9_-]{{{_ID_LENGTH}}}(?![\w-])")
+_PASTED_MAX = 1000
+# Quotation marks, the end of a sentence, markdown, and what nobody sees.
+_AROUND = "`'\"<>.,;:!?()[]{}* \u2018\u2019\u201c\u201d\u200b\u2060\ufeff"
+
+Result = dict[str, Any]
+
+
+def new_id() -> str:
+    return "hof_" + secrets.token_urlsafe(_ID_LENGTH)[:_ID_LENGTH]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadService:
+    """The five things that can be done, each as a plain result.
+
+    `wipe` leaves no byte of what was deleted; `archive` is the directory for copies of closed
+    threads, empty for none; `changed` is told of every thread that has something new.
+    """
+
+    store: ThreadStore
+    wipe: Callable[[], None]
+    archive: str = ""
+    refuse_secrets: bool = False
+    changed: Callable[[Thread, ThreadEntry | None], None] | None = None
+
+    def create(
+        self, title: str, content: str, project: str | None, client: str, once: str = ""
+    ) -> Result:
+        title = _line(title, "title")
+        if not title:
+            raise ThreadError("A handoff needs a title.")
+        tag = _line(project or "", "project tag") or None
+        said, found = self._said(content, "context", client, once)
+        warnings = self._warnings(found | _secrets_in(f"{title}\n{tag or ''}"))
+        thread, entry = self.store.create(new_id(), title, tag, said)
+        self._tell(thread, entry)
+        return {"handoff": _plain(thread), "entries": [_plain(entry)], **warnings}
+
+    def get(self, thread_id: str, client: str) -> Result:
+        thread, entries = self.store.read(pasted(thread_id))
+        seen, rows = thread.last_seen(client), [_plain(entry) for entry in entries]
+        new = [row for row in rows if row["seq"] > seen and row["from_client"] != client]
+        return {
+            "handoff": _plain(thread),
+            "entries": rows,
+            "new_entries": new,
+            "new_count": len(new),
+        }
+
+    def add(self, thread_id: str, kind: str, content: str, client: str, once: str = "") -> Result:
+        said, found = self._said(content, kind, client, once)
+        warnings = self._warnings(found)
+        thread, entry = self.store.add(pasted(thread_id), said, form.THREAD_MAX_BYTES)
+        self._tell(thread, entry)
+        return {"handoff": _plain(thread), "entry": _plain(entry), **warnings}
+
+    def mark(self, thread_id: str, client: str, up_to: int | None = None, once: str = "") -> Result:
+        thread = self.store.mark(pasted(thread_id), NewMark(client, up_to, once), clock.iso())
+        self._tell(thread)
+        return {"marked_read": True, "client": client, "last_seen": thread.last_seen(client)}
+
+    def close(self, thread_id: str) -> Result:
+        """Wipe the entries for good; a copy is kept first where that is wanted."""
+        copies: list[str] = []
+
+        def before(whole: Whole) -> Kept:
+            if self.archive:
+                copies.append(self._keep_copy(*whole))
+            title, project = whole[0].title, whole[0].project
+            return redact(title)[0], redact(project)[0] if project else None
+
+        thread = self.store.close(pasted(thread_id), clock.iso(), before)
+        result: Result = {"closed": True, "id": thread.id, "title": thread.title}
+        if copies:
+            result["archive"] = copies[0]
+        try:
+            self.wipe()
+        except StoreError as problem:
+            result["warnings"] = [str(problem)]
+        self._tell(thread)
+        return result
+
+    def _keep_copy(self, thread: Thread, entries: list[ThreadEntry]) -> str:
+        text = form.as_markdown(_plain(thread), map(_plain, entries))
+        if takes_long(text):
+            raise _not_closed(thread, "to look through it for secrets would take too long")
+        try:
+            return keep_copy(self.archive, thread.id, redact(text)[0])
+        except (OSError, HandoffError) as problem:
+            why = problem.title if isinstance(problem, HandoffError) else problem.strerror
+            raise _not_closed(thread, why) from None
+
+    def _said(self, content: str, kind: str, client: str, once: str) -> tuple[NewEntry, set[str]]:
+        content = form.tidy(content)
+        if not content.strip():
+            raise ThreadError("There is no content.")
+        if size(content) > form.CONTENT_MAX_BYTES:
+            raise ThreadError(
+                f"An entry may have {form.CONTENT_MAX_BYTES >> 10} KiB; this one has "
+                f"{-(-size(content) // 1024)} KiB.",
+                "Say it in several entries, or name a file that holds it.",
+            )
+        return NewEntry(client, kind, content, clock.iso(), once), _secrets_in(content)
+
+    def _warnings(self, kinds: set[str]) -> Result:
+        if not kinds:
+            return {}
+        text = f"This may hold a secret ({', '.join(sorted(kinds))})."
+        if self.refuse_secrets:
+            raise ThreadError(f"{text} It was not kept.", "Take it out, and say it again.")
+        return {"warnings": [f"{text} It is kept as it is until the handoff is closed."]}
+
+    def _tell(self, thread: Thread, entry: ThreadEntry | None = None) -> None:
+        if self.changed is not None:
+            try:
+                self.changed(thread, entry)
+            except Exception as problem:  # noqa: BLE001  what was asked for is done
+                log.get().warning("change_not_told", error=log.where(problem))
+
+
+def _not_closed(thread: Thread, why: object) -> ThreadError:
+    return ThreadError(
+        f"Handoff '{thread.id}' was not closed: no copy could be kept ({why}).",
+        "Mend that, or set archive_on_close = false.",
+    )
+
+
+def _secrets_in(text: str) -> set[str]:
+    """Return the kinds of secrets in a text, as far as it can be looked through in time."""
+    limit = clock.thread_cpu() + _LOOKING_SECONDS
+    found: set[str] = set()
+    for start in range(0, len(text), _PIECE):
+        if start and clock.thread_cpu() > limit:
+            return found | {"not looked through to its end"}
+        found |= {*redact(text[max(start - _OVERLAP, 0) : start + _PIECE])[1]}
+    return found
+
+
+def _plain(record: Thread | ThreadEntry) -> Result:
+    """Return the fields of a row; asdict would copy each value, and take five times as long."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _line(text: str, what: str) -> str:
+    text = form.tidy_line(text)
+    if len(text) > form.TITLE_MAX:
+        raise ThreadError(
+            f"A {what} may have {form.TITLE_MAX} characters; this one has {len(text)}.",
+            "Put the rest into the content.",
+        )
+    return text
+
+
+def pasted(thread_id: str) -> str:
+    """Return an id without what comes along when it is pasted."""
+    found = form.tidy_line(thread_id[:_PASTED_MAX]).strip(_AROUND)
+    if ours := _OURS.search(found):
+        return ours[0]
+    if not _ID.fullmatch(found):
+        raise NoThreadError(f"Handoff '{found[:_SHOWN_MAX]}' not found.")
+    return found

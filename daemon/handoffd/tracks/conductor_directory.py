@@ -1,0 +1,361 @@
+"""conductor/ on disk: where tracks and their records are, read and written safely."""
+
+import heapq
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from handoff.common.errors import HandoffError, UnsafePathError
+from handoffd.fs import files
+from handoffd.runtime import clock
+from handoffd.tracks import index, metadata
+from handoffd.tracks.metadata import Metadata
+from handoffd.tracks.parallel_workers import STATE_FILES, ParallelWorker, read_state
+from handoffd.tracks.plan import TrackPlan, read_plan
+from handoffd.tracks.record import GENERAL, TrackRecord, parse, read_name, render, summary
+from handoffd.tracks.settings import TrackSettings, read_settings
+
+CONDUCTOR = "conductor"
+TRACKS = f"{CONDUCTOR}/tracks"
+HANDOFFS = f"{CONDUCTOR}/handoffs"
+ARCHIVE = "archive"
+INDEX = "index.md"
+METADATA = "metadata.json"
+LAST_ACTIVITY = ".last_activity"
+# Records are committed with the project, so they have the usual modes.
+FILE_MODE = 0o644
+DIRECTORY_MODE = 0o755
+ENTRIES_MAX = 2000
+_DOCUMENT_BYTES = 1 << 20
+_WORKFLOW_BYTES = 256 << 10
+_RECORD_BYTES = 512 << 10
+_ID_BYTES = 200
+_TRIES = 20
+_PAUSE_SECONDS = 0.01
+_ENDED = frozenset({"complete", "completed", "archived", "cancelled"})
+
+
+class Track(NamedTuple):
+    """A track's directory; `metadata` is None without one, `problem` says why it is of no use."""
+
+    id: str
+    metadata: Metadata | None
+    changed_seconds: float
+    has_spec: bool
+    has_plan: bool
+    problem: str = ""
+
+    @property
+    def is_active(self) -> bool:
+        """Tell a track that is worked on: it is neither complete, archived nor cancelled."""
+        if self.metadata is None:
+            return True
+        return self.metadata.status.lower() not in _ENDED and self.metadata.state != "ARCHIVED"
+
+
+class StoredRecord(NamedTuple):
+    """A record on disk: its path relative to the root, and when it was made."""
+
+    path: str
+    track_id: str
+    # ISO 8601 with milliseconds in UTC, by its name, or else by its file's time.
+    timestamp: str
+    archived: bool = False
+
+
+Found = tuple[bytes, os.stat_result]
+
+
+@dataclass(frozen=True, slots=True)
+class ConductorDirectory:
+    """The conductor/ of a project. Reading never creates anything, and follows no link."""
+
+    root: str
+
+    @property
+    def exists(self) -> bool:
+        with self._looking(CONDUCTOR) as handle:
+            return handle is not None
+
+    def stamp(self) -> str:
+        """Return what changes whenever a track comes, or gets a document, or says another state."""
+        return " ".join(_marks(f"{self.root}/{CONDUCTOR}", f"{self.root}/{TRACKS}"))
+
+    # Reading
+
+    def tracks(self) -> list[Track]:
+        """Return every track under conductor/tracks, the most recently changed first."""
+        with self._looking(TRACKS) as handle:
+            names = _directories(handle) if handle is not None else []
+        found = [track for name in names if (track := self._track(name))]
+        return sorted(found, key=lambda track: (-track.changed_seconds, track.id))
+
+    def _track(self, name: str) -> Track | None:
+        try:
+            return self.track(name)
+        except OSError as problem:
+            # One that may not be read must not hide the others.
+            return Track(name, None, 0.0, False, False, f"{name}: {problem.strerror}.")
+
+    def track(self, track_id: str) -> Track | None:
+        directory = f"{TRACKS}/{_checked(track_id)}"
+        with self._looking(directory) as handle:
+            if handle is None or track_id == GENERAL:
+                return None
+            names = (METADATA, "plan.md", "spec.md", "design.md")
+            times = {name: _mtime(handle, name) for name in names}
+            changed = max([os.fstat(handle).st_mtime, *filter(None, times.values())])
+        found, problem = self._metadata(directory)
+        spec, plan = times["spec.md"] is not None, times["plan.md"] is not None
+        return Track(track_id, found, changed, spec, plan, problem)
+
+    def _metadata(self, directory: str) -> tuple[Metadata | None, str]:
+        try:
+            found = self._read(directory, METADATA, _DOCUMENT_BYTES)
+            return (metadata.parse(_text(found[0])) if found else None), ""
+        except HandoffError as problem:
+            return None, problem.title
+        except OSError as problem:
+            return None, f"{METADATA} cannot be read: {problem.strerror}."
+
+    def plan(self, track_id: str) -> TrackPlan | None:
+        directory = f"{TRACKS}/{_checked(track_id)}"
+        found = self._read(directory, "plan.md", _DOCUMENT_BYTES, cut=True)
+        return read_plan(_shown(found[0])) if found else None
+
+    def settings(self) -> TrackSettings:
+        found = self._read(CONDUCTOR, "workflow.md", _WORKFLOW_BYTES, cut=True)
+        return read_settings(_shown(found[0])) if found else TrackSettings()
+
+    def workers(self, track_id: str, now: float) -> list[ParallelWorker]:
+        directory = f"{TRACKS}/{_checked(track_id)}"
+        workers: list[ParallelWorker] = []
+        for name in STATE_FILES:
+            # One that is cut cannot be read, so that its workers are unknown.
+            found = self._read(directory, name, _DOCUMENT_BYTES, cut=True)
+            workers += read_state(_shown(found[0]), found[1].st_mtime, now) if found else []
+        return workers
+
+    def records(self, track_id: str | None = None) -> list[StoredRecord]:
+        """Return the records of a track, or of all, the newest first; archived ones last."""
+        if track_id is None:
+            with self._looking(HANDOFFS) as handle:
+                tracks = _directories(handle) if handle is not None else []
+        else:
+            tracks = [_checked(track_id)]
+        found = [
+            record for track in tracks for old in (False, True) for record in self._kept(track, old)
+        ]
+        # Of two with one time the longer name has the later number.
+        found.sort(key=lambda kept: (kept.timestamp, len(kept.path), kept.path), reverse=True)
+        return sorted(found, key=lambda kept: kept.archived)
+
+    def _kept(self, track_id: str, archived: bool) -> Iterator[StoredRecord]:
+        directory = self.handoffs_directory(track_id) + (f"/{ARCHIVE}" if archived else "")
+        with self._looking(directory) as handle:
+            if handle is None:
+                return
+            # The newest by name come first, if there are too many.
+            names = heapq.nlargest(ENTRIES_MAX, filter(_is_record, os.listdir(handle)))
+            times = [(name, _mtime(handle, name)) for name in names]
+        for name, mtime in times:
+            if mtime is not None:
+                named = read_name(name)
+                made = named.timestamp if named else clock.iso_milliseconds(mtime)
+                yield StoredRecord(f"{directory}/{name}", track_id, made, archived)
+
+    def read(self, path: str) -> TrackRecord | None:
+        """Read a record by its path relative to the root."""
+        directory, _, name = path.rpartition("/")
+        if not path.startswith(f"{CONDUCTOR}/") or not all(map(_is_safe, path.split("/"))):
+            raise HandoffError(
+                f"{path!r} is no record of this project.", "Name one below conductor/."
+            )
+        found = self._read(directory, name, _RECORD_BYTES, cut=True)
+        if not found:
+            return None
+        record = parse(_shown(found[0]), path)
+        made = record.timestamp or clock.iso_milliseconds(found[1].st_mtime)
+        return replace(record, timestamp=made)
+
+    def handoffs_directory(self, track_id: str) -> str:
+        """Return where the records of a track are, relative to the root."""
+        return f"{HANDOFFS}/{_checked(track_id)}"
+
+    @contextmanager
+    def _looking(self, directory: str) -> Iterator[int | None]:
+        """Open a directory to read; None where there is none, or a link in its place."""
+        with ExitStack() as stack:
+            handle = None
+            with suppress(FileNotFoundError, UnsafePathError):
+                handle = stack.enter_context(files.directory(self.root, directory))
+            yield handle
+
+    def _read(self, directory: str, name: str, limit: int, *, cut: bool = False) -> Found | None:
+        with self._looking(directory) as handle:
+            if handle is None:
+                return None
+            with suppress(UnsafePathError):
+                return files.read(handle, name, limit, cut=cut)
+        return None
+
+    # Writing
+
+    @contextmanager
+    def locked(self, track_id: str, wait_seconds: float = 5.0) -> Iterator[None]:
+        """Keep other writers of ours away from a track (flock on conductor/ itself: no file).
+
+        Where there is none yet the root is locked; whoever finds one shares that lock, so that
+        a conductor/ made meanwhile does not let a second writer in.
+        """
+        _checked(track_id)
+        with ExitStack() as stack:
+            root = stack.enter_context(files.directory(self.root))
+            exists = self.exists
+            files.lock_directory(root, self.root, wait_seconds, shared=exists)
+            if exists:
+                conductor = stack.enter_context(files.directory(self.root, CONDUCTOR))
+                files.lock_directory(conductor, f"{self.root}/{CONDUCTOR}", wait_seconds)
+            yield
+
+    def put_record(self, name: str, record: TrackRecord) -> str:
+        """Write a record unless it is there; returns its path relative to the root."""
+        directory = self.handoffs_directory(record.track_id)
+        if not _is_safe(name) or not _is_record(name):
+            raise HandoffError(f"{name!r} is no name of a record.", "Let it end in .md.")
+        data = render(record).encode("utf-8", "replace")
+        with self._writing(directory) as handle:
+            files.sweep(handle)
+            files.write(handle, name, data, expected=None, mode=FILE_MODE)
+        return f"{directory}/{name}"
+
+    def _writing(self, directory: str) -> AbstractContextManager[int]:
+        return files.directory(self.root, directory, create=True, mode=DIRECTORY_MODE)
+
+    def change_metadata(self, track_id: str, change: Callable[[str], str]) -> str | None:
+        """Rewrite metadata.json if `change` changes it; another program's writing is not lost.
+
+        Returns the text that is there now, or None where there is no such file.
+        """
+        directory = f"{TRACKS}/{_checked(track_id)}"
+        if track_id == GENERAL:
+            return None
+        try:
+            with files.directory(self.root, directory) as handle:
+                files.sweep(handle)
+                return _rewrite(
+                    handle, METADATA, lambda text: None if text is None else change(text)
+                )
+        except FileNotFoundError:
+            return None
+
+    def complete_index(self, track_id: str, now: str) -> bool:
+        """See that every record has its row; tells whether the index had to be repaired."""
+        directory = self.handoffs_directory(track_id)
+        kept = sorted(self.records(track_id), key=lambda record: record.timestamp)
+        if not kept:
+            return False
+        repaired = False
+
+        def complete(text: str | None) -> str:
+            nonlocal repaired
+            known = {file.rsplit("/", 1)[-1] for file in index.files_of(text or "")}
+            missing = [record for record in kept if record.path.rsplit("/", 1)[-1] not in known]
+            rows = [row for record in missing if (row := self._row(record, directory))]
+            made, repaired = index.with_rows(text, track_id, rows, now)
+            return made
+
+        with self._writing(directory) as handle:
+            files.sweep(handle)
+            _rewrite(handle, INDEX, complete)
+        return repaired
+
+    def _row(self, kept: StoredRecord, directory: str) -> index.Row | None:
+        record = self.read(kept.path)
+        if record is None:
+            return None
+        file = kept.path.removeprefix(f"{directory}/")
+        return index.Row(kept.timestamp, record.trigger, record.bead_id, summary(record), file)
+
+    def touch(self) -> None:
+        """Set the time of conductor/.last_activity."""
+        with suppress(FileNotFoundError), files.directory(self.root, CONDUCTOR) as handle:
+            files.touch(handle, LAST_ACTIVITY, FILE_MODE)
+
+
+def _rewrite(handle: int, name: str, change: Callable[[str | None], str | None]) -> str | None:
+    """Replace a file by what `change` makes of it, once nobody else wrote in between."""
+    for _ in range(_TRIES):
+        found = files.read(handle, name, _DOCUMENT_BYTES)
+        before = _text(found[0]) if found else None
+        after = change(before)
+        if after is None or after == before:
+            return before
+        # Whatever bytes there were, those that stay are written back as they were.
+        data = after.encode("utf-8", "surrogateescape")
+        mode = stat.S_IMODE(found[1].st_mode) if found else FILE_MODE
+        expected = found[1] if found else None
+        if files.write(handle, name, data, expected=expected, mode=mode) is not None:
+            return after
+        time.sleep(_PAUSE_SECONDS)
+    raise HandoffError(f"{name} keeps changing under us.", "Try again.")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _shown(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _checked(track_id: str) -> str:
+    if not _is_safe(track_id):
+        raise HandoffError(
+            f"{track_id[:_ID_BYTES]!r} is no track's name.", "See the names in conductor/tracks."
+        )
+    return track_id
+
+
+def _is_safe(part: str) -> bool:
+    """Tell a name that is one component of a path, visible, and of this directory."""
+    if not part or part.startswith(".") or "/" in part or not part.isprintable():
+        return False
+    return len(part.encode("utf-8", "replace")) <= _ID_BYTES
+
+
+def _is_record(name: str) -> bool:
+    return _is_safe(name) and name.endswith(".md") and name.lower() != INDEX
+
+
+def _directories(handle: int) -> list[str]:
+    with os.scandir(handle) as entries:
+        names = (entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return heapq.nsmallest(ENTRIES_MAX, filter(_is_safe, names))
+
+
+def _marks(conductor: str, tracks: str) -> Iterator[str]:
+    try:
+        names = sorted(os.listdir(tracks))[:ENTRIES_MAX]
+    except OSError:
+        names = []
+    paths = [f"{conductor}/workflow.md"]
+    for name in names:
+        paths += [f"{tracks}/{name}", f"{tracks}/{name}/{METADATA}"]
+    for path in paths:
+        with suppress(OSError):
+            found = os.lstat(path)
+            yield f"{path}:{found.st_mtime_ns}:{found.st_size}"
+
+
+def _mtime(handle: int, name: str) -> float | None:
+    """Return the time of a regular file; None for anything else."""
+    try:
+        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_mtime if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,294 @@
+"""metadata.json of a track: what we read of it, and its `handoff` section. Pure.
+
+Only the bytes of that section change; all else stays as it is written.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeGuard
+
+from handoff.common.errors import HandoffError
+from handoff.common.safe_parsing import load_json
+
+KEY = "handoff"
+# The seed's order.
+SECTION = ("status", "section_count", "progress_percent", "last_handoff", "history")
+ID_MAX = 120
+_EPICS_MAX = 100
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SPACE = re.compile(r"[ \t\n\r]*")
+_REMEDY = "Repair conductor/tracks/<track>/metadata.json, or move it aside."
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a metadata.json says."""
+
+    data: Mapping[str, Any]
+
+    @property
+    def status(self) -> str:
+        return _text(self.data.get("status"))
+
+    @property
+    def state(self) -> str:
+        """Return workflow.state: INIT, DESIGNED, TRACKED, ..., or an empty text."""
+        return _text(_mapping(self.data.get("workflow")).get("state"))
+
+    @property
+    def epics(self) -> list[str]:
+        """Return every epic of the track, `beads.epicId` or `beads_epic` first.
+
+        Never an empty id: bd would take the issue it touched last.
+        """
+        beads = _mapping(self.data.get("beads"))
+        listed = beads.get("epics")
+        others = [_mapping(epic).get("id") for epic in listed] if isinstance(listed, list) else []
+        named = [beads.get("epicId"), self.data.get("beads_epic"), *others]
+        return list(dict.fromkeys(epic for epic in named if _is_id(epic)))[:_EPICS_MAX]
+
+    @property
+    def validation(self) -> Mapping[str, Any] | None:
+        return _mapping(self.data.get("validation")) or None
+
+    @property
+    def handoff(self) -> Mapping[str, Any]:
+        return _mapping(self.data.get(KEY))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_id(value: Any) -> TypeGuard[str]:
+    """Tell an issue's id; "null" is what jq makes of none, and a dash begins an option."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= ID_MAX
+        and value.isprintable()
+        and " " not in value
+        and value != "null"
+        and not value.startswith("-")
+    )
+
+
+class HandoffEntry(NamedTuple):
+    """One entry of the history, but for its section, which is counted."""
+
+    timestamp: str
+    trigger: str
+    bead_id: str | None
+    phase_at_handoff: str | None
+    tasks_completed: int
+    tasks_total: int
+    file: str
+
+
+# Reading
+
+
+def parse(text: str) -> Metadata:
+    """Read a metadata.json; a HandoffError says what is wrong with it."""
+    # Bytes that are no UTF-8 are read as lone surrogates.
+    if _SURROGATE.search(text):
+        raise HandoffError("metadata.json is not UTF-8 text.", _REMEDY)
+    try:
+        data = load_json(text.removeprefix("\ufeff"), parse_constant=_refuse)
+    except json.JSONDecodeError as problem:
+        where = f"{problem.msg} in line {problem.lineno}"
+        raise HandoffError(f"metadata.json is not valid JSON: {where}.", _REMEDY) from None
+    except ValueError as problem:
+        raise HandoffError(f"metadata.json is not valid JSON: {problem}.", _REMEDY) from None
+    if not isinstance(data, dict):
+        raise HandoffError("metadata.json is no object.", _REMEDY)
+    return Metadata(data)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
+
+
+def section_for(found: Metadata, file: str) -> int:
+    """Return the section of a file that has an entry, or the one that it will have."""
+    history = found.handoff.get("history")
+    known = _section_of(history, file) if isinstance(history, list) else None
+    return known or _sections_so_far(found.handoff) + 1
+
+
+def _sections_so_far(handoff: Mapping[str, Any]) -> int:
+    history = handoff.get("history")
+    entries = history if isinstance(history, list) else []
+    sections = [_count(_mapping(entry).get("section")) for entry in entries]
+    return max([_count(handoff.get("section_count")), len(entries), *sections])
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+# Changing
+
+
+def with_entry(
+    text: str, entry: HandoffEntry, status: str, progress_percent: int
+) -> tuple[str, int]:
+    """Return the text with one more entry, and its section; an entry of the same file stays one."""
+    old = _handoff(text)
+    history = old["history"]
+    section = _section_of(history, entry.file)
+    # Whoever repeats a step undoes nothing that came since.
+    if section is not None:
+        return text, section
+    section = _sections_so_far(old) + 1
+    new = old | {
+        "status": status,
+        "section_count": section,
+        "progress_percent": min(max(progress_percent, 0), 100),
+        "last_handoff": entry.timestamp,
+        "history": [*history, {"section": section, **entry._asdict()}],
+    }
+    return _spliced(text, new), section
+
+
+def _section_of(history: Sequence[Any], file: str) -> int | None:
+    for number, entry in enumerate(history, 1):
+        if _base(_text(_mapping(entry).get("file"))) == _base(file):
+            return _count(_mapping(entry).get("section")) or number
+    return None
+
+
+def _base(file: str) -> str:
+    return file.rsplit("/", 1)[-1]
+
+
+def with_status(text: str, status: str) -> str:
+    """Return the text with another `handoff.status`; the same text if it says so already."""
+    old = _handoff(text)
+    # Without a section it is active.
+    return text if old["status"] == status else _spliced(text, old | {"status": status})
+
+
+def _handoff(text: str) -> dict[str, Any]:
+    """Return the section with all it must have, in the seed's order; unknown keys after it."""
+    found = parse(text).data.get(KEY)
+    if found is None:
+        found = {}
+    if not isinstance(found, dict):
+        raise HandoffError('"handoff" in metadata.json is no object.', _REMEDY)
+    if not isinstance(found.get("history", []), list | None):
+        raise HandoffError('"handoff.history" in metadata.json is no list.', _REMEDY)
+    section = {
+        "status": found.get("status", "active"),
+        "section_count": found.get("section_count", 0),
+        "progress_percent": found.get("progress_percent", 0),
+        "last_handoff": found.get("last_handoff"),
+        "history": found.get("history") or [],
+    }
+    return section | {key: value for key, value in found.items() if key not in SECTION}
+
+
+# The text
+
+
+class _Member(NamedTuple):
+    """Where a member of the top level stands, and its value."""
+
+    key: str
+    start: int
+    value_start: int
+    value_end: int
+
+
+def _spliced(text: str, section: Mapping[str, Any]) -> str:
+    """Put a section into the text in place of the one that is there, or else as the last member."""
+    if parse(text).data.get(KEY) == section:
+        return text
+    members = list(_members(text))
+    # Of two with the same name the last one counts, for every reader.
+    found = next((member for member in reversed(members) if member.key == KEY), None)
+    style = _Style.of(text, members)
+    rendered = style.render(section)
+    if found:
+        return text[: found.value_start] + rendered + text[found.value_end :]
+    member = f'"{KEY}"{style.colon}{rendered}'
+    if members:
+        end = members[-1].value_end
+        return f"{text[:end]},{style.before}{member}{text[end:]}"
+    start = text.index("{") + 1
+    end = _skip(text, start)
+    return f"{text[:start]}{style.before}{member}{style.newline}{text[end:]}"
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _members(text: str) -> Iterator[_Member]:
+    """Yield the members of the top level; the text is known to be valid."""
+    decoder = json.JSONDecoder()
+    at = _skip(text, text.index("{") + 1)
+    while text[at] != "}":
+        start = at
+        key, at = decoder.raw_decode(text, at)
+        value_start = _skip(text, _skip(text, at) + 1)
+        _, at = decoder.raw_decode(text, value_start)
+        yield _Member(key, start, value_start, at)
+        at = _skip(text, at)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+class _Style(NamedTuple):
+    """How a file is written: what stands before a member, at a colon, and whether in lines."""
+
+    before: str
+    colon: str
+    ascii_only: bool
+
+    @classmethod
+    def of(cls, text: str, members: Sequence[_Member]) -> "_Style":
+        ascii_only = text.isascii() and "\\u" in text
+        if not members:
+            newline = "\r\n" if "\r\n" in text else "\n"
+            return cls(f"{newline}  ", ": ", ascii_only)
+        last = members[-1]
+        # Nothing but spaces stands between it and the comma or brace before it.
+        before = text[len(text[: last.start].rstrip(" \t\r\n")) : last.start]
+        colon = ": " if text[last.value_start - 1] in " \t" else ":"
+        # A single member in one line: as the colon is, so is the comma.
+        if len(members) == 1 and "\n" not in before:
+            before = colon[1:]
+        return cls(before, colon, ascii_only)
+
+    @property
+    def newline(self) -> str:
+        if "\n" not in self.before:
+            return ""
+        return "\r\n" if "\r\n" in self.before else "\n"
+
+    def render(self, section: Mapping[str, Any]) -> str:
+        data = self._dumped(section, ascii_only=self.ascii_only)
+        if _SURROGATE.search(data):
+            data = self._dumped(section, ascii_only=True)
+        # No text in JSON holds a newline of its own.
+        return data.replace("\n", self.newline + self._unit)
+
+    def _dumped(self, section: Mapping[str, Any], *, ascii_only: bool) -> str:
+        layout: dict[str, Any] = {"separators": (f",{self.before}", self.colon)}
+        if self.newline:
+            layout = {"indent": self._unit, "separators": (",", self.colon)}
+        try:
+            return json.dumps(section, ensure_ascii=ascii_only, allow_nan=False, **layout)
+        except (ValueError, RecursionError):
+            raise HandoffError('"handoff" in metadata.json cannot be kept.', _REMEDY) from None
+
+    @property
+    def _unit(self) -> str:
+        return self.before.rpartition("\n")[2]

@@ -1,0 +1,38 @@
+"""What came of a trigger, as the ledger keeps it."""
+
+from typing import Any
+
+from handoff.common.errors import EXIT_CHOICE_NEEDED
+from handoffd.store.core import CoreStore
+from handoffd.store.ledger import Firing
+from handoffd.tracks.create_gather import GATHER
+from handoffd.tracks.steps import FAILED
+
+# The receipt of what a person wanted.
+ASKED = "asked for"
+# What goes wrong in the steps before anything is written will go wrong again.
+_BEFORE = tuple(action.number for action in GATHER)
+
+
+def is_made(found: dict[str, Any]) -> bool:
+    """Tell whether somebody was handed off: nobody chose otherwise, nothing was refused."""
+    refused = any(
+        step["outcome"] == FAILED and step["number"] in _BEFORE for step in found["steps"]
+    )
+    return not (found["choice"] or found["cancelled"] or refused)
+
+
+def settle(core: CoreStore, firing: Firing, found: dict[str, Any]) -> None:
+    """Enter what came of a trigger; what failed on the way stays pending."""
+    failed = [step["number"] for step in found["steps"] if step["outcome"] == FAILED]
+    refused = bool(failed) and failed[0] in _BEFORE
+    # A person was told; what was not begun is theirs to begin again.
+    unwanted = found["cancelled"] or (bool(failed) and firing.receipt == ASKED)
+    if found["exit"] == EXIT_CHOICE_NEEDED or (unwanted and not found["file"]):
+        core.ledger.withdraw(firing.cause)
+    elif not failed or (refused and not found["passing"]):
+        kept = ("file", "track", "section", "contract")
+        outcome = {name: found[name] for name in kept if found.get(name)}
+        if not found["file"]:
+            outcome["skipped"] = found["steps"][-1]["text"]
+        core.ledger.settle(firing.cause, outcome)

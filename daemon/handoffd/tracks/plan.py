@@ -1,0 +1,108 @@
+"""How far a track is: one definition for every place where it is said. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from handoffd.session.text import keep
+from handoffd.tracks.markdown import lines_of, marked
+
+TASK_MAX = 200
+PHASE_MAX = 120
+_TASKS_MAX = 200
+_TASK = re.compile(r"\s*(?:[-*+]|\d{1,4}[.)])\s+\[(?P<box>[ xX~!])\](?P<text>(?:\s.*)?)")
+_HEADING = re.compile(r"\s{0,3}(?P<level>#{1,6})\s+(?P<title>.*)")
+_PHASE = re.compile(r"(?i)\W{0,4}phase\b")
+_DONE, _CURRENT, _OPEN, _BLOCKED = "x", "~", " ", "!"
+
+
+class Progress(NamedTuple):
+    """Tasks done and in all; `source` is `beads`, `plan` or empty where there is neither."""
+
+    done: int = 0
+    total: int = 0
+    source: str = ""
+
+    @property
+    def percent(self) -> int:
+        return self.done * 100 // self.total if self.total else 0
+
+
+class TrackPlan(NamedTuple):
+    """What the check boxes of a plan.md say."""
+
+    progress: Progress
+    # The heading above the first task that is not done.
+    phase: str
+    # `[~]`, then `[ ]` and `[!]`, in order.
+    current: Sequence[str]
+    open: Sequence[str]
+    blocked: Sequence[str]
+
+
+class _Task(NamedTuple):
+    box: str
+    text: str
+    phase: str
+
+
+class PlannedWork(NamedTuple):
+    """What is at work, open and blocked, whoever says so."""
+
+    current: Sequence[str] = ()
+    open: Sequence[str] = ()
+    blocked: Sequence[str] = ()
+
+    @classmethod
+    def of_plan(cls, plan: TrackPlan | None) -> "PlannedWork":
+        return cls(plan.current, plan.open, plan.blocked) if plan else cls()
+
+
+def read_plan(text: str) -> TrackPlan:
+    """Read the check boxes of list items.
+
+    `[x]` and `[X]` done, `[~]` begun, `[!]` blocked and `[ ]` open are tasks; `[-]` was dropped
+    and is none.
+    """
+    tasks = _tasks(text)
+    done = sum(task.box == _DONE for task in tasks)
+    first = next((task for task in tasks if task.box != _DONE), None)
+    return TrackPlan(
+        Progress(done, len(tasks), "plan") if tasks else Progress(),
+        keep(first.phase, PHASE_MAX) if first else "",
+        *(_texts(tasks, box) for box in (_CURRENT, _OPEN, _BLOCKED)),
+    )
+
+
+def _tasks(text: str) -> list[_Task]:
+    tasks: list[_Task] = []
+    headings: list[tuple[int, str]] = []
+    for line, mark in marked(lines_of(text)):
+        if mark:
+            continue
+        if found := _HEADING.fullmatch(line):
+            level = len(found["level"])
+            headings = [above for above in headings if above[0] < level]
+            headings.append((level, found["title"].rstrip("# ")))
+        elif found := _TASK.fullmatch(line):
+            tasks.append(_Task(found["box"].lower(), found["text"], _phase(headings)))
+    return tasks
+
+
+def _phase(headings: Sequence[tuple[int, str]]) -> str:
+    """Return the heading a task is under: the phase, if one above it is called so."""
+    titles = [title for _, title in reversed(headings)]
+    return next((title for title in titles if _PHASE.match(title)), titles[0] if titles else "")
+
+
+def _texts(tasks: Sequence[_Task], box: str) -> tuple[str, ...]:
+    found = [task.text for task in tasks if task.box == box]
+    return tuple(keep(text, TASK_MAX) for text in found[:_TASKS_MAX])
+
+
+def progress(plan: TrackPlan | None, children: Sequence[str] | None) -> Progress:
+    """Return the one number: by the statuses of an epic's children, or else by the plan."""
+    counted = [status for status in children or () if status != "tombstone"]
+    if counted:
+        return Progress(counted.count("closed"), len(counted), "beads")
+    return plan.progress if plan else Progress()

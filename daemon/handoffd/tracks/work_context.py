@@ -1,0 +1,166 @@
+"""What a workflow works with: the project, the session, the stores and the links."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from handoff.common.errors import ChoiceNeededError, HandoffError
+from handoffd.contract.contract_format import Contract
+from handoffd.links.agent_mail import AgentMail
+from handoffd.links.beads import Beads, BeadsError, BeadsProgram, Issue
+from handoffd.runtime import clock
+from handoffd.session.state import SessionState
+from handoffd.session.text import keep
+from handoffd.store.core import CoreStore
+from handoffd.store.outbox import Letter
+from handoffd.tracks.conductor_directory import ConductorDirectory, Track
+from handoffd.tracks.mail_delivery import deliver_mail
+from handoffd.tracks.outbox_sender import Deliver, deliver, deliver_note
+from handoffd.tracks.plan import PlannedWork, Progress, TrackPlan, progress
+
+# Of a track with more epics the first ones tell.
+EPICS_MAX = 8
+TITLE_MAX = 200
+NO_WORK = PlannedWork()
+_DATED = re.compile(r"_\d{8}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The other programs, and what the configuration says of them."""
+
+    mail: AgentMail
+    beads: BeadsProgram
+    # Whether conductor/handoffs/general may be made where there is no conductor/.
+    general: bool = False
+
+    def deliverers(self) -> Mapping[str, Deliver]:
+        def send_note(letter: Letter) -> None:
+            deliver_note(letter, self.beads)
+
+        def send_mail(letter: Letter) -> None:
+            deliver_mail(self.mail, letter)
+
+        return {"beads": send_note, "mail": send_mail}
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOffSession:
+    """The session that is handed off: what is known of it, whether it runs, what it leaves."""
+
+    state: SessionState | None = None
+    live: bool = False
+    told: Contract | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkContext:
+    """A project and all that is asked about it. Used by one thread, with a store of its own."""
+
+    root: str
+    project_id: str
+    core: CoreStore
+    links: Links
+    session: HandedOffSession
+
+    @property
+    def state(self) -> SessionState | None:
+        return self.session.state
+
+    @property
+    def session_id(self) -> str:
+        return self.state.session_id if self.state else ""
+
+    @property
+    def conductor(self) -> ConductorDirectory:
+        return ConductorDirectory(self.root)
+
+    @property
+    def beads(self) -> Beads:
+        return Beads(self.root, self.links.beads)
+
+    def deliver(self, key: str) -> Mapping[str, Letter]:
+        """Try to send the letters of a record now; returns those that were not, by their kind."""
+        deliver(self.core.outbox, self.links.deliverers(), clock.wall(), only_key=key)
+        waiting = [letter for letter in self.core.outbox.unsent() if letter.key == key]
+        return {letter.kind: letter for letter in waiting}
+
+
+@dataclass(frozen=True, slots=True)
+class TrackStanding:
+    """How far a track is."""
+
+    plan: TrackPlan | None
+    progress: Progress
+    work: PlannedWork = NO_WORK
+    epics: Sequence[str] = ()
+    # Why Beads did not answer, where it was asked.
+    problem: str = ""
+
+
+def standing(ports: WorkContext, track: Track | None) -> TrackStanding:
+    """Work out the one number that every place shows."""
+    if track is None:
+        return TrackStanding(None, Progress())
+    plan = ports.conductor.plan(track.id)
+    epics = track.metadata.epics if track.metadata else []
+    children: list[Issue] = []
+    problem = ""
+    try:
+        for epic in epics[:EPICS_MAX]:
+            children += sorted(ports.beads.children(epic), key=_rank)
+    except BeadsError as reason:
+        children, problem = [], str(reason)
+    done = progress(plan, [child.status for child in children])
+    work = _work(children) if done.source == "beads" else PlannedWork.of_plan(plan)
+    return TrackStanding(plan, done, work, epics, problem)
+
+
+def _rank(issue: Issue) -> tuple[int, str, int]:
+    """Put what is urgent first, then what was made first: the program begins with the newest."""
+    stem, _, number = issue.id.rpartition(".")
+    return issue.priority, stem, int(number) if number.isdecimal() else 0
+
+
+def _work(children: Sequence[Issue]) -> PlannedWork:
+    """Tell what is at work, open and blocked, by the same source as the progress."""
+
+    def titles(status: str) -> tuple[str, ...]:
+        return tuple(keep(child.title, TITLE_MAX) for child in children if child.status == status)
+
+    return PlannedWork(titles("in_progress"), titles("open"), titles("blocked"))
+
+
+def known_track(ports: WorkContext, name: str) -> Track:
+    """Return a track that somebody names: by its id, or by its id without the date."""
+    tracks = ports.conductor.tracks()
+    exact = [track for track in tracks if track.id == name]
+    dated = [track for track in tracks if _DATED.sub("", track.id) == name]
+    if exact or len(dated) == 1:
+        return (exact or dated)[0]
+    if dated:
+        raise ChoiceNeededError(
+            f"{len(dated)} tracks are called {name}.",
+            f"Name one: {', '.join(track.id for track in dated[:8])}",
+        )
+    names = ", ".join(track.id for track in tracks[:8])
+    hint = f"There are: {names}" if names else "This project has no tracks in conductor/tracks."
+    raise HandoffError(f"There is no track {name}.", hint)
+
+
+def track_of_session(ports: WorkContext, ids: Collection[str]) -> str:
+    """Return which of the tracks a session works on: as it said, or by the files it edited."""
+    bound = ports.core.ledger.track_of(ports.session_id) if ports.session_id else ""
+    if bound in ids or ports.state is None:
+        return bound
+    state = ports.state
+    before = f"{ports.root}/conductor/tracks/"
+    for command in reversed(state.commands):
+        for word in command.arguments.split():
+            if word in ids:
+                return word
+    for file in sorted(state.files, key=lambda file: -file.edited_at):
+        track_id = file.path.removeprefix(before).partition("/")[0]
+        if file.edits and file.path.startswith(before) and track_id in ids:
+            return track_id
+    return ""

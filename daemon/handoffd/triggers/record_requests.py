@@ -1,0 +1,92 @@
+"""Track records that somebody asks for: each is a trigger of its own in the ledger."""
+
+import os
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+
+from handoff.common.triggers import EPIC_START
+from handoffd.projects.registry import Project
+from handoffd.runtime import clock
+from handoffd.session.state import SessionState
+from handoffd.store.core import CoreStore
+from handoffd.store.ledger import Firing
+from handoffd.tracks.create_state import CreateRequest
+from handoffd.tracks.outcome import ASKED
+from handoffd.tracks.record_maker import RecordMaker
+from handoffd.tracks.resume_state import ResumeRequest
+from handoffd.tracks.steps import Tell
+from handoffd.triggers import epic, manual
+
+RECORDED = "the start of this epic was recorded before"
+
+
+@dataclass(slots=True)
+class RecordRequests:
+    """Enters requests in the ledger, and has their records made."""
+
+    core: CoreStore
+    record_maker: RecordMaker
+
+    async def create(
+        self, project: Project, state: SessionState | None, request: CreateRequest, tell: Tell
+    ) -> dict[str, Any]:
+        """Make a record because somebody asks for it."""
+        firing = asked(project.id, state, request)
+        self.core.ledger.fire(firing)
+        return await self.record_maker.make(project, firing, request, tell, state)
+
+    async def resume(
+        self, project: Project, state: SessionState | None, wanted: ResumeRequest, tell: Tell
+    ) -> dict[str, Any]:
+        """Take up a track; to implement it, the start of its epic is recorded as well."""
+        found = await self.record_maker.resume(project, state, wanted, tell)
+        if wanted.implement and found["track"] and not found["choice"]:
+            firing, request = implementing(self.core, project.id, state, found)
+            if self.core.ledger.fire(firing):
+                made = await self.record_maker.make(project, firing, request, tell, state)
+                found["handoff"] = made
+            else:
+                found["handoff_skipped"] = RECORDED
+        return implemented(found)
+
+
+def asked(project_id: str, state: SessionState | None, request: CreateRequest) -> Firing:
+    """Return what is entered when a person asks for a record."""
+    at = clock.iso_milliseconds()
+    session_id = state.session_id if state else ""
+    # Two may ask within the same millisecond.
+    cause = f"{manual.cause(session_id or project_id, at)}:{secrets.token_hex(4)}"
+    kept = {**request.as_dict(), "pid": os.getpid()}
+    return Firing(cause, request.trigger, project_id, session_id, at, ASKED, request.bead, kept)
+
+
+def implementing(
+    core: CoreStore, project_id: str, state: SessionState | None, found: dict[str, Any]
+) -> tuple[Firing, CreateRequest]:
+    """Return the epic-start of what is about to be implemented, and what is asked for.
+
+    Its cause is that of the epic's own next change: once it is taken up, that is no news. A
+    track without an epic starts once for each session.
+    """
+    bead = (found["beads"]["epic"] or {}).get("id", "")
+    request = CreateRequest(
+        EPIC_START, found["track"], bead=bead, if_parallel="include", binds=True
+    )
+    firing = asked(project_id, state, request)
+    if bead:
+        # Under the name by which all work trees that share the epic know it.
+        scope = core.project_id(found["beads"]["home"], clock.iso()) or project_id
+        seen = core.ledger.sighting(scope, "epic", bead)
+        number = seen.changes if seen.status == epic.STARTED else seen.changes + 1
+        return replace(firing, cause=epic.cause(EPIC_START, scope, bead, number)), request
+    if firing.session_id:
+        cause = f"{EPIC_START}:{project_id}:{found['track']}:{firing.session_id}"
+        return replace(firing, cause=cause), request
+    return firing, request
+
+
+def implemented(found: dict[str, Any]) -> dict[str, Any]:
+    """To begin a track nothing need have been left of it."""
+    made = found.get("handoff")
+    return {**found, "exit": made["exit"]} if made and not found["record"] else found

@@ -1,0 +1,202 @@
+"""Which sessions are at work, idle or over; a session's handoff is written when that changes.
+
+A session is over when its hook says so, when its client's process is gone, or when the client
+has turned to another session; it is idle after a silence. Each session has one handoff, which
+is updated, never a second one.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from handoffd.agents.claude_code import processes
+from handoffd.agents.claude_code.processes import RunningClient
+from handoffd.contract.contract_writer import ContractWriter
+from handoffd.fs import mounts
+from handoffd.projects.project_state import ProjectStates
+from handoffd.runtime import clock, log
+from handoffd.session.state import SessionState
+from handoffd.session.storage import load
+from handoffd.store.state import StateStore
+from handoffd.triggers.trigger_detector import TriggerDetector
+
+LOOK_SECONDS = 5.0
+CLAIMS_SECONDS = 1.0
+# With a look every five seconds, a handoff is there within a minute of the last record.
+QUIET_SECONDS = 50.0
+RETRY_SECONDS = 60.0
+Claims = dict[str, RunningClient]
+
+
+@dataclass(slots=True)
+class WatchedSession:
+    """A session whose handoff may be due; times are those of the wall clock."""
+
+    project_id: str
+    heard_at: float
+    first_at: float
+    # When it was heard, by a clock that nobody sets.
+    heard_boot: float = 0.0
+    compactions: int = 0
+    headless: bool = False
+    # Something happened that the handoff does not say yet.
+    due: bool = True
+    compacted: bool = False
+    # A client was seen to run it, and what it waited for then.
+    claimed: bool = False
+    waiting_for: str = ""
+    # It was taken for ended, and found idle, since it was last heard.
+    over: bool = False
+    idle: bool = False
+    retry_at: float = 0.0
+
+    @property
+    def silent_seconds(self) -> float:
+        return clock.since_boot() - self.heard_boot
+
+
+@dataclass(slots=True)
+class SessionLiveness:
+    """Knows the sessions that are at work, and has a handoff written for each."""
+
+    state: StateStore
+    project_states: ProjectStates
+    contract_writer: ContractWriter
+    trigger_detector: TriggerDetector
+    # The Claude config directories, where clients say which sessions they run.
+    config_dirs: Callable[[], list[str]]
+    watched: dict[str, WatchedSession] = field(default_factory=dict)
+    problem: str = ""
+    # When it was last asked who runs what, and the answer.
+    _asked: tuple[float, Claims | None] = (float("-inf"), None)
+
+    def session_changed(self, state: SessionState, project_id: str, last_seconds: float) -> None:
+        """Take note that a session went on."""
+        known = self.watched.get(state.session_id)
+        if known is None:
+            first = clock.parse(state.first_time)
+            known = WatchedSession(
+                project_id, 0.0, first, compactions=state.compactions, headless=state.headless
+            )
+            if clock.wall() - last_seconds < LOOK_SECONDS:
+                # Its client may be gone before the next look.
+                known.claimed = state.session_id in (self._claims() or ())
+            self.watched[state.session_id] = known
+        known.project_id = project_id
+        known.heard_at = last_seconds
+        spoke = clock.since_boot() - max(clock.wall() - last_seconds, 0.0)
+        known.heard_boot = max(known.heard_boot, spoke)
+        known.compacted = known.compacted or state.compactions > known.compactions
+        known.compactions = state.compactions
+        known.due, known.over, known.idle = True, False, False
+        known.waiting_for = ""
+        # What was on its way when the session ended is no new life.
+        if last_seconds > self.project_states.ended.get(state.session_id, 0.0):
+            self.project_states.revive(state.session_id)
+
+    def forget(self, session_id: str) -> None:
+        self.watched.pop(session_id, None)
+        self.project_states.revive(session_id)
+        self.project_states.waiting.pop(session_id, None)
+
+    def end(self, session_id: str, project_id: str) -> None:
+        """Take note that a session's client is gone."""
+        self.project_states.end(session_id)
+        self.project_states.touch(project_id)
+
+    async def look(self) -> None:
+        """Write what is due: the session that spoke first, first, so that the last one wins."""
+        # Who runs what matters only where a session may still go on.
+        open_ones = any(known.due or not known.over for known in self.watched.values())
+        claims = self._claims(fresh=True) if open_ones else None
+        for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
+            if clock.monotonic() >= known.retry_at:
+                await self._try(session_id, known, claims)
+            await asyncio.sleep(0)  # the socket is answered between two sessions
+
+    def _claims(self, *, fresh: bool = False) -> Claims | None:
+        """Return who runs what, or None where that cannot be seen; many may ask within a second."""
+        asked_at, found = self._asked
+        now = clock.monotonic()
+        if fresh or now - asked_at > CLAIMS_SECONDS:
+            # A few small files beside the transcripts: a thread would cost several wake-ups.
+            places = self.config_dirs()
+            found = processes.running(places) if all(map(mounts.answers, places)) else None
+            self._asked = now, found
+        return found
+
+    async def _try(self, session_id: str, known: WatchedSession, claims: Claims | None) -> None:
+        """Look at a session; where its handoff cannot be written it is tried again later."""
+        before = known.due, known.over, known.idle, known.compacted
+        try:
+            if await self._look_at(session_id, known, claims):
+                self.problem = ""
+        except Exception as problem:  # noqa: BLE001  one session must not stop the others
+            self.problem = log.why(problem)
+            log.get().warning("contract_failed", session=session_id, why=self.problem)
+            known.due, known.over, known.idle, known.compacted = before
+            known.retry_at = clock.monotonic() + RETRY_SECONDS
+
+    async def _look_at(self, session_id: str, known: WatchedSession, claims: Claims | None) -> bool:
+        """Write a session's handoff if it is due; tells whether it was."""
+        silent_seconds = known.silent_seconds
+        claim = claims.get(session_id) if claims else None
+        ended = session_id in self.project_states.ended
+        if claim is not None and not ended:
+            if known.waiting_for and not claim.waiting_for:  # a person has answered
+                self.project_states.waiting.pop(session_id, None)
+                self.project_states.touch(known.project_id, git_too=False)
+            known.claimed, known.waiting_for = True, claim.waiting_for
+        if not ended and claims is not None and self._has_ended(session_id, known, claims):
+            ended = True
+            if claim and claim.alive:  # it waits for another session now
+                known.waiting_for = ""
+            self.end(session_id, known.project_id)
+        if not known.idle:
+            known.idle = self._is_idle(session_id, known, claim)
+        quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
+        over = known.idle or ended or (quiet and known.headless)
+        news = known.due and (over or quiet or known.compacted)
+        wanted = news or (over and not known.over)
+        if wanted:
+            known.due, known.compacted, known.over = False, False, over
+            async with self.contract_writer.busy:
+                await self.contract_writer.leave(
+                    session_id, ended=over, waiting_for=known.waiting_for
+                )
+        if silent_seconds > clock.DAY_SECONDS:
+            self.forget(session_id)
+        return wanted
+
+    def _has_ended(self, session_id: str, known: WatchedSession, claims: Claims) -> bool:
+        """Tell whether a session's client is gone, or has turned to another session.
+
+        After `/clear` the client goes on under a new session, but claims the old one for ever.
+        """
+        claim = claims.get(session_id)
+        if claim is None or not claim.alive:
+            return known.claimed
+        return any(
+            other.project_id == known.project_id
+            and name not in claims
+            and not other.headless
+            and other.first_at > known.heard_at
+            for name, other in self.watched.items()
+        )
+
+    def _is_idle(self, session_id: str, known: WatchedSession, claim: RunningClient | None) -> bool:
+        """Tell whether a session is idle; a tool at work in a living client is activity, too."""
+        if not self.trigger_detector.is_silent(known.project_id, known.silent_seconds):
+            return False
+        # One that waits for a person is at no work.
+        busy = claim is not None and claim.alive and not claim.waiting_for
+        if busy and self._is_at_work(session_id):
+            return False
+        self.trigger_detector.fire_idle(
+            session_id, known.project_id, known.first_at, known.heard_at
+        )
+        return True
+
+    def _is_at_work(self, session_id: str) -> bool:
+        stored = self.state.session(session_id)
+        return stored is not None and bool(load(stored.fold).calls)
