@@ -12,7 +12,7 @@ help:
 	@echo "make test   lint, types and the tests but the long ones, against the built wheel"
 	@echo "make man    docs/man, from what --help is made from"
 	@echo "make e2e    every test with the real Claude Code, with both versions of it"
-	@echo "make faults every promise of docs/promises.md, measured (ROWS=WORD: some of them)"
+	@echo "make faults every promise of bench/promises.md, measured (ROWS=WORD: some of them)"
 	@echo "make fuzz   inputs that nobody would write (SECONDS=60, SEED=N, TARGET=WORD)"
 	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: that and one more)"
 	@echo "make bench  measure, beside floors and other programs, into bench/results.md (ONLY=PART, QUICK=1)"
@@ -78,13 +78,13 @@ e2e: $(TEST)/installed
 faults: $(TEST)/installed
 	$(TEST)/bin/python bench/promises.py $(ROWS)
 
-# SEED=N repeats a run; RECORD=1 enters the counts in docs/promises.md.
+# SEED=N repeats a run; RECORD=1 enters the counts in bench/promises.md.
 SECONDS ?= 60
 fuzz: $(TEST)/installed
 	$(TEST)/bin/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(TARGET),--target $(TARGET)) $(if $(RECORD),--record)
 
-# RECORD=1: enter the figures in docs/promises.md.
+# RECORD=1: enter the figures in bench/promises.md.
 soak: $(TEST)/installed
 	$(TEST)/bin/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORD),--record)
 

@@ -119,7 +119,7 @@ def named_tests(path: str) -> set[str]:
     return {f"{path}::{f.name}" for f in functions if f.name.startswith("test_")}
 
 
-@pytest.mark.parametrize("document", ["docs/promises.md", "SECURITY.md"])
+@pytest.mark.parametrize("document", ["docs/promises.md", "bench/promises.md", "SECURITY.md"])
 def test_tests_named_exist(document):
     """Every test file, every test and every command that a document names is there."""
     text = read(document)
@@ -132,16 +132,16 @@ def test_tests_named_exist(document):
 
 
 def test_every_fault_is_a_promise():
-    """docs/promises.md has a row for each test of tests/faults."""
+    """bench/promises.md has a row for each test of tests/faults."""
     faults = (REPOSITORY / "tests/faults").glob("test_*.py")
     found = {test for path in faults for test in named_tests(f"tests/faults/{path.name}")}
 
-    assert set() == found - set(re.findall(r"\| `(tests/[^`]+)` \|", read("docs/promises.md")))
+    assert set() == found - set(re.findall(r"\| `(tests/[^`]+)` \|", read("bench/promises.md")))
 
 
 def test_promises_are_measured():
-    """Every row of docs/promises.md has a figure, and none is of a test that failed or was skipped."""
-    rows = re.findall(r"(?m)^\| .+ \| `([^`]+)` \|(.*)\|$", read("docs/promises.md"))
+    """Every row of bench/promises.md has a figure, and none is of a test that failed or was skipped."""
+    rows = re.findall(r"(?m)^\| .+ \| `([^`]+)` \|(.*)\|$", read("bench/promises.md"))
 
     assert [] == [proof for proof, figure in rows if not figure.strip() or "**" in figure]
     assert len(rows) > 100
