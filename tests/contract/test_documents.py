@@ -32,9 +32,9 @@ def test_every_method_but_watch_is_a_command():
     assert set(registry.NAMES) <= set(cli.COMMANDS)
 
 
-def test_every_command_is_in_the_readme():
-    """The README names every command."""
-    text = read("README.md")
+def test_every_command_is_documented():
+    """docs/commands.md names every command."""
+    text = read("docs/commands.md")
 
     assert [] == [command for command in cli.COMMANDS if f"handoff {command}" not in text]
 
@@ -104,13 +104,6 @@ def test_no_module_is_long():
     sources = [*(REPOSITORY / "daemon").rglob("*.py"), *(REPOSITORY / "client").rglob("*.py")]
 
     assert [] == [path.name for path in sources if len(path.read_text().splitlines()) > 400]
-
-
-def test_links_between_documents():
-    """Relative links in the documents lead somewhere."""
-    for document in [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
-            assert (document.parent / target).exists(), (document.name, target)
 
 
 def named_tests(path: str) -> set[str]:
