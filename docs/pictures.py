@@ -1,9 +1,9 @@
 """Make the pictures of the documents: a scripted session, the real daemon, the real client.
 
-python docs/pictures.py [NAME...]
+python docs/pictures.py [--into DIRECTORY] [NAME...]
 
-Each picture is docs/NAME.svg. The text in the terminals is printed by the installed programs, in a
-temporary HOME; only the session itself is scripted, as in docs/demo.py.
+Each picture is NAME.svg, in docs/ by default. The text in the terminals is printed by the
+installed programs, in a temporary HOME; only the session itself is scripted, as in docs/demo.py.
 """
 
 import argparse
@@ -244,7 +244,7 @@ PICTURES: dict[str, Callable[[World], str]] = {
 }
 
 
-def make(names: list[str]) -> None:
+def make(names: list[str], directory: Path) -> None:
     # The real path below /tmp, as in docs/demo.py: a Unix socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="pic-", dir=os.path.realpath("/tmp")) as base:
         world = World(Path(base))
@@ -254,18 +254,21 @@ def make(names: list[str]) -> None:
             await_daemon(world, daemon)
             work(world)
             for name in names:
-                (HERE / f"{name}.svg").write_text(PICTURES[name](world), encoding="utf-8")
-                print(f"docs/{name}.svg")
+                target = directory / f"{name}.svg"
+                target.write_text(PICTURES[name](world), encoding="utf-8")
+                print(target.name)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
-    names = parser.parse_args().names or list(PICTURES)
+    parser.add_argument("--into", type=Path, default=HERE, metavar="DIRECTORY")
+    given = parser.parse_args()
+    names = given.names or list(PICTURES)
     if unknown := [name for name in names if name not in PICTURES]:
         parser.error(f"no such picture: {', '.join(unknown)}")
     try:
-        make(names)
+        make(names, given.into)
     except DemoError as problem:
         print(problem, file=sys.stderr)
         return 1
