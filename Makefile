@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help run stop test lint man demo e2e faults fuzz soak bench scores desktop-bundle clean
+.PHONY: help run stop test lint man docs pictures demo e2e faults fuzz soak bench scores desktop-bundle clean
 
 help:
 	@echo "make run    install into .venv, start the daemon in the background, show its status"
@@ -11,8 +11,9 @@ help:
 	@echo "make demo   watch a scripted session become a handoff (10 s, in a temporary HOME)"
 	@echo "make test   lint, types and the tests but the long ones, against the built wheel"
 	@echo "make man    docs/man, from what --help is made from"
+	@echo "make docs   the documents as a site, in build/site"
 	@echo "make e2e    every test with the real Claude Code, with both versions of it"
-	@echo "make faults every promise of docs/promises.md, measured (ROWS=WORD: some of them)"
+	@echo "make faults every promise of bench/promises.md, measured (ROWS=WORD: some of them)"
 	@echo "make fuzz   inputs that nobody would write (SECONDS=60, SEED=N, TARGET=WORD)"
 	@echo "make soak   a day of work in 200 projects, at 100 times its pace (16 min; MINUTES=N: that and one more)"
 	@echo "make bench  measure, beside floors and other programs, into bench/results.md (ONLY=PART, QUICK=1)"
@@ -63,6 +64,23 @@ man: $(TEST)/installed
 		PYTHONPATH=client:daemon $(TEST)/bin/python -m handoff.man_pages $$name >docs/man/$$name.1 || exit 1; \
 	done
 
+# The documents as a site; a link or an anchor that leads nowhere is an error.
+DOCS := .venv-docs
+
+$(DOCS)/installed: pyproject.toml
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install --upgrade 'pip>=25.1'
+	@$(DOCS)/bin/python -m pip --disable-pip-version-check --quiet install --group docs
+	@touch $@
+
+docs: $(DOCS)/installed
+	@$(DOCS)/bin/mkdocs build --strict
+	@echo "build/site/index.html"
+
+# The terminals show the programs of the built wheel.
+pictures: $(TEST)/installed
+	@$(TEST)/bin/python docs/pictures.py
+
 lint: $(TEST)/installed
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
@@ -78,13 +96,13 @@ e2e: $(TEST)/installed
 faults: $(TEST)/installed
 	$(TEST)/bin/python bench/promises.py $(ROWS)
 
-# SEED=N repeats a run; RECORD=1 enters the counts in docs/promises.md.
+# SEED=N repeats a run; RECORD=1 enters the counts in bench/promises.md.
 SECONDS ?= 60
 fuzz: $(TEST)/installed
 	$(TEST)/bin/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(TARGET),--target $(TARGET)) $(if $(RECORD),--record)
 
-# RECORD=1: enter the figures in docs/promises.md.
+# RECORD=1: enter the figures in bench/promises.md.
 soak: $(TEST)/installed
 	$(TEST)/bin/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECORD),--record)
 
@@ -106,4 +124,4 @@ desktop-bundle:
 	@$(PYTHON) desktop/bundle.py $(BUNDLE)
 
 clean:
-	rm -rf $(VENV) $(TEST) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TEST) $(DOCS) dist build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis

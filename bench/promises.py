@@ -1,4 +1,4 @@
-"""Measure every row of docs/promises.md: run the test it names, and enter the figure it reports.
+"""Measure every row of bench/promises.md: run the test it names, and enter the figure it reports.
 
 `make faults`. A test reports by `record_property("figure", "...")`; one that says nothing
 is entered as passed. Rows whose proof is another command (`make soak`, `make fuzz`) are entered by
@@ -15,14 +15,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 REPOSITORY = Path(__file__).parent.parent
-TABLES = REPOSITORY / "docs/promises.md"
+TABLES = Path(__file__).with_name("promises.md")
 ROW = re.compile(
     r"^\| (?P<promise>.+?) \| `(?P<proof>[^`]+)` \| (?P<figure>.*?) ?\|$", re.MULTILINE
 )
 
 
 def proofs() -> list[str]:
-    """Return what is named as a proof, in the order of the page."""
+    """Return the named proofs, in the order of the page."""
     return [row["proof"] for row in ROW.finditer(TABLES.read_text())]
 
 
@@ -61,7 +61,7 @@ def run(named: list[str], workers: int) -> int:
         figures = reported(results)
     enter({proof: figure for proof, figure in figures.items() if proof in named})
     took = time.monotonic() - began
-    print(f"docs/promises.md: {len(figures)} of its figures measured in {took:.0f} s")
+    print(f"bench/promises.md: {len(figures)} of its figures measured in {took:.0f} s")
     skipped = [proof for proof, figure in figures.items() if "skipped" in figure]
     for proof in skipped:
         print(f"not measured, since something is missing here: {proof}")

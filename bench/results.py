@@ -1,4 +1,4 @@
-"""bench/results.md: a section for each part that was measured, and what README shows of it."""
+"""Write bench/results.md, one section per measured part, and the table of docs/comparison.md."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ import network
 from measure import HEADS, Row, Table
 
 RESULTS = Path(__file__).with_name("results.md")
-README = RESULTS.parent.parent / "README.md"
+PAGE = RESULTS.parent.parent / "docs/comparison.md"
 # In the order of the page.
 TITLES = {
     "freshness": "Freshness: from a line that is appended to a handoff that says so",
@@ -35,7 +35,7 @@ floor's, or, "against" and "beside" another program, how many times better ours 
 """
 _SECTION = re.compile(r"(?ms)^## (?P<title>[^\n]+)\n(?P<body>.*?)(?=^## |\Z)")
 _ROW = re.compile(r"(?m)^\| (.+?) \| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\| (.*?) ?\|$")
-# What README shows: its words, and the part and row (a pattern) where the figures stand.
+# The rows of docs/comparison.md: their words, and the part and the row (a pattern) of the figures.
 COMPARED: tuple[tuple[str, str, str], ...] = (
     (
         "after quiet, a line of a 100 MB session is in the handoff; claude-handoff's hook at it",
@@ -114,7 +114,7 @@ _MARKED = re.compile(r"(?s)(<!-- bench -->\n).*?(<!-- /bench -->)")
 
 
 def enter(part: str, table: Table, load: float) -> None:
-    """Replace the section of a part, then README's table."""
+    """Replace the section of a part, then the table of docs/comparison.md."""
     sections = {match["title"]: match["body"] for match in _SECTION.finditer(_text())}
     sections[TITLES[part]] = _section(table, load)
     for name, drawing in table.drawings.items():
@@ -122,8 +122,8 @@ def enter(part: str, table: Table, load: float) -> None:
     ordered = [(title, sections[title]) for title in TITLES.values() if title in sections]
     body = "".join(f"\n## {title}\n\n{text.strip()}\n" for title, text in ordered)
     RESULTS.write_text(_INTRODUCTION + _missed(body) + body)
-    made = _MARKED.sub(lambda marks: marks[1] + comparison() + marks[2], README.read_text())
-    README.write_text(made)
+    made = _MARKED.sub(lambda marks: marks[1] + comparison() + marks[2], PAGE.read_text())
+    PAGE.write_text(made)
 
 
 def _missed(body: str) -> str:
@@ -176,7 +176,7 @@ def rows(part: str) -> list[Row]:
 
 
 def comparison() -> str:
-    """Return README's table, from what stands in results.md."""
+    """Return the table of docs/comparison.md, made from the rows of results.md."""
     lines = [
         f"| {words} | {row.figure} | {row.floor} | {row.note} |"
         for words, part, pattern in COMPARED
@@ -185,7 +185,7 @@ def comparison() -> str:
     ]
     return "\n".join(
         [
-            "| what; beside whom | handoffd | beside it | times better |",
+            "| measurement; other program | handoffd | the other | times better |",
             "|---|---|---|---|",
             *lines,
             "",

@@ -332,7 +332,7 @@ def is_long(day: Day) -> bool:
 
 
 def figures(table: Table) -> dict[str, str]:
-    """Return the figures for docs/promises.md, by the row's command."""
+    """Return the figures for bench/promises.md, by the row's command."""
     rows = {row.what: row for row in table.rows}
 
     def said(*names: str) -> str:
@@ -363,7 +363,7 @@ def main() -> int:
         "--minutes", type=float, default=work.DAY_MINUTES, help="%(default)s: a day"
     )
     parser.add_argument("--seed", type=int, default=8)
-    parser.add_argument("--record", action="store_true", help="enter them in docs/promises.md")
+    parser.add_argument("--record", action="store_true", help="enter them in bench/promises.md")
     options = parser.parse_args()
     table = Table()
     with World() as world, contextlib.ExitStack() as stack:

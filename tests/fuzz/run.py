@@ -2,7 +2,7 @@
 
 Inputs are made from those in corpus/ and from the scenes of tests/golden. What fails is written
 there, to be replayed by every `make test` from then on. `--record` puts the counts into the table
-of docs/promises.md.
+of bench/promises.md.
 """
 
 import argparse
@@ -117,7 +117,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="for all targets together")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--target", choices=list(TARGETS), action="append")
-    parser.add_argument("--record", action="store_true", help="note the counts in docs/promises.md")
+    parser.add_argument(
+        "--record", action="store_true", help="note the counts in bench/promises.md"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _hung)
     chosen = options.target or list(TARGETS)

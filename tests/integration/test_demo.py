@@ -1,4 +1,4 @@
-"""docs/demo.py, which a newcomer runs first."""
+"""docs/demo.py, which a newcomer runs first, and the pictures that are made from the same scene."""
 
 import os
 import re
@@ -43,3 +43,22 @@ def test_demo_tells_its_story_and_leaves_nothing(tmp_path):
     assert not any(tmp_path.iterdir())
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_pictures_show_real_output(tmp_path):
+    """docs/pictures.py draws each picture from the programs' output, without a path of the machine."""
+    done = subprocess.run(
+        [sys.executable, str(REPOSITORY / "docs/pictures.py"), "--into", str(tmp_path)],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (0, "") == (done.returncode, done.stderr)
+    drawn = {path.stem: path.read_text() for path in tmp_path.glob("*.svg")}
+    assert {"story", "show", "told", "status"} == set(drawn)
+    for name, text in drawn.items():
+        assert (REPOSITORY / f"docs/{name}.svg").exists()
+        assert str(REPOSITORY) not in text
+        assert "/tmp/" not in text
+    assert "Set the new expiry in refresh()" in drawn["story"]
+    assert "Keep people logged in" in drawn["told"]
