@@ -80,6 +80,7 @@ docs: $(DOCS)/installed
 # The terminals show the programs of the built wheel.
 pictures: $(TEST)/installed
 	@$(TEST)/bin/python docs/pictures.py
+	@$(TEST)/bin/python docs/packages.py
 
 lint: $(TEST)/installed
 	$(TEST)/bin/ruff check .
