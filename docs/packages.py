@@ -77,7 +77,8 @@ def draw() -> str:
         ),
         (
             '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-            f'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="{FAINT}"/></marker></defs>'
+            f'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="{FAINT}"/></marker>'
+            "</defs>"
         ),
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         (
