@@ -13,7 +13,10 @@ import scripted_bd
 from handoffd.links.beads import Beads, BeadsProgram
 
 REAL = {"classic": "HANDOFFD_TEST_BD_CLASSIC", "current": "HANDOFFD_TEST_BD_CURRENT"}
-KINDS = [*(f"scripted {shape}" for shape in scripted_bd.SHAPES), *(f"real {line}" for line in REAL)]
+KINDS = [
+    *(f"scripted {shape}" for shape in scripted_bd.SHAPES),
+    *(pytest.param(f"real {line}", marks=pytest.mark.slow) for line in REAL),
+]
 
 
 @dataclass
@@ -46,7 +49,7 @@ class World:
         """Run the program as a person does, in the project's directory."""
         done = subprocess.run(
             [str(self.program), *words, "--json"],
-            cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=60,
+            cwd=self.root, env=self.environment, capture_output=True, text=True, timeout=120,
             stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -85,7 +88,7 @@ class World:
         words = ["import", *(["-i"] if classic else []), str(path)]
         subprocess.run(
             [str(self.program), *words], cwd=self.root, env=self.environment, check=True,
-            capture_output=True, timeout=60, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=120, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
     def notes(self, issue_id: str) -> str:
@@ -96,7 +99,7 @@ def required(variable: str, reason: str) -> Path:
     """Return a program; without it the test is skipped, and fails where all must run."""
     path = os.environ.get(variable, "")
     if not path:
-        reason = f"{variable} names {reason} (.ci/beads builds one)"
+        reason = f"{variable} names {reason}: `.ci/beads` builds it and prints the variable to set"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
@@ -119,7 +122,7 @@ def make_world(kind: str, place: Path) -> World:
     world.directory.mkdir(exist_ok=True)
     subprocess.run(
         [str(program), "init", "--prefix", "shop", "--quiet"],
-        cwd=world.root, env=world.environment, capture_output=True, check=True, timeout=60,
+        cwd=world.root, env=world.environment, capture_output=True, check=True, timeout=120,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return world

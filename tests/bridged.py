@@ -49,7 +49,7 @@ class Mcp:
     def __init__(self, house: House, client: str | None = None, cwd: Path | None = None):
         self._ids = itertools.count(1)
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(30)
+        self._socket.settimeout(90)
         self._socket.connect(house.socket_path)
         self._stream = self._socket.makefile("rb")
         if client or cwd:
@@ -136,15 +136,15 @@ class Mcp:
 
 
 @contextlib.contextmanager
-def serving(directory: Path, configuration: str = "") -> Iterator[House]:
-    """A HOME with a running daemon, for more than one test."""
+def serving(directory: Path, configuration: str = "", *, start: bool = True) -> Iterator[House]:
+    """A HOME with a running daemon, or without one, for more than one test."""
     runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
     house = House(directory, runtime)
     house.transcripts.mkdir(parents=True)
     if configuration:
         configure(house, configuration)
     try:
-        yield house.start()
+        yield house.start() if start else house
     finally:
         house.kill()
         shutil.rmtree(runtime, ignore_errors=True)

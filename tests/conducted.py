@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 import beads_world
-from conftest import BIN, wait_for
+from conftest import BIN, paths_below, wait_for
 
 TRACK = "auth_20260301"
 PLAN = """# Plan
@@ -103,15 +103,16 @@ def assert_whole(project, track_id=TRACK):
 
 def temporary(project):
     """Return what a writer of ours left behind."""
-    return list(project.rglob("*handoffd-tmp"))
+    return [path for path in paths_below(project) if path.name.endswith("handoffd-tmp")]
 
 
 def tree(directory):
     """Return every file below a directory with its bytes, and every directory."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes() if path.is_file() else None
-        for path in sorted(directory.rglob("*"))
-    }
+    found = {}
+    for path in sorted({*paths_below(directory)} - {directory}):
+        with contextlib.suppress(FileNotFoundError):  # a daemon that runs may have removed it
+            found[str(path.relative_to(directory))] = path.read_bytes() if path.is_file() else None
+    return found
 
 
 # Asking for it
@@ -140,7 +141,7 @@ def at_terminal(house, *words, cwd, answers):
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
-    screen, deadline = "", time.monotonic() + 30
+    screen, deadline = "", time.monotonic() + 90
     waiting = list(answers)
     try:
         while True:
@@ -160,7 +161,7 @@ def at_terminal(house, *words, cwd, answers):
                     answer()
                 else:
                     os.write(ours, answer.encode() + b"\n")
-        return process.wait(10), screen.replace("\r\n", "\n")
+        return process.wait(90), screen.replace("\r\n", "\n")
     finally:
         os.close(ours)
         process.kill()
@@ -265,14 +266,14 @@ class Witness:
 
     def look(self, times=1):
         """Wait until the daemon has looked at everything that was there before."""
-        wait_for(lambda: is_seen(self.house, self.project), 30, "the witness is known")
+        wait_for(lambda: is_seen(self.house, self.project), what="the witness is known")
         for _ in range(times):
             self.looks += 1
             name = f"look-{self.looks}"
             # As one that is made elsewhere and moved here: all of it at once.
             made = track(self.project.parent / "aside", name)
             made.rename(self.project / "conductor/tracks" / name)
-            wait_for(lambda n=name: records(self.project, n), 30, "the daemon looked")
+            wait_for(lambda n=name: records(self.project, n), what="the daemon looked")
 
 
 def is_seen(house, project):

@@ -24,12 +24,23 @@ settings.load_profile("here")
 
 BIN = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parent.parent
-LONG_SECONDS = 400
+LONG_SECONDS = 900
+# How long a condition, a program or an answer is waited for. What comes is seen at once, so a long
+# limit costs nothing, and a machine that does much else at the same time is given the time.
+PATIENCE_SECONDS = 90.0
+# The tests of these directories start daemons and real programs: they are slow unless marked
+# `quick`, so a new one of them does not make `make test` longer by itself.
+SLOW_DIRECTORIES = ("e2e", "faults", "integration")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give long tests the time they need."""
+    """Mark slow tests by their directory, and give long ones the time they need."""
+    tests = REPOSITORY / "tests"
     for item in items:
+        directory = item.path.relative_to(tests).parts[0]
+        if directory in SLOW_DIRECTORIES and not item.get_closest_marker("quick"):
+            item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
@@ -48,7 +59,7 @@ def cache(tmp_path_factory):
         yield
 
 
-def wait_for(condition: Callable, seconds: float = 15.0, what: str = ""):
+def wait_for(condition: Callable, seconds: float = PATIENCE_SECONDS, what: str = ""):
     """Wait until a condition gives something true, and return it."""
     deadline = time.monotonic() + seconds
     while True:
@@ -60,6 +71,17 @@ def wait_for(condition: Callable, seconds: float = 15.0, what: str = ""):
         time.sleep(0.02)
 
 
+def allowed(seconds: float) -> float:
+    """Return how long something may take here that takes so long on a machine at rest.
+
+    A promise is about our own doing: what others take of the processors meanwhile is added.
+    """
+    with contextlib.suppress(OSError):
+        running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+        return seconds * (1 + max(os.getloadavg()[0], running) / (os.cpu_count() or 1))
+    return seconds * (1 + os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def files_below(*roots: Path) -> Iterator[Path]:
     """Yield the files below these directories; a running daemon may remove some meanwhile.
 
@@ -68,6 +90,15 @@ def files_below(*roots: Path) -> Iterator[Path]:
     for root in roots:
         for directory, _, names in os.walk(root):
             yield from (Path(directory, name) for name in names)
+
+
+def paths_below(*roots: Path) -> Iterator[Path]:
+    """Yield these directories, and every file and directory below them, as files_below does."""
+    for root in roots:
+        for directory, below, names in os.walk(root):
+            yield Path(directory)
+            links = (name for name in below if os.path.islink(os.path.join(directory, name)))
+            yield from (Path(directory, name) for name in (*names, *links))
 
 
 def contents_below(*roots: Path) -> dict[Path, bytes]:
@@ -143,6 +174,7 @@ class House:
             "XDG_RUNTIME_DIR": str(runtime),
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
+            "HANDOFFD_TEST": "1",
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid",
             "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
@@ -196,7 +228,7 @@ class House:
             return 0
         process.send_signal(signal.SIGCONT)
         process.send_signal(number)
-        return process.wait(10)
+        return process.wait(PATIENCE_SECONDS)
 
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
@@ -207,7 +239,7 @@ class House:
 
     # Talking to it
 
-    def request(self, method: str, timeout: float = 10.0, **params) -> dict:
+    def request(self, method: str, timeout: float = PATIENCE_SECONDS, **params) -> dict:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout)
             connection.connect(self.socket_path)
@@ -231,11 +263,16 @@ class House:
         status = self.call("status")
         return status["first_scan_done"] and not status["waiting_transcripts"]
 
+    def run_due(self) -> bool:
+        """Let the daemon read, look at and write everything that is due, without a pause."""
+        self.call("run_due")
+        return True
+
     def handoff(self, *words: str, cwd=None, program: str = "handoff", env=None, **run):
         return subprocess.run(
             [str(BIN / program), *words],
             env={**self.environment, **(env or {})}, cwd=cwd or self.home,
-            capture_output=True, text=True, timeout=30, check=False,
+            capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
             **{"stdin": subprocess.DEVNULL, **run} if "input" not in run else run,
         )  # fmt: skip
 

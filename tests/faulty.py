@@ -19,7 +19,7 @@ def build(directory: Path) -> Path:
     """Compile it, or skip the test."""
     compiler = shutil.which("cc")
     if compiler is None:
-        pytest.skip("there is no C compiler")
+        pytest.skip("there is no C compiler: install one (Debian: apt-get install gcc libc6-dev)")
     made = directory / "faulty_disk.so"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O1", "-o", made, SOURCE, "-ldl"], check=True, timeout=60

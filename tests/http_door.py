@@ -95,8 +95,8 @@ class Visitor:
 
     def connect(self) -> http.client.HTTPConnection:
         if self.tls is not None:
-            return http.client.HTTPSConnection("localhost", self.port, timeout=10, context=self.tls)
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+            return http.client.HTTPSConnection("localhost", self.port, timeout=90, context=self.tls)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
 
     def send(self, method: str, path: str, body: bytes | None = None, headers=None) -> Answer:
         """Send one request with these headers and no others; None leaves one out."""
@@ -138,7 +138,7 @@ class Visitor:
 
     def raw(self, data: bytes) -> socket.socket:
         """Send bytes on a connection, and leave it open."""
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=90)
         connection.sendall(data)
         return connection
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from conftest import BIN, House
+from conftest import BIN, House, paths_below
 
 SETTINGS = """{
     "model": "opus",
@@ -87,7 +87,7 @@ class Place:
     def tree(self) -> dict[str, object]:
         """Return everything in the HOME but our own state: content, mode, where links lead."""
         found: dict[str, object] = {}
-        for path in sorted(self.home.rglob("*")):
+        for path in sorted({*paths_below(self.home)} - {self.home}):
             name = str(path.relative_to(self.home))
             if name.startswith((".local/state", *OUR_OWN)) or name == ".local":
                 continue
@@ -109,7 +109,7 @@ class Place:
             os.write(leader, answer.encode())
         screen.until(None)
         os.close(leader)
-        return process.wait(30), screen.text
+        return process.wait(90), screen.text
 
 
 # Runs commands one after the other, each in a process of its own, that have loaded everything
@@ -169,7 +169,7 @@ class Killable:
 
     def close(self) -> None:
         self.process.stdin.close()
-        self.process.wait(10)
+        self.process.wait(90)
 
 
 def _content(path: Path) -> object:

@@ -72,7 +72,7 @@ def _settings(port: int) -> str:
 def _address(house: House, port: int) -> Address:
     """Wait until the door is open, and return where it is."""
     root = f"http://127.0.0.1:{port}"
-    wait_for(lambda: _healthy(root), 30, "the HTTP door is open")
+    wait_for(lambda: _healthy(root), what="the HTTP door is open")
     shown = house.handoff("token", "show")
     assert shown.returncode == 0, shown.stderr
     return Address(f"{root}/mcp", shown.stdout.strip())
@@ -80,7 +80,7 @@ def _address(house: House, port: int) -> Address:
 
 def _healthy(root: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{root}/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"{root}/health", timeout=60) as answer:
             return answer.status == 200
     except (urllib.error.URLError, TimeoutError, ConnectionError):
         return False

@@ -1,5 +1,6 @@
 """What a daemon costs while it is under load: its memory, and how long others wait for it."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -26,8 +27,11 @@ def forget_the_most(pid: int) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+    found = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread is over
+            found += int((task / "schedstat").read_text().split()[0])
+    return found / 1e9
 
 
 def threads(pid: int) -> int:

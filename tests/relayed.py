@@ -140,7 +140,7 @@ def clear(house: House) -> None:
                 os.kill(pid, signal.SIGKILL)
         return not found
 
-    wait_for(ended, 30, "nothing runs here any more")
+    wait_for(ended, what="nothing runs here any more")
 
 
 def _processes(house: House) -> list[int]:

@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import cache
 
 import pytest
 
@@ -106,6 +107,7 @@ def test_no_module_is_long():
     assert [] == [path.name for path in sources if len(path.read_text().splitlines()) > 500]
 
 
+@cache
 def named_tests(path: str) -> set[str]:
     tree = ast.parse(read(path))
     functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))

@@ -20,7 +20,7 @@ HOME = tempfile.TemporaryDirectory()
 def wheel() -> Path:
     found = sorted((REPOSITORY / "dist").glob("*.whl"))
     if not found:
-        pytest.skip("no wheel in dist/: run `make test`")
+        pytest.skip("there is no wheel in dist/: `make test` builds one")
     return found[-1]
 
 
@@ -88,7 +88,9 @@ def test_user_install(tmp_path, wheel):
         "PIP_BREAK_SYSTEM_PACKAGES": "1",
     }
     if run(base, "-m", "pip", "--version").returncode:
-        pytest.skip("the base interpreter has no pip")
+        pytest.skip(
+            "the interpreter below the environment has no pip: install it (Debian: apt-get install python3-pip)"
+        )
     pip(base, "--user", "--ignore-installed", wheel, **environment)
 
     answers(tmp_path / ".local/bin/handoff", HOME=str(tmp_path))

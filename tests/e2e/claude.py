@@ -31,7 +31,9 @@ def program(variable: str) -> Path:
     """Return a real program; without one the test is skipped, and fails where all must run."""
     path = os.environ.get(variable, "")
     if not path:
-        reason = f"{variable} names no program (.ci/mcp installs one)"
+        reason = (
+            f"{variable} names no program: `.ci/mcp` installs it and prints the variable to set"
+        )
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
@@ -95,7 +97,7 @@ class Claude:
         return subprocess.run(
             [str(self.program), *words],
             env={**self.environment, **environment}, cwd=self.cwd, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
 
     def start(self, *words: str) -> subprocess.Popen:

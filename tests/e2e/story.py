@@ -4,13 +4,11 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from conftest import House, wait_for
 from e2e.claude import Claude
 from e2e.model import Block, Model, Request, say, use, words
 from e2e.terminal import Terminal
-from handoff.common.paths import brief_file
 
 GOAL = "Round tax per line in the invoice module"
 DONE = "Tax is rounded per line in tax.py."
@@ -64,18 +62,11 @@ def known(house: House, claude: Claude, **values: str) -> dict:
         document = house.document(claude.cwd)
         return document if all(v in str(document.get(k)) for k, v in values.items()) else None
 
-    def on_disk() -> bool:
-        """Tell whether a client that will not wait for the daemon reads the same."""
-        path = house.state / "briefs" / Path(brief_file(str(claude.cwd))).name
-        told = house.call("inject", cwd=str(claude.cwd))["text"]
-        return path.exists() and path.read_text().endswith(f"\n{told}")
-
     try:
         found = wait_for(right)
     except AssertionError:
         raise AssertionError((values, house.document(claude.cwd))) from None
-    with contextlib.suppress(AssertionError):  # none is written of what is long over
-        wait_for(on_disk, 3)
+    house.run_due()  # also for a client that will not wait for the daemon, and reads the file
     return found
 
 

@@ -144,7 +144,7 @@ async def play(chat: Side, claude: Claude, **as_code: str) -> str:
 
     def look(_request: dict) -> dict:
         looking = asyncio.run_coroutine_threadsafe(chat.new(thread), loop)
-        seen_by_chat.extend(looking.result(20))
+        seen_by_chat.extend(looking.result(90))
         return say("Done: 30 days.")
 
     done = {"type": "done", "content": "Auth system implemented. PR #42 ready for review."}

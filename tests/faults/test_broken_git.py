@@ -63,10 +63,10 @@ def test_written_without_git(house, damage, record_property):
     damage(house, project)
     house.start()
     house.session(project).prompt("Work on in a broken repository")
-    wait_for(lambda: "Work on in a broken" in house.yaml(project), 30)
+    wait_for(lambda: "Work on in a broken" in house.yaml(project))
     doctor = house.handoff("doctor")
 
-    assert str(project) in wait_for(lambda: warning(house), 30)
+    assert str(project) in wait_for(lambda: warning(house))
     assert "what git knows is missing there" in doctor.stdout
     assert 1 == doctor.returncode
     assert "detached" not in house.yaml(project)
@@ -84,7 +84,7 @@ def test_tracked_checkpoint_of_a_broken_repository(house):
     broken_head(house, project)
     house.start()
     house.session(project).prompt("Work on in a broken repository")
-    wait_for(lambda: warning(house), 30)
+    wait_for(lambda: warning(house))
     wait_for(lambda: house.show(project)["not_written"])
 
     assert "git tracks" in house.show(project)["not_written"]

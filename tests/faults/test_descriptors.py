@@ -40,12 +40,12 @@ def test_sixty_four_descriptors(house, record_property):
     """
     house.transcripts.mkdir(parents=True)
     house.process = house.spawn(preexec_fn=limited)
-    wait_for(lambda: house.alive() and house.answers(), 30)
+    wait_for(lambda: house.alive() and house.answers())
     pid = house.process.pid
     project = house.project()
     session = house.session(project)
     session.prompt("Count the lines of the cart correctly")
-    wait_for(lambda: "Count the lines" in house.yaml(project), 30)
+    wait_for(lambda: "Count the lines" in house.yaml(project))
     assert ["few_descriptors"] == [w["code"] for w in house.request("status")["result"]["warnings"]]
 
     relays = [asking(house, "ping") for _ in range(RELAYS)]
@@ -68,8 +68,8 @@ def test_sixty_four_descriptors(house, record_property):
 
     for connection in (*relays, *crowd):
         connection.close()
-    wait_for(house.answers, 30)
-    wait_for(lambda: "second step" in str(house.show(project)), 30)
-    wait_for(lambda: descriptors(pid) < LIMIT / 2, 30)
+    wait_for(house.answers)
+    wait_for(lambda: "second step" in str(house.show(project)))
+    wait_for(lambda: descriptors(pid) < LIMIT / 2)
     figure = f"{RELAYS} relays and {len(served)} clients answered, {len(told)} told to come back"
     record_property("figure", f"{figure}; processor {busy:.1%}, log {grown} bytes meanwhile")

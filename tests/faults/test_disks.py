@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import REPOSITORY, House, wait_for
+from conftest import REPOSITORY, House, allowed, wait_for
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mount namespaces")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="uses mount namespaces, which only Linux has"
+)
 
 
 def separate(house: House, *command: str) -> None:
@@ -21,7 +23,9 @@ def separate(house: House, *command: str) -> None:
         [*house.wrapper, "true"], check=False, capture_output=True, timeout=30, text=True
     )
     if done.returncode:
-        pytest.skip(f"no mounts here: {done.stderr.splitlines()[-1:]}")
+        pytest.skip(
+            f"no mount namespaces here, run the tests as root: {done.stderr.splitlines()[-1:]}"
+        )
 
 
 @pytest.mark.long
@@ -41,7 +45,7 @@ def test_remote_disk(house, record_property):
     for number in range(6):
         session.prompt(f"Request {number} from another machine")
         began = time.monotonic()
-        wait_for(lambda n=number: house.call("status")["records"] == n + 1, 30)
+        wait_for(lambda n=number: house.call("status")["records"] == n + 1)
         times.append(time.monotonic() - began)
     status = house.call("status")
     first, *others = times
@@ -86,10 +90,10 @@ def test_disk_that_does_not_answer(house, what, record_property):
         far.path.parent.mkdir()
     near.prompt("Work on the disk of this machine")
     far.prompt("Work on the disk of another machine")
-    wait_for(lambda: house.call("status")["records"] == 2, 30)
-    wait_for(lambda: "Work on the disk of this" in house.yaml(other), 30)
+    wait_for(lambda: house.call("status")["records"] == 2)
+    wait_for(lambda: "Work on the disk of this" in house.yaml(other))
     server, rescans = server_of(house), house.call("status")["rescans"]
-    wait_for(lambda: house.call("status")["rescans"] > rescans, 30)
+    wait_for(lambda: house.call("status")["rescans"] > rescans)
     # In the midst of a look at it the daemon would hang with it: what it asks first was answered.
     looked = time.monotonic()
     wait_for(lambda: time.monotonic() - looked > 1)
@@ -105,15 +109,15 @@ def test_disk_that_does_not_answer(house, what, record_property):
         if answers % 20 == 0:
             near.say(f"Still at work, {answers} answers later.")
         time.sleep(0.05)
-    wait_for(lambda: f"{answers // 20 * 20} answers later" in house.yaml(other), 30)
+    wait_for(lambda: f"{answers // 20 * 20} answers later" in house.yaml(other))
     shown = house.request("show", cwd=str(project))
     silent = [item["text"] for item in status["warnings"] if item["code"] == "disk_silent"]
     os.kill(server, signal.SIGCONT)
-    wait_for(lambda: "result" in house.request("show", cwd=str(project)), 30)
-    wait_for(lambda: "Nobody can know of this yet." in house.document(project)["now"], 30)
+    wait_for(lambda: "result" in house.request("show", cwd=str(project)))
+    wait_for(lambda: "Nobody can know of this yet." in house.document(project)["now"])
 
     assert [True] == [str(place) in text for text in silent]
-    assert most < 5.0, "the loop never hung"
+    assert most < allowed(5.0), "the loop never hung"
     assert ("error" in shown) == (what == "project")
     assert not [w for w in house.request("status")["result"]["warnings"] if "disk" in w["code"]]
     record_property("figure", f"{what}: {answers} answers in 8 s, the slowest {most * 1000:.0f} ms")
@@ -142,22 +146,22 @@ def test_disk_of_a_project_goes_away(house, marker, record_property):
     session = house.session(project)
     session.prompt("Rework the tax of the invoices")
     document = f"{project}/.flow-guardian/handoff.yaml"
-    wait_for(lambda: "Rework the tax" in run(f"cat {document} 2>/dev/null || true"), 30)
+    wait_for(lambda: "Rework the tax" in run(f"cat {document} 2>/dev/null || true"))
     house.call("save", cwd=str(project), goal="The tax as the law has it")
-    wait_for(lambda: "as the law has it" in run(f"cat {document}"), 30)
+    wait_for(lambda: "as the law has it" in run(f"cat {document}"))
     before = run(f"cat {document}")
     # It is another disk then, that is taken away: what was on it stays.
     run(f"mount --move {disk} $(mktemp -d {house.runtime}/disk.XXXX)")
     session.say("The disk is gone.")
-    wait_for(lambda: "The disk is gone." in house.document(project)["now"], 30)
+    wait_for(lambda: "The disk is gone." in house.document(project)["now"])
     rescans = house.call("status")["rescans"]
-    wait_for(lambda: house.call("status")["rescans"] > rescans, 40)
+    wait_for(lambda: house.call("status")["rescans"] > rescans)
     left = run(f"ls -A {disk}")
     shown = house.document(project)["goal"]
     run(f"mount --move {house.runtime}/disk.* {disk}")
     back = run(f"cat {document}")
     session.say("It is back again.")
-    wait_for(lambda: "It is back again." in run(f"cat {document}"), 40)
+    wait_for(lambda: "It is back again." in run(f"cat {document}"))
 
     assert ("", before) == (left, back)
     assert "The tax as the law has it" == shown

@@ -49,7 +49,7 @@ def test_edits_while_the_daemon_writes(live, edits, record_property):
     path = project / ".flow-guardian/handoff.yaml"
     session = live.session(project)
     session.prompt("Let us both write into one file")
-    wait_for(path.exists, 30)
+    wait_for(path.exists)
     stop, chance = threading.Event(), random.Random(33)
     saves = 0
 
@@ -69,8 +69,8 @@ def test_edits_while_the_daemon_writes(live, edits, record_property):
             time.sleep(chance.uniform(0.0, 0.05))
             before = saves
             edit(path, number, chance)
-            wait_for(lambda n=before: saves > n + 1, 30, "we wrote after it")
-            kept += f"edit_{number}: {number}" in wait_for(lambda: live.yaml(project), 5)
+            wait_for(lambda n=before: saves > n + 1, what="we wrote after it")
+            kept += f"edit_{number}: {number}" in wait_for(lambda: live.yaml(project))
     finally:
         stop.set()
         writer.join()
@@ -86,7 +86,7 @@ def test_editor_that_takes_its_time(live):
     project = live.project()
     path = project / ".flow-guardian/handoff.yaml"
     live.session(project).prompt("Let us both write into one file")
-    wait_for(path.exists, 30)
+    wait_for(path.exists)
     text = path.read_text()
     with path.open("w") as stream:
         saver = threading.Thread(
@@ -144,7 +144,7 @@ def test_edits_of_other_files(tmp_path, write, name, record_property):
         for number in range(EDITS):
             before = written
             edit_by_rename(path, lambda text, n=number: f"{text}edit {n}\n")
-            wait_for(lambda n=before: written > n, 30)
+            wait_for(lambda n=before: written > n)
     finally:
         stop.set()
         writer.join()

@@ -12,7 +12,9 @@ import pytest
 import proc
 from conftest import wait_for
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="looks into /proc, which only Linux has"
+)
 # As on a disk that takes its time: written, but nobody is told so.
 SITE = """
 import os, time
@@ -48,9 +50,9 @@ def test_loop_sleeps_while_a_write_hangs(slow, record_property):
     (project / "hang").touch()
     session = slow.session(project)
     session.prompt("Begin with a slow disk")
-    wait_for(lambda: "Begin with a slow disk" in slow.yaml(project), 30)
+    wait_for(lambda: "Begin with a slow disk" in slow.yaml(project))
     session.say("More came meanwhile.")
-    wait_for(lambda: "More came" in slow.document(project)["now"], 30)
+    wait_for(lambda: "More came" in slow.document(project)["now"])
     task = f"/proc/{slow.process.pid}/task/{slow.process.pid}"
     # Until the writing is given up waiting for, others are not looked at.
     began = time.monotonic()
@@ -59,7 +61,7 @@ def test_loop_sleeps_while_a_write_hangs(slow, record_property):
     wait_for(lambda: time.monotonic() - began > 4)
     woken = (proc.switches(slow.process.pid)[task] - before) / (time.monotonic() - began)
     (project / "hang").unlink()
-    wait_for(lambda: "More came meanwhile." in slow.yaml(project), 30)
+    wait_for(lambda: "More came meanwhile." in slow.yaml(project))
 
     assert woken < 4, "it was asked for five times a second"
     record_property("figure", f"{woken:.1f} wake-ups/s meanwhile")
@@ -70,9 +72,9 @@ def test_end_waits_for_a_write(slow):
     project = slow.project()
     (project / "hang").touch()
     slow.session(project).prompt("Begin with a slow disk")
-    wait_for(lambda: "Begin with a slow disk" in slow.yaml(project), 30)
+    wait_for(lambda: "Begin with a slow disk" in slow.yaml(project))
     slow.process.send_signal(signal.SIGTERM)
-    wait_for(lambda: not os.path.exists(slow.socket_path), 30)
+    wait_for(lambda: not os.path.exists(slow.socket_path))
     (project / "hang").unlink()
 
     assert 0 == slow.process.wait(30)

@@ -139,12 +139,12 @@ def test_a_daemon_started_in_a_repository(house, record_property):
             [sys.executable, "-P", "-m", "handoffd", "run"], env=house.environment, cwd=project,
             stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
         )  # fmt: skip
-    wait_for(lambda: house.alive() and house.answers(), 30)
+    wait_for(lambda: house.alive() and house.answers())
     session = house.session(project)
     session.prompt("Look at this strange repository")
     session.edit(str(project / "a.py"))
-    wait_for(lambda: "notify-send" in house.show(project)["uncommitted"], 30)
-    house.request("create", cwd=str(project), general=True, timeout=30)
+    wait_for(lambda: "notify-send" in house.show(project)["uncommitted"])
+    house.request("create", cwd=str(project), general=True, timeout=90)
     house.request("doctor")
 
     assert not mark.exists(), mark.read_text()

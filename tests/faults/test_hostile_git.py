@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import REPOSITORY, wait_for
+from conftest import REPOSITORY, contents_below, wait_for
 from handoffd.contract import contract_writer
 from handoffd.links import git, git_discovery, repository
 from handoffd.links.git import GitError
@@ -167,7 +167,7 @@ def test_a_daemon_among_hostile_repositories(house, names, record_property):
         session.prompt("Look at this strange repository")
         session.edit(str(path / "a.txt"))
     for path in paths:
-        wait_for(lambda path=path: "strange repository" in str(house.show(path)), 30)
+        wait_for(lambda path=path: "strange repository" in str(house.show(path)))
         speak(house, path)
     house.stop()
     for path in paths:
@@ -210,13 +210,12 @@ def test_names_from_elsewhere_stay_out(live):
     hostile = (led, sent, linked, linked_above, known)
     for path in hostile:
         live.session(path).prompt("Work on in a strange repository")
-        wait_for(lambda path=path: "strange repository" in live.yaml(path), 30)
+        wait_for(lambda path=path: "strange repository" in live.yaml(path))
         live.handoff("close", "--done", "x", cwd=path)
         live.handoff("create", "--general", cwd=path)
-    wait_for(lambda: len(hostile) == live.handoff("status").stdout.count("git is not asked"), 30)
+    wait_for(lambda: len(hostile) == live.handoff("status").stdout.count("git is not asked"))
 
-    files = [file for path in hostile for file in path.rglob("*") if file.is_file()]
-    files += (live.home / ".claude/handoffs").rglob("*.md")
-    texts = {file: file.read_text() for file in files if ".git" not in file.parts}
+    found = contents_below(*hostile, live.home / ".claude/handoffs")
+    texts = {file: text.decode() for file, text in found.items() if ".git" not in file.parts}
     assert len(texts) >= 2 * len(hostile)
     assert {} == {file: text for file, text in texts.items() if "secret" in text.lower()}

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import allowed, wait_for
 from handoff.common.errors import HandoffError
 from handoffd.checkpoint import checkpoint_file
 from handoffd.contract import handoff_directory
@@ -179,7 +179,7 @@ def prepare(tmp_path, target):
 def test_what_is_no_file_is_refused_at_once(tmp_path, thing, record_property):
     """Whatever lies in the place of any file of ours is neither read, written nor replaced."""
     if thing == "device" and os.geteuid():
-        pytest.skip("only root can make a device")
+        pytest.skip("makes a device, which only root may do: run the tests as root")
     began = time.monotonic()
     for name, (target, write) in TARGETS.items():
         root, place, victim = prepare(tmp_path / name.replace(" ", "-"), target)
@@ -192,7 +192,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, thing, record_property):
         assert '{"kept": 1}' == victim.read_text(), name
         assert [] == [path for path in root.rglob("*") if path.name.endswith("handoffd-tmp")]
     took = time.monotonic() - began
-    assert took < 10, "nothing was waited for"
+    assert took < allowed(10), "nothing was waited for"
     record_property("figure", f"{thing}: {len(TARGETS)} of {len(TARGETS)} refused in {took:.1f} s")
 
 
@@ -222,24 +222,22 @@ def test_a_daemon_that_meets_no_file(live, thing):
     OBJECTS[thing](directory / "handoff.yaml")
     live.session(project).prompt("Begin all the same")
     said = ("unreadable", "write_failed")
-    wait_for(
-        lambda: {w["code"] for w in live.request("status")["result"]["warnings"]} & {*said}, 30
-    )
+    wait_for(lambda: {w["code"] for w in live.request("status")["result"]["warnings"]} & {*said})
     other = live.project("other")
     live.session(other).prompt("Work beside it")
-    wait_for(lambda: "Work beside it" in live.yaml(other), 30)
+    wait_for(lambda: "Work beside it" in live.yaml(other))
     done = live.handoff("save", "-m", "x", cwd=project)
     assert 1 == done.returncode
     assert "handoff.yaml" in done.stderr
-    wait_for(lambda: "Begin all the same" == live.document(project)["goal"], 30)
+    wait_for(lambda: "Begin all the same" == live.document(project)["goal"])
 
 
 def test_every_save_is_durable(house, record_property):
     """Each file of a daemon: 0600 and O_EXCL|O_NOFOLLOW, written, synced, renamed, directory synced."""
     if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+        pytest.skip("strace is missing: install it (Debian: apt-get install strace)")
     if subprocess.run(["strace", "-o", "/dev/null", "true"], check=False).returncode:
-        pytest.skip("strace may not trace here")
+        pytest.skip("strace may not trace here: allow ptrace in this container (CAP_SYS_PTRACE)")
     trace = house.log.with_name("trace")
     calls = "openat,write,fsync,fchmod,rename,renameat,renameat2"
     python, house.spawn = sys.executable, lambda: None
@@ -253,7 +251,7 @@ def test_every_save_is_durable(house, record_property):
     wait_for(house.answers, 60)
     saved_kinds(house, project)
     assert 0 == house.request("down")["result"]["exit"]
-    house.process.wait(30)
+    house.process.wait(90)
     # One file a thread.
     traces = trace.parent.glob("trace.*")
     made = {k: v for path in traces for k, v in traced(path.read_text().splitlines()).items()}

@@ -37,7 +37,7 @@ def test_every_field_with_every_value(live, record_property):
         status = live.call("status")
         return status["records"] + status["skipped"]["repeated_records"]
 
-    wait_for(lambda: counted() == total, 30)
+    wait_for(lambda: counted() == total)
     found = live.call("sessions", limit=100)["sessions"]
     skipped = live.call("status")["skipped"]
 
@@ -101,7 +101,7 @@ def test_poisoned_transcript(live, record_property):
         session.prompt(f"Request {number} from an ordinary one")
         wait_for(lambda n=number: f"Request {n}" in live.document(project)["now"])
     rescans = live.call("status")["rescans"]
-    wait_for(lambda: live.call("status")["rescans"] > rescans, 30)
+    wait_for(lambda: live.call("status")["rescans"] > rescans)
     shown = live.handoff("status")
 
     assert 9 == tries(), "three for each change, none for a rescan"

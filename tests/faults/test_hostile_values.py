@@ -1,5 +1,6 @@
 """Every parameter of every method and tool, as the registry has them, with what no one should send."""
 
+import contextlib
 import json
 import os
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridged import Mcp
+from conftest import allowed, paths_below
 from handoffd.api import registry
 from handoffd.api.tools import TOOLS
 from wired import answer, opened
@@ -77,8 +79,8 @@ def frames(method: str, names: list[str], given: dict, kinds=VALUES) -> list[tup
 def snapshot(*roots: Path) -> dict[str, tuple[int, int]]:
     """Return every file below some directories, with its size and time."""
     found = {}
-    for root in roots:
-        for path in [root, *root.rglob("*")]:
+    for path in paths_below(*roots):
+        with contextlib.suppress(FileNotFoundError):
             status = os.lstat(path)
             found[str(path)] = status.st_size, status.st_mtime_ns
     return found
@@ -150,7 +152,7 @@ def test_every_method(live, project, kinds, record_property):
     assert "request_failed" not in log
     assert "Traceback" not in log
     assert not Path("/tmp/x").exists()
-    assert slowest < 10
+    assert slowest < allowed(10)
     record_property("figure", f"{count} requests, 0 internal errors, slowest {slowest:.2f} s")
 
 
@@ -182,7 +184,7 @@ def test_every_field_of_a_hook(live, project, record_property):
     log = live.log.read_text()
     assert "request_failed" not in log
     assert "Traceback" not in log
-    assert slowest < 10
+    assert slowest < allowed(10)
     record_property("figure", f"{len(replies)} requests, 0 errors, slowest {slowest:.2f} s")
 
 
@@ -213,5 +215,5 @@ def test_every_tool(live, project, record_property):
 
     judged(replies)
     assert "request_failed" not in live.log.read_text()
-    assert slowest < 10
+    assert slowest < allowed(10)
     record_property("figure", f"{len(sent)} calls, 0 internal errors, slowest {slowest:.2f} s")

@@ -45,7 +45,7 @@ def test_killed_at_random(house, record_property, kills):
             house.process = house.spawn()
             # On a busy machine most would not come to do anything.
             if number % 3:
-                wait_for(house.answers, 30)
+                wait_for(house.answers)
             time.sleep(chance.uniform(0.0, 0.6))
             house.stop(signal.SIGKILL)
             for project in projects:
@@ -58,10 +58,10 @@ def test_killed_at_random(house, record_property, kills):
     assert 0 == torn
     assert len(seen) > kills / 2, "the daemons did some work before they were killed"
     house.start()
-    wait_for(house.settled, 30)
+    wait_for(house.settled)
 
     for project, session, count in zip(projects, sessions, written, strict=True):
-        wait_for(lambda p=project, c=count: f"Request {c - 1} of" in house.yaml(p), 20)
+        wait_for(lambda p=project, c=count: f"Request {c - 1} of" in house.yaml(p))
         lane = house.show(project)["lanes"][0]
         assert (session.id, count) == (lane["session_id"], lane["records"])
         assert "Request 0 of many to come" == lane["goal"]

@@ -9,7 +9,9 @@ from observed import Asking, forget_the_most, megabytes
 
 MEGABYTE = 1 << 20
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="looks into /proc, which only Linux has"
+)
 
 
 def write_line(path, size_bytes: int) -> None:
@@ -57,7 +59,7 @@ def test_line_just_below_the_limit(live, record_property):
     for path in session.path.parent.iterdir():
         with path.open("ab") as stream:
             stream.write(b"\n")
-    wait_for(lambda: live.call("status")["records"] == 6, 30)
+    wait_for(lambda: live.call("status")["records"] == 6)
     grown = megabytes(pid, "VmHWM") - before
 
     assert 0 == live.call("status")["skipped"]["oversized_lines"]

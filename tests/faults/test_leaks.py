@@ -117,7 +117,7 @@ CYCLES = {
 
 def weigh(house):
     pid = house.process.pid
-    wait_for(lambda: not children(pid), 30)
+    wait_for(lambda: not children(pid))
     return memory_bytes(pid)[0], descriptors(pid), threads(pid)
 
 
@@ -133,7 +133,7 @@ def test_what_comes_and_goes(live, share, record_property):
     """Connections, hooks, relays, sessions, git, threads, reloads, pauses: none of them stays."""
     live.place = live.project()
     live.session(live.place).prompt("Count the lines of the cart correctly")
-    wait_for(lambda: "Count the lines" in live.yaml(live.place), 30)
+    wait_for(lambda: "Count the lines" in live.yaml(live.place))
     for cycle in CYCLES:  # what is loaded when it is first needed
         cycle(live, 20)
     told = []

@@ -21,13 +21,13 @@ def test_no_words_of_a_session_in_the_log(live, records, record_property):
         session.raw(session.line("user", message={"content": [{"type": 5, "text": WORD}]}))
     wait_for(lambda: f"number {records // 4 - 1}" in str(live.show(project)), 60)
     path = project / ".flow-guardian/handoff.yaml"
-    wait_for(path.exists, 30)
+    wait_for(path.exists)
     path.write_text(f"goal: [{WORD}\n")
     (project / ".git/HEAD").write_text(f"{WORD}\n")
     live.handoff("save", "--goal", WORD, "--status", WORD, cwd=project)
     live.request("show", nothing=WORD)
     live.request(WORD)
-    wait_for(lambda: "unreadable" in str(live.request("status")["result"]["warnings"]), 30)
+    wait_for(lambda: "unreadable" in str(live.request("status")["result"]["warnings"]))
     live.stop()
     text = live.log.read_text()
     assert "started" in text

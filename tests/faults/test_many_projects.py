@@ -12,7 +12,9 @@ from observed import Asking, handles, megabytes, processor_seconds, threads
 WEEK_SECONDS = 7 * 24 * 3600
 RECENT = 40
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="looks into /proc, which only Linux has"
+)
 
 
 @pytest.mark.timeout(400)

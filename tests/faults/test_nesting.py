@@ -51,7 +51,7 @@ def test_the_daemon_reads_on(live, record_property):
     for number, depth in enumerate(DEPTHS):
         project = live.project(f"shop{number}")
         plant(live, project, depth)
-        wait_for(lambda p=project: "Round the tax" in live.yaml(p), 30, f"depth {depth}")
+        wait_for(lambda p=project: "Round the tax" in live.yaml(p), what=f"depth {depth}")
         (project / ".flow-guardian/handoff.yaml").write_text(f"goal: {nested(depth)}\n")
         (project / ".flow-guardian/config.yaml").write_text(f"enabled: {nested(depth)}\n")
         frame = f'{{"jsonrpc":"2.0","id":1,"method":"show","params":{nested(depth, MAPPING)}}}\n'
@@ -62,7 +62,7 @@ def test_the_daemon_reads_on(live, record_property):
         live.request("resume", cwd=str(project))
         assert live.alive()
     live.handoff("resume", cwd=project)
-    wait_for(live.settled, 30)
+    wait_for(live.settled)
     status = live.call("status")
 
     assert 0 == status["skipped"]["transcripts"]

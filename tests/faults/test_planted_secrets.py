@@ -172,17 +172,17 @@ def test_secrets_in_every_channel(house, tmp_path_factory, record_property):
         run_after(house, QUICK).start()
         heard = watch(house)
         session = plant_in_transcripts(house, project, planter)
-        wait_for(lambda: "redacted:" in house.yaml(project), 30)
+        wait_for(lambda: "redacted:" in house.yaml(project))
         path = project / ".flow-guardian/handoff.yaml"
         notes = "".join(f"note_{n}: use {s}\n" for n, s in enumerate(planter.draw("handoff.yaml")))
         path.write_text(path.read_text() + notes)
-        wait_for(lambda: "note_19" in str(house.show(project)), 30)
+        wait_for(lambda: "note_19" in str(house.show(project)))
         plant_by_commands(house, project, session, planter)
         said = [house.handoff(*w, cwd=project) for w in (("create",), ("trigger", "design-end"))]
         session.prompt("And that is that", timestamp=timestamp(-1))
-        wait_for(house.settled, 30)
-        wait_for(lambda: server.messages, 30, "a mail was sent")
-        wait_for(lambda: beads.notes(epic), 30, "a note was made")
+        wait_for(house.settled)
+        wait_for(lambda: server.messages, what="a mail was sent")
+        wait_for(lambda: beads.notes(epic), what="a note was made")
         leaks = [
             (name, leak)
             for name, text in replies(house, project, session)
@@ -240,7 +240,7 @@ def test_private_keys_in_every_listing(house, record_property):
         # A session each: every text is the last of its kind in one of them, and is kept.
         session = house.session(project)
         show_key(session, listing(keys[-1]))
-    wait_for(lambda: "redacted:private-key" in house.yaml(project), 30)
+    wait_for(lambda: "redacted:private-key" in house.yaml(project))
     wait_for(house.settled, 60)
     said = house.handoff("create", cwd=project)
     answers = [text for _, text in replies(house, project, session)] + [said.stdout + said.stderr]

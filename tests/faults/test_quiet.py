@@ -32,12 +32,12 @@ def work(house, number):
     session = house.session(project)
     session.prompt(f"Count the lines of cart {number} correctly")
     session.edit(f"{project}/cart.py")
-    wait_for(lambda: f"cart {number}" in house.yaml(project), 30)
+    wait_for(lambda: f"cart {number}" in house.yaml(project))
     path = project / ".flow-guardian/handoff.yaml"
     path.write_text(path.read_text() + "mine: a word of my own\n")
     house.git(project, "commit", "-q", "--allow-empty", "-m", "Count")
     session.say("All of it is counted.")
-    wait_for(lambda: "mine" in house.yaml(project), 30)
+    wait_for(lambda: "mine" in house.yaml(project))
     hook = {"hook_event_name": "SessionEnd", "session_id": session.id, "reason": "other"}
     house.call("hook", cwd=str(project), hook=json.dumps(hook))
     return project
@@ -64,7 +64,7 @@ def test_own_writes_cause_nothing(house, seconds, record_property):
     projects = [work(live, number) for number in range(PROJECTS)]
     with Mcp(live) as connection:
         connection.create("It is counted.")
-    wait_for(lambda: live.call("status")["handoffs"] == PROJECTS, 30)
+    wait_for(lambda: live.call("status")["handoffs"] == PROJECTS)
     if seconds >= MINUTE:
         wait_for(lambda: (live.state / "core.db-wal").stat().st_size == 0, 90, "its log is emptied")
     settle(live)

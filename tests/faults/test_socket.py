@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-from conftest import wait_for
+from conftest import allowed, wait_for
 from handoff import fast
 from http_door import open_door
 from wired import (
@@ -29,7 +29,9 @@ from wired import (
 MIB = 1 << 20
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="becomes another user, which only root may do: run the tests as root"
+)
 def test_another_user(live, record_property):
     """A process of another user is cut off, counted, and not a byte of what it sent is read."""
     os.chmod(live.socket_path, 0o666)
@@ -115,7 +117,7 @@ def test_slow_clients(live, record_property):
     assert [] == left
     times.sort()
     p99 = times[int(len(times) * 0.99)] * 1000
-    assert p99 < 500
+    assert p99 < allowed(500)
     record_property("figure", f"others: p99 {p99:.1f} ms; all 120 cut off after {took:.1f} s")
 
 
@@ -137,7 +139,7 @@ def test_idle_clients(live, record_property):
     """400 clients that ask nothing, or stop in the middle, keep no hook out: the oldest make way."""
     project = live.project()
     live.session(project).prompt("Round the tax per line")
-    wait_for(lambda: "Round the tax" in live.yaml(project), 30)
+    wait_for(lambda: "Round the tax" in live.yaml(project))
     idle, told, times = [], [], []
     for number in range(400):
         idle.append(connected(live))
@@ -213,12 +215,12 @@ def test_too_many_connections(house, record_property, monkeypatch):
         senders = [threading.Thread(target=send, args=(one, unread)) for one in deaf]
         for sender in senders:
             sender.start()
-        refusal = wait_for(lambda: exchange(live, STATUS).get("error"), 30, "the next is told so")
+        refusal = wait_for(lambda: exchange(live, STATUS).get("error"), what="the next is told so")
         asker = threading.Thread(
             target=lambda: found.append(fast.call("status", {"protocol": 1}, 60.0))
         )
         asker.start()
-        wait_for(lambda: replies, 30, "the client is told so, too")
+        wait_for(lambda: replies, what="the client is told so, too")
         deaf[0].close()
         asker.join()
         for connection in deaf:
@@ -258,7 +260,7 @@ def test_two_hundred_clients(live, record_property):
     del os.environ["HANDOFFD_SOCKET"]
 
     assert 200 == len(answers)
-    assert took < 20
+    assert took < allowed(20)
     record_property("figure", f"200 of 200 answered within {took:.2f} s")
 
 

@@ -102,10 +102,10 @@ def test_damage_while_it_runs(live, record_property):
             stream.seek(number * damaged.PAGE)
             stream.write(os.urandom(damaged.PAGE))
     live.session(live.home / "code/shop").prompt("Make one thing more work")
-    said = wait_for(lambda: warnings(live).get("state_rebuilt"), 30)
+    said = wait_for(lambda: warnings(live).get("state_rebuilt"))
     assert "is being rebuilt" in said
-    wait_for(lambda: len(known(live)) == SESSIONS + 1 and live.settled(), 30)
-    wait_for(lambda: "state_rebuilt" not in warnings(live), 30)
+    wait_for(lambda: len(known(live)) == SESSIONS + 1 and live.settled())
+    wait_for(lambda: "state_rebuilt" not in warnings(live))
 
     assert before.items() <= known(live).items()
     assert pid == live.call("status")["pid"]
@@ -123,16 +123,16 @@ def test_unreadable_while_it_runs_and_at_the_start(house, tmp_path, record_prope
     pid, path = house.process.pid, house.state / "state.db"
     disk.fail_reading(path)
     house.session(house.home / "code/shop").prompt("Make one thing more work")
-    wait_for(lambda: len(list(house.state.glob("state.db.damaged-*Z"))) == 1, 30)
+    wait_for(lambda: len(list(house.state.glob("state.db.damaged-*Z"))) == 1)
     failed = disk.mend()
-    wait_for(lambda: len(known(house)) == SESSIONS + 1 and house.settled(), 30)
+    wait_for(lambda: len(known(house)) == SESSIONS + 1 and house.settled())
     assert before.items() <= known(house).items()
     assert (True, pid) == (failed > 0, house.call("status")["pid"])
     before = known(house)
     house.stop()
     disk.fail_reading(path)
     house.start()
-    wait_for(lambda: known(house) == before and house.settled(), 30)
+    wait_for(lambda: known(house) == before and house.settled())
 
     assert "loop_failed" not in house.log.read_text()
     record_property("figure", f"{len(before)} of {len(before)} sessions equal, twice")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BIN, wait_for
+from conftest import BIN, allowed, wait_for
 
 # No other process sleeps for so long.
 SLEEP = "sleep 86317.5"
@@ -35,9 +35,9 @@ def test_a_status_line_that_hangs(house, cancelled, record_property):
     wait_for(lambda: len(sleepers()) == 2, what="it hangs")
     if cancelled:
         process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=90)
     took = time.monotonic() - began
     wait_for(lambda: not sleepers(), what="nothing of it is left")
     assert cancelled or b"handoffd is not running" in said
-    assert took < 15
+    assert took < allowed(15)
     record_property("figure", f"{'cancelled' if cancelled else 'hanging'}: gone after {took:.1f} s")

@@ -140,7 +140,7 @@ def test_rewritten_in_the_middle(live, restarted, record_property):
     wait_for(lambda: live.call("status")["records"] == 81)
     with session.path.open("r+b") as stream:
         stream.write(b"{")  # what stands there already
-    wait_for(lambda: compared(live, session) == session.path.stat().st_mtime_ns, 30)
+    wait_for(lambda: compared(live, session) == session.path.stat().st_mtime_ns)
     if restarted:
         live.stop()
     old = session.path.read_bytes()
@@ -160,13 +160,13 @@ def test_deleted_transcripts_are_let_go(live, record_property):
     sessions = [live.session(project) for _ in range(count)]
     for session in sessions:
         session.prompt("Make one of many parts of it")
-    wait_for(lambda: live.call("status")["records"] == count, 30)
+    wait_for(lambda: live.call("status")["records"] == count)
     kept, away = sessions[0], live.home / "away"
     away.mkdir()
     for session in sessions[1:]:
         os.rename(session.path, away / session.path.name)
     live.process.send_signal(signal.SIGHUP)  # or it would take until the next rescan
-    wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
+    wait_for(lambda: live.call("status")["transcripts"] == 1)
     gone = count - live.call("status")["transcripts"]
     known = live.call("status")["sessions"]
     back = sessions[7]
@@ -192,10 +192,10 @@ def test_forgotten_while_it_was_gone(live):
     wait_for(lambda: live.call("status")["records"] == 1)
     away = live.home / "away.jsonl"
     os.rename(session.path, away)
-    wait_for(lambda: live.call("status")["transcripts"] == 0, 40)
+    wait_for(lambda: live.call("status")["transcripts"] == 0)
     assert 0 == live.handoff("forget", session.id, "--yes").returncode
     os.rename(away, session.path)
-    wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
+    wait_for(lambda: live.call("status")["transcripts"] == 1)
     wait_for(live.settled)
 
     assert 0 == live.call("status")["sessions"]

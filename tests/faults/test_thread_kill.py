@@ -74,7 +74,7 @@ def _kill_while(house, adding, count):
         return not any(one.is_alive() for one in adding)
 
     while not done() and (kills < KILLS_MIN or time.monotonic() < deadline):
-        wait_for(lambda: done() or house.answers(), 30)
+        wait_for(lambda: done() or house.answers())
         # A quick machine would be done before it had died often enough.
         end, enough = time.monotonic() + chance.uniform(0.2, 1.5), count() + ENTRIES // 10
         wait_for(lambda: done() or time.monotonic() > end or count() > enough)  # noqa: B023

@@ -89,15 +89,15 @@ def test_track_from_beginning_to_end(house, client, tmp_path_factory, line):
     happened(house, project, "pre-finish", 7)
     assert "active" == handoff(project)["status"]
     claimed.unlink()
-    wait_for(lambda: handoff(project)["status"] == "handed_off", 30)
+    wait_for(lambda: handoff(project)["status"] == "handed_off")
 
     house.restart()
     wait_for(house.settled)
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: at_rest(house))
     assert 7 == len(assert_whole(project))
     assert 7 == len(names_fired(house, project))
     assert 2 == len(handoffs(house, project)), "each session left its contract"
-    wait_for(lambda: beads_left(beads) == [], 10)
+    wait_for(lambda: beads_left(beads) == [])
     notes = {"notes/first": beads.notes(first), "notes/second": beads.notes(second)}
     found = told(project, notes, {first: "EPIC-1", second: "EPIC-2"})
     if os.environ.get("HANDOFFD_WRITE_EXPECTED"):
@@ -108,7 +108,7 @@ def test_track_from_beginning_to_end(house, client, tmp_path_factory, line):
 def design(house, beads, project, session):
     command(session, "conductor-newtrack", "Log in with signed tokens")
     call_tool(session)
-    wait_for(lambda: is_seen(house, project), 30)
+    wait_for(lambda: is_seen(house, project))
     first, second = beads.epic("Tokens"), beads.epic("Login")
     for epic, titles in (
         (first, ("Choose a form", "Write the signer")),
@@ -165,8 +165,8 @@ def go_on_after_drift(house, project, session):
 
 
 def happened(house, project, trigger, number):
-    wait_for(lambda: triggers(project)[number - 1 :] == [trigger], 30, trigger)
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: triggers(project)[number - 1 :] == [trigger], what=trigger)
+    wait_for(lambda: at_rest(house))
 
 
 def _epics(project):
@@ -262,14 +262,14 @@ class Scene:
     def die(self, prelude):
         """Run a daemon until it kills itself."""
         process = run_after(self.house, QUICK + prelude).spawn()
-        assert -9 == process.wait(40), self.house.log.read_text()
+        assert -9 == process.wait(90), self.house.log.read_text()
 
     def die_alone(self, prelude):
         """Run `handoff create` without a daemon until it kills itself."""
         code = prelude + CREATE.format(session=self.session.id)
         done = subprocess.run(
             [sys.executable, "-P", "-c", code], env=self.house.environment, cwd=self.project,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=40, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=90, check=False,
         )  # fmt: skip
         assert -9 == done.returncode, done.stderr
 
@@ -289,7 +289,7 @@ class Scene:
         stored(self.house, "UPDATE outbox SET not_before = 0")
         house, project = run_after(self.house, QUICK), self.project
         house.start()
-        wait_for(lambda: names_fired(house, project) == [trigger] * count and at_rest(house), 40)
+        wait_for(lambda: names_fired(house, project) == [trigger] * count and at_rest(house))
         assert {count} == set(self.counts().values()), self.counts()
         names = assert_whole(project)
         assert [trigger] * count == triggers(project)

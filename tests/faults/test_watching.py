@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import House, Session, wait_for
+from conftest import House, Session, allowed, wait_for
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="is about inotify, which only Linux has"
+)
 # Ends the thread that reads inotify, as an exception in it would.
 SITE = """
 import ctypes, signal, threading
@@ -30,7 +32,9 @@ def limited(house: House, name: str, limit: int) -> House:
     """Start the daemon in a user namespace of its own, with a limit on what it may watch."""
     house.wrapper = ["unshare", "-Ur"]
     if subprocess.run([*house.wrapper, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no user namespaces here")
+        pytest.skip(
+            "no user namespaces here: allow them (sysctl kernel.unprivileged_userns_clone=1), or run as root"
+        )
     house.wrapper += [
         "sh", "-c", f'echo {limit} >/proc/sys/user/max_inotify_{name} && exec "$@"', "sh",
     ]  # fmt: skip
@@ -142,7 +146,7 @@ def test_no_instances(house, record_property):
         ["nsenter", "--preserve-credentials", "-U", "-t", str(house.process.pid), "sh", "-c", raising],
         check=True,
     )  # fmt: skip
-    wait_for(lambda: house.call("status")["watched"], 30)
+    wait_for(lambda: house.call("status")["watched"])
 
     assert "user.max_inotify_instances (0)" in said
     assert 0 == watched
@@ -169,7 +173,7 @@ def test_dead_thread(house, record_property):
     seen(house, len(session.path.read_bytes().splitlines()))
     most = max(latencies(house, session, 5))
 
-    assert most < 2.5, "it is watched again"
+    assert most < allowed(2.5), "it is watched again"
     record_property(
         "figure", f"noticed after {noticed:.1f} s, missing 0, then {most * 1000:.0f} ms a record"
     )
@@ -191,12 +195,12 @@ def test_root_comes_and_goes(house, record_property):
             away = house.transcripts.with_name("away")
             os.rename(house.transcripts, away)
             rescans = house.call("status")["rescans"]
-            wait_for(lambda before=rescans: house.call("status")["rescans"] > before + 1, 30)
+            wait_for(lambda before=rescans: house.call("status")["rescans"] > before + 1)
             os.rename(away, house.transcripts)
         session.prompt(f"Work after the root was {event}")
         known += 1
         times[event] = seen(house, known)
-        assert max(latencies(house, session, 3)) < 2.5
+        assert max(latencies(house, session, 3)) < allowed(2.5)
         known += 3
 
     assert known == house.call("status")["records"]
@@ -216,5 +220,5 @@ def test_through_a_symlink(house, link, record_property):
     seen(house, 1)
     found = sorted(latencies(house, session, 100))
 
-    assert found[95] < 1.0
+    assert found[95] < allowed(1.0)
     record_property("figure", f"{link}: p95 {found[95] * 1000:.0f} ms of 100")

@@ -41,7 +41,7 @@ def test_answers_while_a_large_store_is_wiped(house, record_property):
     core.close()
     size = (house.state / "core.db").stat().st_size
     house.start()
-    wait_for((house.state / "core.db.backup").exists, 30)
+    wait_for((house.state / "core.db.backup").exists)
     assert {"core.db", "core.db.backup"} <= set(files_with(house.state, b"words of 7, "))
     for method in ("pause", "unpause"):  # of which the copy knows at once
         before = (house.state / "core.db.backup").stat().st_ino

@@ -96,7 +96,7 @@ def test_a_log_that_cannot_be_written(broken, error, record_property):
     disk.fail(error, "handoffd.log")
     try:
         house.session(project).prompt("Work while nothing can be logged")
-        wait_for(lambda: "nothing can be logged" in house.yaml(project), 30)
+        wait_for(lambda: "nothing can be logged" in house.yaml(project))
         pid = house.call("status")["pid"]
         os.kill(pid, signal.SIGHUP)  # which is logged
         codes = lambda: [w["code"] for w in house.request("status")["result"]["warnings"]]  # noqa: E731
@@ -124,7 +124,7 @@ mkdir -p "$HOME/code/shop" && touch "$HOME/code/shop/pyproject.toml" "$1/ready" 
 def small_disks(house, tmp_path):
     """The process id of somebody who sees them."""
     if os.geteuid() or shutil.which("nsenter") is None:
-        pytest.skip("only root can mount a disk of its own")
+        pytest.skip("mounts a disk of its own, which only root may do: run the tests as root")
     words = ["unshare", "-m", "sh", "-c", DISKS, "sh", str(tmp_path)]
     holder = subprocess.Popen(words, env=house.environment)
     wait_for((tmp_path / "ready").exists, what="there are small disks")
@@ -148,10 +148,10 @@ def test_a_real_disk(house, small_disks, fault, record_property):
         house.process = subprocess.Popen(
             words, env=house.environment, cwd="/", stdout=stream, stderr=stream
         )
-    wait_for(house.answers, 30)
+    wait_for(house.answers)
     session = house.session(project)
     session.prompt("Begin with the first of the two")
-    wait_for(lambda: "first of the two" in house.yaml(seen), 30)
+    wait_for(lambda: "first of the two" in house.yaml(seen))
     before = house.yaml(seen)
     ballast = [seen / "ballast", seen.parents[1] / ".local/ballast"]
     if fault == "full":
@@ -160,7 +160,7 @@ def test_a_real_disk(house, small_disks, fault, record_property):
     else:
         run([*inside, "mount", "-o", "remount,ro", str(project.parent)], check=True)
     session.prompt("And now for the second of the two")
-    wait_for(lambda: "_failed" in str(house.request("status")["result"]["warnings"]), 30, "said")
+    wait_for(lambda: "_failed" in str(house.request("status")["result"]["warnings"]), what="said")
     save = f'cd "{project}" && exec "{BIN}/handoff" save --hypothesis x'
     saved = run([*inside, "sh", "-c", save], capture_output=True, check=False)
     assert (1, before) == (saved.returncode, house.yaml(seen))
@@ -193,7 +193,9 @@ def give_up_power():
 def test_a_directory_of_another_user(house, record_property):
     """What another user holds is left alone, and said; it is tried again without haste, and comes."""
     if os.geteuid():
-        pytest.skip("only root can give a directory away")
+        pytest.skip(
+            "gives a directory to another user, which only root may do: run the tests as root"
+        )
     project = house.project(git=False)
     (project / "pyproject.toml").touch()
     directory = project / ".flow-guardian"
@@ -204,8 +206,8 @@ def test_a_directory_of_another_user(house, record_property):
     house.session(project).prompt("Begin with the first of the two")
     os.chown(directory, 65534, 65534)
     house.process = house.spawn(preexec_fn=give_up_power)
-    wait_for(house.answers, 30)
-    wait_for(lambda: "write_failed" in str(house.request("status")["result"]["warnings"]), 30)
+    wait_for(house.answers)
+    wait_for(lambda: "write_failed" in str(house.request("status")["result"]["warnings"]))
     tried = house.log.read_text().count("write_failed")
     time.sleep(10)
     tries = house.log.read_text().count("write_failed") - tried

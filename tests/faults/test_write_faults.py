@@ -16,7 +16,7 @@ import pytest
 
 import conducted
 import left
-from conftest import House, files_below, timestamp, wait_for
+from conftest import House, contents_below, files_below, timestamp, wait_for
 from faulty import ERRORS, FILLING, Disk
 
 # Retries as they are, but for those that begin with a minute; looks and copies come often.
@@ -66,13 +66,17 @@ def is_spoken(house, project, session):
     return "second of the two" in house.yaml(project)
 
 
+def briefs(house):
+    found = contents_below(house.state / "briefs").items()
+    return [text.decode() for path, text in found if not path.name.startswith(".")]
+
+
 def is_brief(house, project, session):
-    found = (p.read_text() for p in (house.state / "briefs").glob("[!.]*"))
-    return any(str(project) in text and "second of the two" in text for text in found)
+    return any(str(project) in text and "second of the two" in text for text in briefs(house))
 
 
 def has_brief(house, project, session):
-    wait_for(lambda: any(str(project) in p.read_text() for p in (house.state / "briefs").glob("[!.]*")), 30)  # fmt: skip
+    wait_for(lambda: any(str(project) in text for text in briefs(house)))
 
 
 def is_known(house, project, session):
@@ -81,7 +85,7 @@ def is_known(house, project, session):
 
 def leave(house, project, session):
     session.edit(f"{project}/src/a.py", timestamp=timestamp(120))
-    wait_for(lambda: left.handoffs(house, project), 30, "there is a handoff")
+    wait_for(lambda: left.handoffs(house, project), what="there is a handoff")
 
 
 def leave_more(house, project, session):
@@ -168,14 +172,14 @@ def test_a_disk_that_refuses(broken, kind, error, record_property):
     project = house.project(re.sub(r"\W", "-", f"{kind}-{error}"))
     session = house.session(project)
     session.prompt("Begin with the first of the two", timestamp=timestamp(121))
-    wait_for(lambda: "first of the two" in house.yaml(project), 30)
+    wait_for(lambda: "first of the two" in house.yaml(project))
     what.begin(house, project, session)
-    wait_for(lambda: not warnings(house), 30, "all is well")
+    wait_for(lambda: not warnings(house), what="all is well")
     before = contents(house, project, what.old)
     disk.fail(error, what.part.format(project=project))
     try:
         what.again(house, project, session)
-        wait_for(lambda: what.warning in warnings(house) and disk.failed, 30, "it is said")
+        wait_for(lambda: what.warning in warnings(house) and disk.failed, what="it is said")
         told = house.handoff(*what.command, cwd=project) if what.command else None
         house.alive()
         if kind != "copy of core.db":  # which is replaced all the time

@@ -15,6 +15,8 @@ from conftest import House, wait_for
 from handoffd.store.core import CoreStore
 from planted import FORMATS, draw
 
+pytestmark = pytest.mark.quick
+
 KIB = 1 << 10
 ARCHIVING = "[threads]\narchive_on_close = true\n"
 REFUSING = "[threads]\nrefuse_secrets = true\n"

@@ -7,6 +7,8 @@ import pytest
 from bridged import MODERN, VERSIONS, Mcp, envelope
 from handoff import __version__
 
+pytestmark = pytest.mark.quick
+
 TOOLS = [
     "create_handoff", "get_handoff", "add_to_handoff", "mark_handoff_read", "close_handoff",
 ]  # fmt: skip

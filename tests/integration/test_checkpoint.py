@@ -11,7 +11,7 @@ import time
 import pytest
 import yaml
 
-from conftest import contents_below, timestamp, wait_for
+from conftest import allowed, contents_below, timestamp, wait_for
 
 
 def begin(house, name="shop", goal="Add a discount code field"):
@@ -28,10 +28,11 @@ def test_git_switch_shows_without_a_transcript_line(live):
     project, _ = begin(live)
     live.git(project, "switch", "-q", "-c", "feature/codes")
 
-    wait_for(lambda: live.document(project)["branch"] == "feature/codes", 1)
-    wait_for(lambda: "branch: feature/codes" in live.yaml(project), 6)
+    wait_for(lambda: live.document(project)["branch"] == "feature/codes", allowed(1))
+    wait_for(lambda: "branch: feature/codes" in live.yaml(project), allowed(6))
 
 
+@pytest.mark.quick
 def test_a_stop_between_the_checkpoint_and_its_brief(live):
     """A daemon that is stopped as soon as the file is there leaves a brief that goes with it."""
     project, _ = begin(live)
@@ -41,6 +42,7 @@ def test_a_stop_between_the_checkpoint_and_its_brief(live):
     assert "Add a discount code field" in live.handoff("hook", cwd=project, input=event).stdout
 
 
+@pytest.mark.quick
 def test_worktree_branch(live):
     """A worktree is a project of its own, with its own branch."""
     project, _ = begin(live)
@@ -55,29 +57,32 @@ def test_worktree_branch(live):
     assert "branch: main" in live.yaml(project)
 
 
+@pytest.mark.quick
 def test_uncommitted_files_show(live):
     """Files that git sees as changed are answered, and listed after the session's own."""
     project, session = begin(live)
     (project / "notes with space.txt").write_text("x")
     session.edit(f"{project}/src/a.py")
 
-    wait_for(lambda: live.show(project)["uncommitted"] == ["notes with space.txt"], 20)
+    wait_for(lambda: live.show(project)["uncommitted"] == ["notes with space.txt"])
     assert ["src/a.py", "notes with space.txt"] == live.document(project)["files"]
 
 
+@pytest.mark.quick
 def test_persons_edit_stands(live):
     """A goal edited in the file shows within a second and survives the session's next words."""
     project, session = begin(live)
     path = project / ".flow-guardian/handoff.yaml"
     path.write_text(path.read_text().replace("Add a discount code field", "Ship version two"))
 
-    wait_for(lambda: live.document(project)["goal"] == "Ship version two", 1)
+    wait_for(lambda: live.document(project)["goal"] == "Ship version two", allowed(1))
     session.prompt("Now rename the field to voucher")
     wait_for(lambda: "now: Now rename the field" in live.yaml(project))
 
     assert "goal: Ship version two" in live.yaml(project)
 
 
+@pytest.mark.quick
 def test_comments_and_unknown_keys_survive(live):
     """A person's comments and keys we do not know are in the file after our next write."""
     project, session = begin(live)
@@ -95,6 +100,7 @@ def test_comments_and_unknown_keys_survive(live):
     assert "numbers: [1, 2.5, 010, no]" in written
 
 
+@pytest.mark.quick
 def test_new_session_states_a_new_goal(live):
     """What a person set yields to what a new session states, and is kept as previous."""
     project, _ = begin(live)
@@ -106,6 +112,7 @@ def test_new_session_states_a_new_goal(live):
     assert "previous_goal: The goal I set by hand" in live.yaml(project)
 
 
+@pytest.mark.quick
 def test_save_outlives_a_rebuild(live):
     """A saved goal is in core.db: it stands after state.db is lost."""
     project, _ = begin(live)
@@ -155,12 +162,13 @@ def test_old_file_yields_to_a_running_session(house):
     assert "previous_goal: Last month's work" in house.yaml(project)
 
 
+@pytest.mark.quick
 def test_not_written_in_unmarked_places(live):
     """Without a marker nothing is written, but the state is answered; `save` still works."""
     project = live.project(git=False)
     live.session(project).prompt("Work in a plain directory")
     wait_for(lambda: live.document(project)["goal"] == "Work in a plain directory")
-    time.sleep(0.5)
+    live.run_due()
     before = os.listdir(project)
     saved = live.handoff("save", "-m", "by hand", cwd=project)
 
@@ -176,7 +184,7 @@ def test_marker_in_home_captures_nothing(live):
     below = live.project(git=False)
     live.session(below).prompt("Work below a marked home")
     wait_for(lambda: live.call("status")["sessions"] == 2)
-    time.sleep(0.5)
+    live.run_due()
 
     assert str(below) == live.show(below)["project"]
     assert not (live.home / ".flow-guardian").exists()
@@ -192,7 +200,7 @@ def test_not_written_where_git_tracks_it(live):
     live.git(project, "commit", "-qm", "x")
     live.session(project).prompt("Please work on this project")
     wait_for(lambda: "tracked" in str(live.request("status")["result"]["warnings"]))
-    time.sleep(2.5)
+    live.run_due()
 
     assert "goal: Tracked" in live.yaml(project)
     assert "git tracks" in live.show(project)["not_written"]
@@ -206,11 +214,12 @@ def test_deleted_project_is_not_made_again(live):
     shutil.rmtree(project)
     session.say("Talking to nobody.")
     wait_for(lambda: "Talking to nobody." in live.document(project)["now"])
-    time.sleep(2.5)
+    live.run_due()
 
     assert not project.exists()
 
 
+@pytest.mark.quick
 def test_write_none(house):
     """With `write = "none"` nothing is written, and everything is answered."""
     config = house.home / ".config/handoffd/config.toml"
@@ -220,11 +229,12 @@ def test_write_none(house):
     project = house.project()
     house.session(project).prompt("Nothing of this is written")
     wait_for(lambda: house.document(project)["goal"] == "Nothing of this is written")
-    time.sleep(0.5)
+    house.run_due()
 
     assert "" == house.yaml(project)
 
 
+@pytest.mark.quick
 def test_symlinked_directory_is_refused(live):
     """A .flow-guardian that is a symlink is never written through; the error is shown."""
     project = live.project()
@@ -248,13 +258,14 @@ def test_old_work_is_not_written_at_the_first_start(house):
     os.utime(session.path, (time.time() - 10 * 86400,) * 2)
     house.start()
     wait_for(lambda: house.document(project)["goal"] == "Work of the week before last")
-    time.sleep(0.5)
+    house.run_due()
 
     assert "" == house.yaml(project)
     session.prompt("And today it goes on here")
     wait_for(lambda: "now: And today it goes on here" in house.yaml(project))
 
 
+@pytest.mark.quick
 def test_files_are_private_and_ignored(live):
     """The directory is 0700, its files 0600, and git never sees them."""
     project, _ = begin(live)
@@ -286,12 +297,13 @@ def test_never_more_than_two_seconds_stale(live):
                 behind,
                 time.monotonic() - times[int(written[1]) + 1 if int(written[1]) < number else -1],
             )
-    wait_for(lambda: f"Step {number} is done." in live.yaml(project), 4)
+    wait_for(lambda: f"Step {number} is done." in live.yaml(project), allowed(4))
 
     assert 2 <= live.call("status")["writes"] - before <= 5
-    assert behind < 3, "two seconds, and what a busy machine adds"
+    assert behind < allowed(3), "two seconds, and what a busy machine adds"
 
 
+@pytest.mark.quick
 def test_secrets_never_reach_the_file(live):
     """A token in a prompt and in a saved message is masked in every output."""
     token = "ghp_" + "a1B2" * 9
@@ -348,6 +360,7 @@ def test_document_is_valid_for_any_yaml_reader(live):
     assert isinstance(data["timestamp"], str)
 
 
+@pytest.mark.quick
 def test_edits_back_and_forth_stand(live):
     """A value changed and changed back is what the person wrote last; null clears for good."""
     project, _ = begin(live)
@@ -365,7 +378,7 @@ def test_edits_back_and_forth_stand(live):
                 or new.endswith("null")
             )
         )
-        time.sleep(2.5)
+        live.run_due()
 
     rewrite("now: Doing A", "now: Doing B")
     rewrite("now: Doing B", "now: Doing A")
@@ -376,6 +389,7 @@ def test_edits_back_and_forth_stand(live):
     assert live.document(project)["hypothesis"] is None
 
 
+@pytest.mark.quick
 def test_file_that_is_no_yaml_is_left_alone(live):
     """While a person's file cannot be read it is not touched, and that is said."""
     project, session = begin(live)
@@ -384,7 +398,7 @@ def test_file_that_is_no_yaml_is_left_alone(live):
     path.write_text(broken)
     session.say("Going on meanwhile.")
     wait_for(lambda: "unreadable" in str(live.request("status")["result"]["warnings"]))
-    time.sleep(2.5)
+    live.run_due()
     assert broken == path.read_text()
 
     path.write_text(broken.replace("[half a list", "[a list]"))
@@ -463,7 +477,7 @@ def test_deleted_file_forgets_what_was_set(live):
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     (project / ".flow-guardian/handoff.yaml").unlink()
 
-    wait_for(lambda: live.document(project)["goal"] == "Add a discount code field", 15)
+    wait_for(lambda: live.document(project)["goal"] == "Add a discount code field")
     session.say("A new beginning.")
     wait_for(lambda: "A new beginning." in live.yaml(project))
 
@@ -497,6 +511,7 @@ def test_secret_in_a_persons_file_is_kept_nowhere_else(live):
     assert [] == [p for p, text in contents_below(live.state).items() if token.encode() in text]
 
 
+@pytest.mark.quick
 def test_next_comes_and_goes(live):
     """What comes next is written while it is open, and taken out when it is done."""
     project, session = begin(live)
@@ -546,7 +561,7 @@ def test_a_project_that_failed_is_told_with_the_remedy(live):
         other.execute("BEGIN IMMEDIATE")
         path = project / ".flow-guardian/handoff.yaml"
         path.write_text(path.read_text().replace("Round the tax", "Mind the tax"))
-        wait_for(lambda: "project_failed" in live.log.read_text(), 30)
+        wait_for(lambda: "project_failed" in live.log.read_text())
 
     lines = [json.loads(line) for line in live.log.read_text().splitlines() if "project_f" in line]
     assert str(project) == lines[0]["project"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import damaged
-from conftest import BIN, REPOSITORY, contents_below, wait_for
+from conftest import BIN, REPOSITORY, allowed, contents_below, wait_for
 from handoff.cli import COMMANDS
 
 
@@ -27,6 +27,7 @@ def begin(house):
     return project, session
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("command", ["status", "sessions", "watch", "pause", "unpause", "down"])
 def test_not_running(house, command):
     """What needs the daemon says in one line that it is not running, and exits with 3."""
@@ -53,6 +54,7 @@ def test_running_without_its_socket(live, command):
         assert "if it stays so, run: handoff restart" in done.stderr
 
 
+@pytest.mark.quick
 def test_open_and_list_without_a_daemon(house):
     """They read the files alone and say so in a line of stderr, also beside a damaged core.db."""
     project = house.project()
@@ -66,6 +68,7 @@ def test_open_and_list_without_a_daemon(house):
             assert "handoffd is not running. Read from the files alone.\n" == done.stderr
 
 
+@pytest.mark.quick
 def test_show_save_inject_without_a_daemon(house):
     """`save`, `show` and `inject` work from disk, and say that no daemon runs."""
     project = house.project()
@@ -83,6 +86,7 @@ def test_show_save_inject_without_a_daemon(house):
     assert "tags:\n- a\n- b\n" in house.yaml(project)
 
 
+@pytest.mark.quick
 def test_save_merges(live):
     """`save` changes what it was told and erases nothing else."""
     project, _ = begin(live)
@@ -151,6 +155,7 @@ def test_flow_link(live):
     assert "usage: flow" in flow("--help").stdout
 
 
+@pytest.mark.quick
 def test_inject_is_marked_and_small(live):
     """The brief is framed as a record of the past, marked, and at most 2 KB at every level."""
     project, session = begin(live)
@@ -220,6 +225,7 @@ def test_inject_save_state_without_a_daemon(house):
     assert "branch: main" in house.yaml(project)
 
 
+@pytest.mark.quick
 def test_hook_finds_the_project(live):
     """A hook's project is found by session id, then CLAUDE_PROJECT_DIR, then its cwd."""
     project, session = begin(live)
@@ -266,7 +272,7 @@ def test_hook_never_waits_for_a_stopped_daemon(live):
 
     assert 0 == done.returncode
     assert "Add a discount code field" in done.stdout
-    assert took < 1.5
+    assert took < allowed(1.5)
 
 
 @pytest.mark.parametrize("blocked", [(), (signal.SIGALRM,)])
@@ -298,6 +304,7 @@ def test_brief_on_disk_is_not_used_when_stale(live):
     assert "Changed in the dark" in changed
 
 
+@pytest.mark.quick
 def test_hot_path_imports_next_to_nothing(live):
     """`inject` loads neither os, re, json, typing nor any other package than our own."""
     project, _ = begin(live)
@@ -325,6 +332,7 @@ def test_hot_path_imports_next_to_nothing(live):
     assert "<handoffd-context []" == done.stdout.strip(), done.stderr
 
 
+@pytest.mark.quick
 def test_up_and_down(house):
     """`up` starts one daemon however many ask at once; `down` ends it; again is harmless."""
     asked = [
@@ -333,7 +341,7 @@ def test_up_and_down(house):
         )
         for _ in range(4)
     ]
-    answers = {process.communicate(timeout=30)[0].split("process ")[1] for process in asked}
+    answers = {process.communicate(timeout=90)[0].split("process ")[1] for process in asked}
     again = house.handoff("up")
     restarted = house.handoff("restart")
     pid = house.call("status")["pid"]
@@ -361,6 +369,7 @@ def test_up_says_why_it_failed(house):
     assert "there is no setting `nonsense`" in done.stderr
 
 
+@pytest.mark.quick
 def test_watch_streams_changes(live):
     """`watch` prints each change of a project as it happens."""
     project = live.project()
@@ -373,18 +382,19 @@ def test_watch_streams_changes(live):
     reader.start()
     wait_for(lambda: "change" in str(live.call("status")) or True)
     session = live.session(project)
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 90
     while not lines and time.monotonic() < deadline:
         session.prompt("Tell the watchers about this")
         time.sleep(0.2)
     process.terminate()
-    process.wait(5)
+    process.wait(90)
     change = json.loads(lines[0])
 
     assert str(project) == change["project"]
     assert "Tell the watchers about this" == change["document"]["now"]
 
 
+@pytest.mark.quick
 def test_doctor(live):
     """`doctor` is content with a healthy daemon, and changes nothing."""
     begin(live)
@@ -411,6 +421,7 @@ def test_doctor(live):
     assert before == after
 
 
+@pytest.mark.quick
 def test_doctor_without_a_daemon(house):
     """`doctor` says that nothing runs, what to do, and exits with 3."""
     done = house.handoff("doctor")
@@ -452,6 +463,7 @@ def test_doctor_names_a_shadowed_flow(live):
     assert f"another program named `flow` ({theirs}/flow) shadows ours" in second
 
 
+@pytest.mark.quick
 def test_tables_fit_eighty_columns(live):
     """No line of status, show or sessions is wider than 80 columns, and none has colour in a pipe."""
     project, session = begin(live)
@@ -483,6 +495,7 @@ def test_help_shows_an_example(house):
     assert 2 == house.handoff("nonsense").returncode
 
 
+@pytest.mark.quick
 def test_json_output_is_json(live):
     """Every --json output parses, and names the same facts as the text."""
     project, _ = begin(live)
@@ -495,19 +508,21 @@ def test_json_output_is_json(live):
     )
 
 
+@pytest.mark.quick
 def test_ten_line_script(live):
     """A script without any library of ours can ask the daemon."""
     project, _ = begin(live)
     script = (REPOSITORY / "docs/protocol.md").read_text().split("```python\n")[1].split("```")[0]
     done = subprocess.run(
         [sys.executable, "-I", "-c", script, live.socket_path, str(project)],
-        capture_output=True, text=True, timeout=20, check=False,
+        capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
 
     assert len(script.strip().splitlines()) <= 10
     assert "Add a discount code field" in done.stdout, done.stderr
 
 
+@pytest.mark.quick
 def test_python_client(live):
     """`from handoff import Client` calls a method, and raises errors that say what to do."""
     project, _ = begin(live)
@@ -567,7 +582,7 @@ def test_show_of_a_file_nobody_told_us_of(live):
 
     assert "From a colleague" in live.handoff("show", cwd=project).stdout
     assert "**Status:** blocked" in live.handoff("inject", cwd=project).stdout
-    time.sleep(2.5)
+    live.run_due()
     assert before == path.read_bytes()
 
 
@@ -584,7 +599,7 @@ def test_colour_only_on_a_terminal(live):
             env={**live.environment, "TERM": "xterm", **environment},
         )  # fmt: skip
         os.close(slave)
-        process.wait(10)
+        process.wait(90)
         said = os.read(master, 1 << 16).decode()
         os.close(master)
         return said
@@ -601,7 +616,7 @@ def test_hanging_daemon_is_said_and_ended(live):
     said = live.handoff("status")
     up = live.handoff("up")
     restarted = live.handoff("restart")
-    live.process.wait(10)
+    live.process.wait(90)
 
     assert 1 == said.returncode
     assert "does not answer" in said.stderr
@@ -680,6 +695,7 @@ def test_optional_fields_can_be_cleared(house, running):
     assert "hypothesis: null" in house.yaml(project)
 
 
+@pytest.mark.quick
 def test_why_shows_the_receipt(live):
     """`why` names the class, the record and the words a value rests on, masked; or the person."""
     token = "ghp_" + "e5F6" * 9
@@ -740,13 +756,13 @@ def test_own_patterns_are_masked(house):
     session.prompt("And into the order A-654321 as well")
 
     wait_for(lambda: "And into the order [redacted:order] as well" in house.yaml(project))
-    assert b"A-123456" not in b"".join(path.read_bytes() for path in house.state.glob("state.db*"))
+    assert [] == [path for path, text in contents_below(house.state).items() if b"A-123456" in text]
 
 
 def test_another_users_socket_gets_no_word(house):
     """A program of another user that listens where we look is not spoken to: `su` keeps the path."""
     if os.getuid() != 0:
-        pytest.skip("needs root to become another user")
+        pytest.skip("becomes another user, which only root may do: run the tests as root")
     directory = house.runtime / "handoffd"
     directory.mkdir(mode=0o755)
     house.runtime.chmod(0o755)

@@ -1,6 +1,10 @@
 """The road from a growing transcript to handoff.yaml and the client, with a real daemon."""
 
+import pytest
+
 from conftest import wait_for
+
+pytestmark = pytest.mark.quick
 
 
 def test_transcript_becomes_checkpoint(live):

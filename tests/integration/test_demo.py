@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import REPOSITORY
+from conftest import REPOSITORY, allowed
+
+pytestmark = pytest.mark.quick
 
 PROMISED_SECONDS = 20
 
@@ -24,11 +26,11 @@ def test_demo_tells_its_story_and_leaves_nothing(tmp_path):
         # A group of its own, so that afterwards we can ask whether anybody is left in it.
         process_group=0,
     )  # fmt: skip
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     seconds = time.monotonic() - started
 
     assert (process.returncode, err) == (0, "")
-    assert seconds < PROMISED_SECONDS
+    assert seconds < allowed(PROMISED_SECONDS)
     assert re.search(r"^  \+ goal: Keep people logged in", out, re.MULTILINE)
     assert re.search(r"^  - now: Keep people .*\n  \+ now: The cookie is fine", out, re.MULTILINE)
     assert "+ now: With [redacted:github-token] staging" in out

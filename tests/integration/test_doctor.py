@@ -15,7 +15,10 @@ import pytest
 from conftest import BIN, REPOSITORY, House, timestamp, wait_for
 
 DAY = 86400
-needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a file away")
+needs_root = pytest.mark.skipif(
+    os.getuid() != 0,
+    reason="gives a file to another user, which only root may do: run the tests as root",
+)
 
 
 def examined(house: House, cwd=None, **environment) -> dict:
@@ -73,6 +76,7 @@ def put_plugin(house: House, version: str, *, enabled: bool = True) -> None:
 # The whole
 
 
+@pytest.mark.quick
 def test_it_reads_like_a_list(live):
     """Subjects stand once, texts are aligned, remedies below them; the last line sums up."""
     done = live.handoff("doctor")
@@ -86,6 +90,7 @@ def test_it_reads_like_a_list(live):
     assert "All is well, with 2 notes." == lines[-1]
 
 
+@pytest.mark.quick
 def test_without_a_daemon_nothing_is_made(house):
     """With nothing there at all it says what is missing, exits with 3, and creates nothing."""
     done = house.handoff("doctor")
@@ -100,6 +105,7 @@ def test_without_a_daemon_nothing_is_made(house):
 # The socket
 
 
+@pytest.mark.quick
 def test_stale_socket(live):
     """A socket that a killed daemon left is named; `handoff up` replaces it, and its end is told."""
     live.kill()
@@ -151,7 +157,7 @@ def test_daemon_that_listens_elsewhere(house):
     found = examined(house)
     silent = next(finding for finding in found["findings"] if finding["subject"] == "socket")
     follow(house, silent)
-    house.process.wait(10)
+    house.process.wait(90)
     after = examined(house)
     house.handoff("down")
 
@@ -198,7 +204,7 @@ def test_daemon_of_another_version(house, tmp_path):
     found = examined(house)
     finding = next(item for item in found["findings"] if item["subject"] == "versions")
     follow(house, finding)
-    house.process.wait(10)
+    house.process.wait(90)
     after = house.handoff("version", "--check", "--json")
     house.handoff("down")
 
@@ -243,6 +249,7 @@ def test_version_without_a_daemon(house):
 # Hooks
 
 
+@pytest.mark.quick
 def test_hooks(live):
     """None, then installed, then of a program that is gone."""
     none = about(live, "hooks")
@@ -362,6 +369,7 @@ def started(house: House) -> House:
     return house
 
 
+@pytest.mark.quick
 def test_unsaved_session(house):
     """Work that goes soon without a handoff is named; the remedy makes one, of its own time."""
     project = house.project()
@@ -549,7 +557,7 @@ def test_letters(live):
     assert ["note"] == levels(about(live, "outbox"))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="is about inotify, which only Linux has")
 def test_watches_are_counted(live):
     """What is in use is counted, ours among it."""
     wait_for(lambda: live.call("status")["watched"])
@@ -560,6 +568,7 @@ def test_watches_are_counted(live):
     assert int(text.split(" of ")[0].split()[-1]) >= 1
 
 
+@pytest.mark.quick
 def test_a_warning_is_explained_without_the_checkout(house):
     """Whatever word stands in a warning's brackets, the wheel tells what the document says of it."""
     _, *sections = (REPOSITORY / "docs/troubleshooting.md").read_text().split("\n## ")

@@ -84,6 +84,7 @@ def rebuild(house):
     wait_for(house.settled)
 
 
+@pytest.mark.quick
 def test_no_byte_is_left_behind(live):
     """A project's words are in no file of ours any more, nor in an answer; the transcript is."""
     project = live.project()
@@ -196,6 +197,7 @@ def test_a_rewritten_transcript_stays_forgotten(live, whole):
     assert gone(live, project)
 
 
+@pytest.mark.quick
 def test_other_projects_are_untouched(live):
     """Another project keeps its state, its checkpoint and its handoffs."""
     project, other = live.project("shop"), live.project("shop-two")
@@ -214,6 +216,7 @@ def test_other_projects_are_untouched(live):
     assert shared.exists()
 
 
+@pytest.mark.quick
 def test_one_session_by_its_beginning(live):
     """A session goes by the first characters of its id; the project's other session stays."""
     project = live.project()
@@ -280,6 +283,7 @@ def test_what_an_argument_means(live):
     assert "abcdef00-1" in forget(live, "abcdef00-1", cwd="/", code=4).stdout
 
 
+@pytest.mark.quick
 def test_dry_run_changes_nothing(live):
     """Without --yes the list is shown, nothing is erased, and the exit code asks for a choice."""
     project = live.project()
@@ -334,7 +338,7 @@ def answered(house, project, answer: bytes) -> str:
     except OSError:  # the other end is closed
         pass
     os.close(here)
-    assert 0 == process.wait(10)
+    assert 0 == process.wait(90)
     return text.decode()
 
 
@@ -350,6 +354,7 @@ def test_on_a_terminal_it_asks(live):
     assert gone(live, project)
 
 
+@pytest.mark.quick
 def test_without_a_daemon(house):
     """The command needs the daemon, and says how to start it."""
     project = house.project()
@@ -410,7 +415,7 @@ def test_while_it_is_being_written(live):
         live.call("forget", cwd=str(project))
         wait_for(live.settled)
         assert [] == [path for path in holders(live, project) if path != str(live.log)], number
-    time.sleep(2.5)  # longer than what is dirty waits to be written
+    live.run_due()
 
     assert gone(live, project)
 
@@ -509,7 +514,7 @@ def test_retention_of_a_transcript_that_is_away(live):
     retained(live, 30)
     os.rename(live.home / "away.jsonl", session.path)
     session.prompt("Go on where it stood")
-    wait_for(lambda: live.call("status")["records"] == 1, 30)
+    wait_for(lambda: live.call("status")["records"] == 1)
 
     assert 1 == live.call("status")["sessions"]
     assert 0 == live.call("status")["skipped"]["silenced"]

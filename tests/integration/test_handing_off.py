@@ -5,12 +5,15 @@ import os
 import subprocess
 import time
 
+import pytest
+
 from conftest import BIN, timestamp, wait_for
 from left import handoffs, known, shelf, text, work
 
 PHRASE = "HUMAN REVIEW NEEDED"
 
 
+@pytest.mark.quick
 def test_close_merges_words_with_what_is_known(world):
     """A worker's words come first, then what is known of the session."""
     project = world.project()
@@ -70,6 +73,7 @@ def test_close_needs_something_to_say(world):
     assert handoffs(world, project) == []
 
 
+@pytest.mark.quick
 def test_close_masks_secrets_and_keeps_the_phrase(world):
     """A person's own call for review stays a call; a secret in their words is masked and said."""
     project = world.project()
@@ -99,6 +103,7 @@ def test_phrase_from_a_transcript_is_broken_up(world):
     assert "human review needed" not in text(world, project).lower()
 
 
+@pytest.mark.quick
 def test_escalate_adds_to_the_newest(world):
     """The call goes into the newest handoff, whoever wrote it; every other byte stays."""
     project = world.project()
@@ -131,6 +136,7 @@ def test_escalate_without_a_handoff(world):
     assert handoffs(world, project) == []
 
 
+@pytest.mark.quick
 def test_review_shows_the_call(world):
     """review shows the newest handoff, and first whether it calls for a person."""
     project = world.project()
@@ -143,6 +149,7 @@ def test_review_shows_the_call(world):
     assert ["look at the schema"] == data["handoff"]["escalations"]
 
 
+@pytest.mark.quick
 def test_open_is_a_marked_brief(world):
     """Into a pipe, open prints at most 2 KB with our mark, the call first, and the path."""
     project = world.project()
@@ -181,6 +188,7 @@ def test_open_elsewhere_is_silent(world):
     assert "no handoff yet" in world.handoff("list", cwd=project).stdout
 
 
+@pytest.mark.quick
 def test_list_shows_age_and_purpose(world):
     """list shows the newest first, with age, whether it was read, and purpose."""
     project = world.project()
@@ -253,7 +261,7 @@ def test_ended_on_a_question_escalates(live):
     session.edit(f"{project}/a.py", timestamp=timestamp(199))
     session.say("Should I also change the invoices?", timestamp=timestamp(198))
 
-    wait_for(lambda: PHRASE in text(live, project), 30)
+    wait_for(lambda: PHRASE in text(live, project))
     assert "change the invoices" in text(live, project)
 
 
@@ -279,11 +287,12 @@ def test_committed_secret_escalates(live):
         session.line("user", message={"role": "user", "content": [result]}, timestamp=timestamp(99))
     )
 
-    wait_for(lambda: PHRASE in text(live, project), 20)
+    wait_for(lambda: PHRASE in text(live, project))
     assert "adds a github-token to deploy.sh" in text(live, project)
     assert token not in text(live, project)
 
 
+@pytest.mark.quick
 def test_settle_takes_the_call_out(world):
     """review --settle takes every call out of the newest handoff, and leaves the rest."""
     project = world.project()
@@ -369,7 +378,7 @@ def test_contested_file_escalates(live):
     second.edit(f"{project}/src/tax.py", timestamp=timestamp(60))
     second.say("Changed.", timestamp=timestamp(59))
 
-    wait_for(lambda: any(PHRASE in path.read_text() for path in handoffs(live, project)), 20)
+    wait_for(lambda: any(PHRASE in path.read_text() for path in handoffs(live, project)))
     assert "src/tax.py (session " in "".join(path.read_text() for path in handoffs(live, project))
 
 
@@ -379,7 +388,7 @@ def test_successor_is_no_rival(live):
     work(live, project, ago=300)
     work(live, project, ago=100)
 
-    wait_for(lambda: len(handoffs(live, project)) == 2, 20)
+    wait_for(lambda: len(handoffs(live, project)) == 2)
     assert all(PHRASE not in path.read_text() for path in handoffs(live, project))
 
 

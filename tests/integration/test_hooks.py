@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import House, Session, timestamp, wait_for
+from conftest import House, Session, allowed, contents_below, timestamp, wait_for
 
 
 class Hooked:
@@ -92,6 +92,7 @@ def call(hooks: Hooked, reason: str) -> None:
     assert 0 == done.returncode, done.stderr
 
 
+@pytest.mark.quick
 def test_a_new_session_is_told_the_state(hooks):
     """At its start a session gets goal, now and next, in our mark and within 2 KB."""
     worked(hooks)
@@ -125,6 +126,7 @@ def test_nothing_is_told_where_nothing_is_known(hooks):
     assert "" == hooks.fire("SessionEnd", session, reason="other")
 
 
+@pytest.mark.quick
 def test_a_resumed_session_is_not_told_what_it_did(hooks):
     """What a session knows by itself it is not told when it is resumed, nor forked."""
     session = worked(hooks)
@@ -146,6 +148,7 @@ def test_a_resumed_session_is_told_what_others_did(hooks):
     assert "" == hooks.start(mine.id, "resume")
 
 
+@pytest.mark.quick
 def test_a_compacted_session_is_told_its_own_state(hooks):
     """After a compaction it is told again, and its own work, though another one spoke last."""
     mine = worked(hooks, ago_seconds=60)
@@ -194,6 +197,7 @@ def test_past_work_is_one_line(hooks, days):
     assert ("completed" in line) == (not days)
 
 
+@pytest.mark.quick
 def test_the_newest_handoff_is_told(hooks):
     """What a person left by `handoff close` is told, and then counts as read."""
     session = worked(hooks)
@@ -279,6 +283,7 @@ def test_what_moved_since_is_told(hooks):
     assert "" == hooks.start(session.id, "resume")
 
 
+@pytest.mark.quick
 def test_unread_entries_are_told_once(hooks):
     """A session that is at work is told once, in one line, that a thread got something unread."""
     house, session = hooks.house, worked(hooks).id
@@ -302,6 +307,7 @@ def test_unread_entries_are_told_once(hooks):
     assert "" == hooks.prompt(session)
 
 
+@pytest.mark.quick
 def test_blocked_while_a_person_is_asked(hooks):
     """While the client asks for a permission the status is blocked, until the session goes on."""
     session = worked(hooks)
@@ -324,13 +330,14 @@ def test_blocked_while_a_person_is_asked(hooks):
     wait_for(lambda: document(hooks.project)["status"] == "in_progress")
 
 
+@pytest.mark.quick
 def test_the_end_of_a_session_leaves_its_handoff(hooks):
     """SessionEnd ends the session at once, and its handoff is there; late lines change nothing."""
     session = worked(hooks)
     hooks.fire("SessionEnd", session.id, reason="prompt_input_exit")
     shelf = hooks.house.home / ".claude/handoffs"
 
-    wait_for(lambda: [*shelf.glob("*/*.md")], 3)
+    wait_for(lambda: [*shelf.glob("*/*.md")], allowed(3))
     assert [False] == [lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]]
     session.raw(b'{"type":"cost-state"}\n')
     wait_for(lambda: hooks.house.call("status")["waiting_bytes"] == 0)
@@ -376,8 +383,10 @@ def test_forgetting_takes_what_was_told(hooks):
     with sqlite3.connect(hooks.house.state / "state.db") as state:
         assert [] == state.execute("SELECT * FROM told").fetchall()
         assert [] == state.execute("SELECT * FROM ended").fetchall()
-    kept = b"".join(path.read_bytes() for path in hooks.house.state.glob("state.db*"))
-    assert other.encode() not in kept
+    kept = contents_below(hooks.house.state)
+    assert [] == [
+        path for path, text in kept.items() if "state.db" in path.name and other.encode() in text
+    ]
 
 
 def test_a_pipe_for_a_plugin_holds_nobody_up(hooks, tmp_path):
@@ -404,7 +413,7 @@ def test_blocked_no_longer_when_the_client_goes_on(hooks, client):
     says("waiting")
     hooks.fire("PermissionRequest", session.id, tool_name="Bash", tool_input={"command": "make"})
     assert "blocked" == hooks.house.document(hooks.project)["status"]
-    time.sleep(6)  # the daemon looks every five seconds
+    hooks.house.run_due()  # a look at who runs what
     assert "blocked" == hooks.house.document(hooks.project)["status"]
     says("busy")
     wait_for(lambda: hooks.house.document(hooks.project)["status"] == "in_progress")
@@ -521,6 +530,7 @@ def test_an_excluded_project_is_told_nothing(hooks):
     assert "" == hooks.start(new_id())
 
 
+@pytest.mark.quick
 def test_without_a_daemon_the_brief_on_disk_is_told(hooks):
     """With the daemon gone a session is told what is on disk; one that is resumed, nothing."""
     session = worked(hooks)
@@ -557,6 +567,7 @@ def client_line(hooks: Hooked, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.quick
 def test_the_status_line_shows_the_goal(hooks):
     """Goal and status of the session, the age of the last handoff; as wide as the terminal."""
     session = worked(hooks)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("mcp")
+pytest.importorskip("mcp", reason="the package mcp is missing: pip install 'handoffd[http]'")
 
 import httpx2
 from mcp import Client
@@ -19,6 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from conftest import House
 from handoff import __version__
 from http_door import INITIALIZE, MODERN, MODERN_META, frame, open_door, rest
+
+pytestmark = pytest.mark.quick
 
 LIMIT = 1 << 20
 MODES = ["legacy", "auto", MODERN]

@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-pytest.importorskip("mcp")
+pytest.importorskip("mcp", reason="the package mcp is missing: pip install 'handoffd[http]'")
 
 import httpx2
 from mcp import Client
@@ -26,6 +26,7 @@ from http_door import (
 )
 
 
+@pytest.mark.quick
 def test_off_by_default(live):
     """Without being asked for it is off, nothing is made for it, and status does not speak of it."""
     assert live.call("status")["http"] is None
@@ -63,6 +64,7 @@ def test_loaded_only_when_wanted(house):
     } == imported()
 
 
+@pytest.mark.quick
 def test_turned_on_and_off_while_it_runs(live):
     """A reload opens the door, moves it and shuts it; the daemon is the same all the while."""
     pid = live.call("status")["pid"]
@@ -94,6 +96,7 @@ def test_status_and_doctor_know_it(house):
     assert 0 == house.handoff("doctor").returncode
 
 
+@pytest.mark.quick
 def test_token_is_made_at_the_first_start(house):
     """The daemon makes the token, for its user alone, and `token show` prints that one."""
     door = open_door(house)
@@ -113,6 +116,7 @@ def test_token_without_a_daemon(house):
     assert 200 == door.post(frame("ping"), Authorization=f"Bearer {shown}").status
 
 
+@pytest.mark.quick
 def test_rotation_holds_at_once(house):
     """After a rotation the old token opens nothing and the new one does, without a restart."""
     door = open_door(house, secret_path=True)
@@ -252,6 +256,7 @@ def trusting(path: str) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=path)
 
 
+@pytest.mark.quick
 def test_tls(house, tmp_path):
     """With a certificate it speaks TLS and nothing else, to clients that check it."""
     made, key = certificate(tmp_path)

@@ -4,6 +4,8 @@ import json
 import os
 import time
 
+import pytest
+
 from conftest import timestamp, wait_for
 from handoffd.contract import contract_writer
 from left import handoffs, shelf, text, work
@@ -20,12 +22,13 @@ def claim(house, session, process, **more):
     return path
 
 
+@pytest.mark.quick
 def test_silent_session_leaves_a_handoff(live):
     """A session that worked and fell silent has a handoff with metadata, Done and Next."""
     project = live.project()
     session = work(live, project)
 
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
     found = text(live, project)
     assert [f"{session.id[:8]}.md"] == [path.name for path in handoffs(live, project)]
     lines = found.split("\n")
@@ -42,7 +45,7 @@ def test_modes_and_nothing_else_visible(live):
     """Files are 0600, directories 0700, and `ls` shows handoffs only."""
     project = live.project()
     work(live, project)
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
 
     directory = shelf(live, project)
     assert 0o700 == directory.stat().st_mode & 0o777
@@ -55,13 +58,13 @@ def test_killed_client_leaves_a_handoff_within_a_minute(live, client):
     project = live.project()
     session = work(live, project, ago=3)
     claim(live, session, client)
-    wait_for(lambda: live.call("sessions")["sessions"], 20)
-    time.sleep(6)  # a look in between: the client lives, and nothing is due
+    wait_for(lambda: live.call("sessions")["sessions"])
+    live.run_due()  # a look in between: the client lives, and nothing is due
     assert handoffs(live, project) == []
     client.kill()
     client.wait()
 
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: handoffs(live, project), 60)
 
 
 def test_silence_is_death_where_no_client_says_otherwise(live):
@@ -79,23 +82,24 @@ def test_client_that_died_waiting_calls_for_a_person(live, client):
     project = live.project()
     session = work(live, project, ago=3)
     claim(live, session, client, status="waiting", waitingFor="permission to run: make deploy")
-    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    wait_for(lambda: live.call("sessions")["sessions"])
     client.kill()
     client.wait()
 
-    wait_for(lambda: handoffs(live, project), 20)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
     assert "HUMAN REVIEW NEEDED: a person has yet to answer: permission" in text(live, project)
 
 
+@pytest.mark.quick
 def test_ended_client_leaves_a_handoff(live, client):
     """A client that ends in good order takes its claim away: its session has ended."""
     project = live.project()
     session = work(live, project, ago=3)
     path = claim(live, session, client)
-    time.sleep(6)
+    live.run_due()  # it is seen to live
     path.unlink()
 
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
 
 
 def test_client_that_came_and_went_between_two_looks(live, client):
@@ -106,24 +110,25 @@ def test_client_that_came_and_went_between_two_looks(live, client):
     began = time.monotonic()
     session.prompt("Round tax per line in the invoice module")
     session.edit(f"{project}/src/tax.py")
-    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    wait_for(lambda: live.call("sessions")["sessions"])
     path.unlink()
 
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
     assert time.monotonic() - began < contract_writer.QUIET_SECONDS
 
 
+@pytest.mark.quick
 def test_compaction_leaves_a_handoff(live, client):
     """A compaction is an occasion, also while the client lives."""
     project = live.project()
     session = work(live, project, ago=3)
     claim(live, session, client)
-    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    wait_for(lambda: live.call("sessions")["sessions"])
     session.raw(
         session.line("system", subtype="compact_boundary", content="Conversation compacted")
     )
 
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
 
 
 def test_cleared_session_leaves_a_handoff(live, client):
@@ -131,25 +136,27 @@ def test_cleared_session_leaves_a_handoff(live, client):
     project = live.project()
     session = work(live, project, ago=10)
     claim(live, session, client)
-    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    wait_for(lambda: live.call("sessions")["sessions"])
     live.session(project).prompt("Something else in a cleared conversation")
 
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
     assert session.id in text(live, project)
 
 
+@pytest.mark.quick
 def test_same_session_updates_its_file(live):
     """More work updates the file of the session; its time is that of the last record."""
     project = live.project()
     session = work(live, project, ago=300)
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
     session.edit(f"{project}/src/shipping.py", timestamp=timestamp(100))
 
-    wait_for(lambda: "src/shipping.py" in text(live, project), 30)
+    wait_for(lambda: live.run_due() and "src/shipping.py" in text(live, project))
     assert len(handoffs(live, project)) == 1
     assert 90 < time.time() - handoffs(live, project)[0].stat().st_mtime < 140
 
 
+@pytest.mark.quick
 def test_nothing_for_a_question(live):
     """A session without an edit, a commit or a second prompt leaves nothing."""
     project = live.project()
@@ -159,10 +166,11 @@ def test_nothing_for_a_question(live):
     other = live.project("other")
     work(live, other)
 
-    wait_for(lambda: handoffs(live, other), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, other))
     assert handoffs(live, project) == []
 
 
+@pytest.mark.quick
 def test_idle_trigger_fires_once(house):
     """The idle trigger is entered once for a silence, also across a restart."""
     config = house.home / ".config/handoffd/config.toml"
@@ -171,10 +179,9 @@ def test_idle_trigger_fires_once(house):
     house.transcripts.mkdir(parents=True)
     house.start()
     project = house.project()
-    work(house, project, ago=50)
-    wait_for(lambda: "triggered" in house.log.read_text(), 30)
-    house.restart()
-    time.sleep(6)
+    work(house, project, ago=61)
+    wait_for(lambda: house.run_due() and "triggered" in house.log.read_text())
+    house.restart().run_due()
 
     import sqlite3
 
@@ -192,26 +199,27 @@ def test_daemon_down_at_the_end(house):
     session.edit(f"{project}/src/late.py", timestamp=timestamp(60))
     house.start()
 
-    wait_for(lambda: "src/late.py" in text(house, project), 20)
+    wait_for(lambda: house.run_due() and "src/late.py" in text(house, project))
 
 
+@pytest.mark.quick
 def test_close_of_a_person_is_not_shadowed(live):
     """A handoff that /close wrote stands; only real work after it adds another, based on it."""
     project = live.project()
     session = work(live, project, ago=300)
     directory = shelf(live, project)
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
     mine = handoffs(live, project)[0]
     words = f"# Handoff — 2026-01-01\n\nsession_id: {session.id}\npurpose: closed by hand\n\n## Done\n- all of it\n\n## Next\n- shipping, then invoices\n"
     mine.write_text(words)
     os.utime(mine, (time.time() - 200, time.time() - 200))
     session.say("You're welcome!", timestamp=timestamp(150))
-    time.sleep(6)
+    live.run_due()
     assert words == mine.read_text()
     assert len(handoffs(live, project)) == 1
 
     session.edit(f"{project}/src/more.py", timestamp=timestamp(100))
-    wait_for(lambda: len(handoffs(live, project)) == 2, 30)
+    wait_for(lambda: live.run_due() and len(handoffs(live, project)) == 2)
     assert words == mine.read_text()
     other = next(path for path in handoffs(live, project) if path != mine)
     assert f"based_on: {mine.name}" in other.read_text()
@@ -222,30 +230,32 @@ def test_close_of_a_person_is_not_shadowed(live):
     assert other == newest
 
 
+@pytest.mark.quick
 def test_persons_lines_survive(live):
     """Lines that a person adds to our handoff, and those they take out, are respected."""
     project = live.project()
     session = work(live, project, ago=300)
-    wait_for(lambda: handoffs(live, project), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, project))
     path = handoffs(live, project)[0]
     path.write_text(path.read_text().replace("## Done\n", "## Done\n- Ann checked the sums\n"))
     os.utime(path, (time.time() - 200, time.time() - 200))
     session.edit(f"{project}/src/more.py", timestamp=timestamp(100))
 
-    wait_for(lambda: "src/more.py" in path.read_text(), 30)
+    wait_for(lambda: live.run_due() and "src/more.py" in path.read_text())
     assert "- Ann checked the sums" in path.read_text()
     assert "based_on: " in path.read_text()
 
 
+@pytest.mark.quick
 def test_paused_leaves_nothing(live):
     """Nothing is left for a paused project."""
     project = live.project()
     other = live.project("other")
     live.session(project).prompt("Hello there, please round tax")
-    wait_for(lambda: live.call("sessions")["sessions"], 20)
+    wait_for(lambda: live.call("sessions")["sessions"])
     live.call("pause", project=str(project))
     work(live, project)
     work(live, other)
 
-    wait_for(lambda: handoffs(live, other), 30)
+    wait_for(lambda: live.run_due() and handoffs(live, other))
     assert handoffs(live, project) == []

@@ -46,7 +46,7 @@ def run(place: Path, *words: str) -> subprocess.CompletedProcess:
     other = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     return subprocess.run(
         [str(place / "bin/handoff"), *(words or ("status",))],
-        cwd="/", env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=30,
+        cwd="/", env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=90,
         check=False, **other,
     )  # fmt: skip
 

@@ -34,6 +34,7 @@ def rebuilt(house):
     wait_for(house.settled)
 
 
+@pytest.mark.quick
 def test_pause_everything(live):
     """Lines of a known and of a new session stay unknown: after unpause, restart and rebuild."""
     project = live.project()
@@ -66,6 +67,7 @@ def test_pause_everything(live):
     assert "Before the pause it is heard" == goals[session.id]
 
 
+@pytest.mark.quick
 def test_pause_one_project(live):
     """`handoff pause .` silences one project; the other goes on; a new session stays unknown."""
     quiet, loud = live.project("quiet"), live.project("loud")
@@ -152,7 +154,7 @@ def test_nothing_is_written_while_paused(live):
     session.prompt(f"The {PHRASE} again")
     (project / f"{PHRASE}.txt").write_text("x")
     live.handoff("inject", "--save-state", cwd=project)
-    wait_for(lambda: live.call("status")["rescans"] >= 3, 20)
+    wait_for(lambda: live.call("status")["rescans"] >= 3)
 
     assert before == live.yaml(project)
     assert "secret-branch" not in str(live.show(project))
@@ -184,16 +186,17 @@ def test_transcript_away_while_the_pause_ends(live):
     for path in (session.path, other.path):
         os.rename(path, away / path.name)
     live.process.send_signal(signal.SIGHUP)  # or it would take until the next rescan
-    wait_for(lambda: live.call("status")["transcripts"] == 1, 40)
+    wait_for(lambda: live.call("status")["transcripts"] == 1)
     assert 0 == live.handoff("unpause", str(project)).returncode
     os.rename(away / session.path.name, session.path)
     session.prompt("After the pause it is heard, too")
-    wait_for(lambda: live.document(project)["now"] == "After the pause it is heard, too", 40)
+    wait_for(lambda: live.document(project)["now"] == "After the pause it is heard, too")
 
     assert nowhere(live, project)
     assert 3 == live.call("status")["records"]
 
 
+@pytest.mark.quick
 def test_excluded_and_disabled_projects(house):
     """Excluded by a glob or switched off in its own config, a project is not learned from."""
     config = house.home / ".config/handoffd/config.toml"

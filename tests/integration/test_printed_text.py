@@ -131,6 +131,7 @@ def test_a_terminal_sees_only_our_colours(world, project):
         assert [] == unseen(screen.replace("\r", "")), words
 
 
+@pytest.mark.quick
 def test_a_session_is_told_harmless_words(live):
     """At its start and while it goes on a session gets one frame, at every level."""
     project = live.project(NAME)
@@ -167,6 +168,7 @@ def test_a_record_cannot_call_for_a_person(world, project):
         assert "HUMAN REVIEW NEEDED" not in done.stdout + done.stderr
 
 
+@pytest.mark.quick
 def test_a_handoff_can(live):
     """The call in a handoff that somebody left is shown as it is by `review` and `open`."""
     project = live.project()

@@ -6,19 +6,23 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
 
-from conftest import wait_for
+import pytest
+
+from conftest import allowed, wait_for
 from proc import children
 
 
+@pytest.mark.quick
 def test_second_instance_leaves(live):
     """A second daemon of the same user ends with code 7 and names the first."""
     second = subprocess.run(
         [sys.executable, "-P", "-m", "handoffd", "run"],
-        env=live.environment, capture_output=True, text=True, timeout=20, check=False,
+        env=live.environment, capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
 
     assert 7 == second.returncode
@@ -26,6 +30,7 @@ def test_second_instance_leaves(live):
     assert live.answers()
 
 
+@pytest.mark.quick
 def test_sigterm_ends_in_order(live):
     """SIGTERM ends the daemon within 2 s, with code 0, the last words written, the socket gone."""
     project = live.project()
@@ -38,11 +43,12 @@ def test_sigterm_ends_in_order(live):
     code = live.stop()
 
     assert 0 == code
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < allowed(2)
     assert "The very last words." in live.yaml(project)
     assert not os.path.exists(live.socket_path)
 
 
+@pytest.mark.quick
 def test_stale_socket_is_replaced(live):
     """After kill -9 the socket file is still there; the next daemon takes its place."""
     live.kill()
@@ -60,7 +66,7 @@ def test_socket_of_another_program_is_left_alone(house):
         other.listen()
         process = house.spawn()
 
-        assert 1 == process.wait(20)
+        assert 1 == process.wait(90)
         assert "in use by something else" in house.log.read_text()
         assert os.path.exists(house.socket_path)
 
@@ -75,6 +81,7 @@ def test_successors_socket_is_not_removed(live):
         assert os.path.exists(live.socket_path)
 
 
+@pytest.mark.quick
 def test_modes(live):
     """Socket, databases and directories are for this user alone."""
     directory = os.path.dirname(live.socket_path)
@@ -82,9 +89,14 @@ def test_modes(live):
     assert 0o700 == os.stat(directory).st_mode & 0o777
     assert 0o600 == os.stat(live.socket_path).st_mode & 0o777
     assert 0o700 == live.state.stat().st_mode & 0o777
-    assert {0o600} == {p.stat().st_mode & 0o777 for p in live.state.iterdir() if p.is_file()}
+    modes = set()
+    for path in live.state.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # one that is there for a moment
+            modes |= {stat.S_IMODE(path.stat().st_mode)} if path.is_file() else set()
+    assert {0o600} == modes
 
 
+@pytest.mark.quick
 def test_reload(live, record_property):
     """SIGHUP takes a new configuration; a broken one keeps the old and is said; nothing is lost."""
     project = live.project()
@@ -128,25 +140,27 @@ def test_further_config_directories(house):
     wait_for(lambda: house.document(project)["goal"] == "From another config directory")
 
 
+@pytest.mark.quick
 def test_broken_configuration_stops_the_start(house):
     """A broken configuration at the start is an error that names file, key and remedy."""
     config = house.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[checkpoint]\nwrite = "everywhere"\n')
 
-    assert 1 == house.spawn().wait(20)
+    assert 1 == house.spawn().wait(90)
     said = house.log.read_text()
     assert str(config) in said
     assert "`checkpoint.write`" in said
     assert "should be 'marked' or 'none'" in said
 
 
+@pytest.mark.quick
 def test_notifies_its_service_manager(house):
     """READY, WATCHDOG and STOPPING reach the socket that NOTIFY_SOCKET names."""
     path = str(house.runtime / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
-        manager.settimeout(10)
+        manager.settimeout(90)
         house.environment |= {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"}
         house.start()
         first = {manager.recv(100) for _ in range(3)}
@@ -158,6 +172,7 @@ def test_notifies_its_service_manager(house):
     assert {b"READY=1", b"WATCHDOG=1"} == first
 
 
+@pytest.mark.quick
 def test_activated_socket(house):
     """A socket that the service manager opened is used, and left where it is at the end."""
     directory = house.runtime / "handoffd"
@@ -178,7 +193,7 @@ def test_activated_socket(house):
             wait_for(house.answers)
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(90)
 
     assert os.path.exists(house.socket_path)
 
@@ -198,12 +213,13 @@ def test_deleted_socket_is_bound_again(house, record_property):
     record_property("figure", told)
 
 
+@pytest.mark.quick
 def test_broken_requests(live):
     """What is no request gets an error that says so, never a crash."""
 
     def exchange(data: bytes) -> dict:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(10)
+            connection.settimeout(90)
             connection.connect(live.socket_path)
             with contextlib.suppress(BrokenPipeError):
                 connection.sendall(data)
@@ -220,6 +236,7 @@ def test_broken_requests(live):
     assert live.answers()
 
 
+@pytest.mark.quick
 def test_protocol_mismatch(live):
     """A client of another protocol gets one line that names both, with exit code 6."""
     error = live.request("show", protocol=99)["error"]
@@ -230,7 +247,7 @@ def test_protocol_mismatch(live):
     # What replaces a daemon must work across versions.
     assert live.process.pid == live.call("status", protocol=99)["pid"]
     assert "result" in live.request("down", protocol=99)
-    assert 0 == live.process.wait(10)
+    assert 0 == live.process.wait(90)
 
 
 def test_no_child_is_left(live, record_property):
@@ -267,6 +284,7 @@ def test_hanging_git_is_ended(house, record_property):
     record_property("figure", f"ended after {seconds:.1f} s")
 
 
+@pytest.mark.quick
 def test_hostile_repository_runs_nothing(live):
     """A repository's own fsmonitor, hooks and filters are never run."""
     project = live.project()
@@ -290,6 +308,7 @@ def test_hostile_repository_runs_nothing(live):
     assert not marker.exists()
 
 
+@pytest.mark.quick
 def test_log_has_no_transcript_text(live):
     """At info level the log has events and paths, and no word of a transcript."""
     project = live.project()
@@ -302,6 +321,7 @@ def test_log_has_no_transcript_text(live):
     assert all(json.loads(line)["event"] for line in live.log.read_text().splitlines())
 
 
+@pytest.mark.quick
 def test_failed_part_ends_with_an_error(house):
     """When a loop of the daemon fails, it ends with code 1, so that its manager starts it anew."""
     program = (
@@ -312,7 +332,7 @@ def test_failed_part_ends_with_an_error(house):
     )
     done = subprocess.run(
         [sys.executable, "-P", "-c", program], env=house.environment, capture_output=True,
-        text=True, timeout=20, check=False,
+        text=True, timeout=90, check=False,
     )  # fmt: skip
 
     assert 1 == done.returncode
@@ -324,7 +344,7 @@ def test_watch_survives_another_connection(live):
     project = live.project()
     session = live.session(project)
     with socket.socket(socket.AF_UNIX) as watcher:
-        watcher.settimeout(15)
+        watcher.settimeout(90)
         watcher.connect(live.socket_path)
         with socket.socket(socket.AF_UNIX) as other:
             other.connect(live.socket_path)
@@ -366,5 +386,5 @@ def test_slow_git_holds_up_nobody(house):
     started = time.monotonic()
     house.stop()
 
-    assert took < 1.4
-    assert time.monotonic() - started < 2
+    assert took < allowed(1.4)
+    assert time.monotonic() - started < allowed(2)

@@ -81,6 +81,7 @@ def contents(house):
 # The wire
 
 
+@pytest.mark.quick
 def test_answers_are_the_daemons(shared):
     """What the daemon says reaches the client byte for byte, and nothing else is on stdout."""
     questions = [frame(1, "initialize", protocolVersion="2025-11-25"), frame(2, "tools/list")]
@@ -123,6 +124,7 @@ def loaded(house, *frames):
     return set(done.stderr.decode().split())
 
 
+@pytest.mark.quick
 def test_it_loads_next_to_nothing(shared):
     """A relay loads neither os, re, json, asyncio nor argparse, and nothing of the daemon's."""
     thread = call(2, "create_handoff", title="t", content="c")
@@ -137,6 +139,7 @@ def test_it_loads_little_without_a_daemon(home):
     assert set() == found - LOADED_ALONE
 
 
+@pytest.mark.quick
 def test_lines_come_in_any_pieces(shared):
     """Half a line waits for the other half; many lines at once are all answered; CR is no matter."""
     with Relayed(shared) as relay:
@@ -154,6 +157,7 @@ def test_lines_come_in_any_pieces(shared):
     assert (0, [200]) == (code, [reply["id"] for reply in last])
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -377,11 +381,12 @@ def test_signals_end_it_quietly(home, number, running):
     with Relayed(home) as relay:
         relay.request("ping")
         relay.process.send_signal(number)
-        out, _ = relay.process.communicate(timeout=30)
+        out, _ = relay.process.communicate(timeout=90)
 
         assert (0, b"", "") == (relay.process.returncode, out, relay.stderr)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("running", [True, False])
 def test_the_end_of_stdin(home, running):
     """At the end of stdin what was asked is still answered, then it exits with 0."""
@@ -402,7 +407,7 @@ def test_nobody_listens(shared):
         relay.request("ping")
         relay.process.stdout.close()
         relay.send(frame(1))
-        relay.process.wait(30)
+        relay.process.wait(90)
 
         assert (0, "") == (relay.process.returncode, relay.stderr)
 
@@ -420,6 +425,7 @@ def test_closed_from_the_beginning(shared, closed):
     assert (1 if closed == "2>&-" else 0) == len(done.stdout.splitlines())
 
 
+@pytest.mark.quick
 def test_usage(house):
     """--help shows how Claude Code is told of it; a side that there is not is a usage error."""
     shown = house.handoff("mcp", "--help").stdout
@@ -432,6 +438,7 @@ def test_usage(house):
 # Who speaks
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("words", "given", "side"),
     [
@@ -545,6 +552,7 @@ def test_keys(home, pretended):
     assert ["ping"] == [found["method"] for found in pretended.named("ping") if "once" not in found]
 
 
+@pytest.mark.quick
 def test_what_was_not_answered_is_asked_again(home, pretended):
     """A call whose answer broke off is asked again with the same key, after a new hello."""
     pretended.patience += [2, 0, 0]
@@ -612,6 +620,7 @@ def test_it_parts_while_idle(home, pretended):
         assert "" == relay.stderr
 
 
+@pytest.mark.quick
 def test_killed_between_requests(served, record_property):
     """The daemon may be killed between two calls: the next one starts it, and nobody notices."""
     longest = 0.0
@@ -706,6 +715,7 @@ def slow_to_start(house):
     return gate
 
 
+@pytest.mark.quick
 def test_it_starts_the_daemon(home):
     """Without a daemon it starts one; who asks for the tools is answered before that is there."""
     gate = slow_to_start(home)
@@ -733,6 +743,7 @@ def test_a_start_that_takes_too_long(home):
         gate.touch()
 
 
+@pytest.mark.quick
 def test_without_a_daemon(home):
     """Where none can be started, all five tools work from core.db, and one line says why."""
     configure(home, BROKEN)
@@ -751,7 +762,7 @@ def test_without_a_daemon(home):
         assert "config.toml" in relay.refusal("close_handoff", id=thread)
         wait_for(lambda: not holder(home))  # a start in vain may take its time
         relay.process.terminate()
-        relay.process.wait(10)  # and with it what answered from core.db
+        relay.process.wait(90)  # and with it what answered from core.db
     (home.home / ".config/handoffd/config.toml").unlink()
     gate = slow_to_start(home)
     with Relayed(home, limits={"PATIENCE_SECONDS": 0.1}) as relay:

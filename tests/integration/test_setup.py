@@ -13,6 +13,8 @@ import pytest
 from conftest import BIN, wait_for
 from installed import HANDOFF, SETTINGS, Place
 
+pytestmark = pytest.mark.quick
+
 EVENTS = [
     "SessionStart", "UserPromptSubmit", "PreCompact", "PostCompact", "Notification",
     "PermissionRequest", "SessionEnd",
@@ -104,6 +106,7 @@ def test_a_diff_shows_no_more_of_the_surroundings_than_it_takes(place):
     assert "secret-of-theirs" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("end", [{}, {"apiKey": "theirs-2"}])
 def test_a_secret_is_not_shown(place, indent, end):
@@ -426,6 +429,7 @@ def test_hooks_that_tell_the_same_are_pointed_out(place):
 # What cannot be
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -560,7 +564,10 @@ def test_something_else_in_place_of_the_settings(place, make):
     assert before == sorted(os.listdir(place.home))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+@pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="gives a file to another user, which only root may do: run the tests as root",
+)
 def test_another_user_s_settings(place):
     """They are named with their owner."""
     os.chown(place.write(place.settings, SETTINGS), 61000, 61000)

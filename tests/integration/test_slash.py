@@ -9,6 +9,8 @@ from conducted import TRACK, records, track
 from conftest import BIN, wait_for
 from left import handoffs, known, work
 
+pytestmark = pytest.mark.quick
+
 
 def slash(world, name, *words, cwd, env=None, **run):
     """Type a slash command as Claude Code runs it; returns all that it says."""

@@ -31,18 +31,18 @@ PROGRAMS = ("/lib/systemd/systemd", "systemctl", "unshare", "nsenter", "setpriv"
 def obstacle() -> str:
     """Return why this machine cannot run a manager, as far as one can see without trying."""
     if sys.platform != "linux":
-        return "systemd is for Linux"
+        return "is about systemd, which only Linux has"
     if os.geteuid() != 0:
-        return "needs root, to make namespaces and to run as another user"
+        return "makes namespaces and runs as another user, which only root may do: run the tests as root"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    return f"not installed: {', '.join(missing)}" if missing else ""
+    return f"{', '.join(missing)} missing: install systemd, util-linux and bash" if missing else ""
 
 
 def give_up(reason: str) -> NoReturn:
     """Skip where the machine forbids what we need; anything else is a fault of ours."""
     forbidden = ("unable", "not permitted", "denied")
     conclude = pytest.skip if any(word in reason for word in forbidden) else pytest.fail
-    conclude(f"no user manager runs here: {reason}")
+    conclude(f"no user manager of systemd can be started here (a container forbids it): {reason}")
 
 
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "runs here")
@@ -122,7 +122,7 @@ class Manager:
     def run(self, *words: str, check: bool = False) -> subprocess.CompletedProcess:
         done = subprocess.run(
             self.command(*words),
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, f"{words}: {done.stderr}\n{self.story()}"
         return done
@@ -188,11 +188,13 @@ def manager() -> Iterator[Manager]:
         process = found.start()
         try:
             if found.run(str(BIN / "python"), "-c", "").returncode != 0:
-                pytest.skip(f"{BIN}/python cannot be run by another user")
+                pytest.skip(
+                    f"{BIN}/python cannot be run by another user: clone to where others may read"
+                )
             yield found
         finally:
             process.stdin.close()
-            process.wait(20)
+            process.wait(90)
 
 
 @pytest.fixture
@@ -313,7 +315,7 @@ def other_pid(unit: Manager) -> Iterator[int]:
     pid = unit.answering_pid()
     yield pid
     unit.signal("KILL", pid)
-    process.wait(10)
+    process.wait(90)
 
 
 def test_second_daemon_is_not_retried(unit, other_pid):

@@ -25,6 +25,7 @@ def place(house):
     found.handoff("down")
 
 
+@pytest.mark.quick
 def test_all_is_as_it_was(place):
     """Every file has its former bytes and mode, what was not there is gone, the daemon has ended."""
     before = place.tree()
@@ -41,6 +42,7 @@ def test_all_is_as_it_was(place):
     assert "There is nothing that `handoff setup` put in.\n" == place.teardown()
 
 
+@pytest.mark.quick
 def test_an_empty_home_is_empty_again(place):
     """Directories that setup made go, if nothing else came into them."""
     for path in (place.settings.parent, place.home / ".config"):
@@ -54,6 +56,7 @@ def test_an_empty_home_is_empty_again(place):
     assert [".claude", ".claude/commands", ".claude/commands/mine.md"] == list(place.tree())
 
 
+@pytest.mark.quick
 def test_a_dry_run_and_nobody_to_ask(place):
     """What would go is shown; nothing goes."""
     place.setup(*ALL)
@@ -80,6 +83,7 @@ def test_a_person_is_asked(place):
     assert before == place.tree()
 
 
+@pytest.mark.quick
 def test_files_that_changed_since_lose_our_entries_only(place):
     """What others wrote meanwhile stays, in the file's own indent; ours goes without a trace."""
     line = {"type": "command", "command": "~/line.sh 'a b'", "padding": 0}

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from bridged import Mcp, ask, configure
-from conftest import wait_for
+from conftest import contents_below, wait_for
 
 WORDS = "quixotic-zanzibar"
 
@@ -48,9 +48,11 @@ def mentioned(house, project, *words) -> dict[str, int]:
 
 def kept(house) -> str:
     """Return all the briefs that are kept for when the daemon is down."""
-    return "".join(path.read_text() for path in (house.state / "briefs").glob("[!.]*"))
+    found = contents_below(house.state / "briefs").items()
+    return "".join(text.decode() for path, text in found if not path.name.startswith("."))
 
 
+@pytest.mark.quick
 def test_unread_entries_are_mentioned(world):
     """A session is told how much is unread in what its project used as code, until it is read."""
     project = world.project()
@@ -97,6 +99,7 @@ def test_every_use_as_code_counts(world, words):
     assert {shared: 1, made: 1} == mentioned(world, project)
 
 
+@pytest.mark.quick
 def test_close_ends_the_mention(world):
     """A closed thread has nothing to read, and closing one is no use of it."""
     project = world.project()

@@ -13,7 +13,7 @@ from typing import get_args
 
 import pytest
 
-from bridged import Mcp, ask, configure, files_with
+from bridged import Mcp, ask, configure, files_with, serving
 from conducted import at_terminal
 from conftest import BIN, wait_for
 from handoff.commands import thread as command
@@ -69,7 +69,14 @@ class Watch:
         return [int(number) for number in re.findall(r"(?m)^(\d+) · ", self.text)]
 
     def ended(self) -> int:
-        return self.process.wait(15)
+        return self.process.wait(90)
+
+
+@pytest.fixture(scope="module", params=["daemon", "alone"])
+def one_world(request, tmp_path_factory):
+    """The two worlds, each one for all tests that look at nothing but their own threads."""
+    with serving(tmp_path_factory.mktemp("threads"), start=request.param == "daemon") as house:
+        yield house
 
 
 @pytest.fixture
@@ -90,53 +97,54 @@ def watch(live):
 # The five actions
 
 
-def test_six_steps(world):
+@pytest.mark.quick
+def test_six_steps(one_world):
     """Chat creates, Code reads and asks, Chat decides, Code is done, and either closes it."""
     plan = "We decided on JWT. Requirements: ..."
-    shared = begun(world, content=plan)
+    shared = begun(one_world, content=plan)
     code = ("--as", "code")
-    assert [plan] == contents(asked(world, "get", shared, *code)["new_entries"])
-    thread(world, "read", shared, *code)
-    assert 0 == asked(world, "get", shared, *code)["new_count"]
+    assert [plan] == contents(asked(one_world, "get", shared, *code)["new_entries"])
+    thread(one_world, "read", shared, *code)
+    assert 0 == asked(one_world, "get", shared, *code)["new_count"]
     question = "Should refresh tokens expire after 7d or 30d?"
-    thread(world, "add", shared, "question", question, *code)
-    assert [question] == contents(asked(world, "get", shared)["new_entries"])
+    thread(one_world, "add", shared, "question", question, *code)
+    assert [question] == contents(asked(one_world, "get", shared)["new_entries"])
     decision = "30 days. Also add a 'remember me' option."
-    thread(world, "add", shared, "decision", decision)
-    assert [decision] == contents(asked(world, "get", shared, *code)["new_entries"])
-    thread(world, "add", shared, "done", "PR #42 is ready for review.", *code)
-    said = [(e["from_client"], e["type"]) for e in asked(world, "get", shared)["entries"]]
+    thread(one_world, "add", shared, "decision", decision)
+    assert [decision] == contents(asked(one_world, "get", shared, *code)["new_entries"])
+    thread(one_world, "add", shared, "done", "PR #42 is ready for review.", *code)
+    said = [(e["from_client"], e["type"]) for e in asked(one_world, "get", shared)["entries"]]
     assert [
         ("chat", "context"), ("code", "question"), ("chat", "decision"), ("code", "done"),
     ] == said  # fmt: skip
-    thread(world, "close", shared, "--yes")
-    got = asked(world, "get", shared)
+    thread(one_world, "close", shared, "--yes")
+    got = asked(one_world, "get", shared)
 
     assert ("completed", [], 0) == (got["handoff"]["status"], got["entries"], got["new_count"])
 
 
 @pytest.mark.parametrize(("side", "other"), [("chat", "Claude Code"), ("code", "Claude Chat")])
-def test_create_prints_the_id_alone(world, side, other):
+def test_create_prints_the_id_alone(one_world, side, other):
     """On stdout is the id and nothing else; on stderr stands where to paste it."""
-    done = thread(world, "create", "Title", "Words", "--as", side, "--project", "dnd")
+    done = thread(one_world, "create", "Title", "Words", "--as", side, "--project", "dnd")
     first = done.stdout.rstrip("\n")
 
     assert re.fullmatch(ID, first)
     hint = f'Paste this id into {other}, as in "Pick up handoff {first}".'
     assert hint == done.stderr.splitlines()[0]
-    assert "dnd" == asked(world, "get", first)["handoff"]["project"]
-    alone = world.process is None
+    assert "dnd" == asked(one_world, "get", first)["handoff"]["project"]
+    alone = one_world.process is None
     assert alone == ("handoffd is not running. Done without it." in done.stderr)
 
 
-def test_json_is_the_result_of_the_tool(world):
+def test_json_is_the_result_of_the_tool(one_world):
     """With --json each action prints what its tool returns, and nothing else."""
-    made = asked(world, "create", "Title", "Words", "--project", "x")
+    made = asked(one_world, "create", "Title", "Words", "--project", "x")
     shared = made["handoff"]["id"]
-    got = asked(world, "get", shared, "--new", "--as", "code")
-    added = asked(world, "add", shared, "task", "More")
-    read = asked(world, "read", shared, "--as", "code", "--up-to", str(added["entry"]["seq"]))
-    closed = asked(world, "close", shared, "--yes")
+    got = asked(one_world, "get", shared, "--new", "--as", "code")
+    added = asked(one_world, "add", shared, "task", "More")
+    read = asked(one_world, "read", shared, "--as", "code", "--up-to", str(added["entry"]["seq"]))
+    closed = asked(one_world, "close", shared, "--yes")
 
     assert ["handoff", "entries"] == list(made)
     assert ["handoff", "entries", "new_entries", "new_count"] == list(got)
@@ -145,6 +153,7 @@ def test_json_is_the_result_of_the_tool(world):
     assert {"closed": True, "id": shared, "title": "Title"} == closed
 
 
+@pytest.mark.quick
 def test_json_is_what_mcp_answers(live):
     """The command and the tool return the same of the same thread."""
     shared = begun(live)
@@ -153,12 +162,12 @@ def test_json_is_what_mcp_answers(live):
         assert mcp.get(shared, as_client="code") == asked(live, "get", shared, "--as", "code")
 
 
-def test_get_shows_a_thread(world):
+def test_get_shows_a_thread(one_world):
     """A person sees title, state, who said what and when, and which entries are unread."""
-    shared = begun(world, "--project", "dnd")
-    thread(world, "add", shared, "question", "7 days?\n\n30 days?", "--as", "code")
-    lines = thread(world, "get", shared).stdout.splitlines()
-    first, second = (entry["seq"] for entry in asked(world, "get", shared)["entries"])
+    shared = begun(one_world, "--project", "dnd")
+    thread(one_world, "add", shared, "question", "7 days?\n\n30 days?", "--as", "code")
+    lines = thread(one_world, "get", shared).stdout.splitlines()
+    first, second = (entry["seq"] for entry in asked(one_world, "get", shared)["entries"])
     when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
     assert "Implement login" == lines[0]
@@ -171,72 +180,72 @@ def test_get_shows_a_thread(world):
     assert ["", f"When you have acted on them: {mark}"] == lines[10:]
 
 
-def test_get_new(world):
+def test_get_new(one_world):
     """--new shows only what is unread, or that nothing is; looking marks nothing."""
-    shared = begun(world)
+    shared = begun(one_world)
     for _ in range(2):
-        assert "JWT" in thread(world, "get", shared, "--new", "--as", "code").stdout
-    nothing = thread(world, "get", shared, "--new").stdout
-    thread(world, "read", shared, "--as", "code")
+        assert "JWT" in thread(one_world, "get", shared, "--new", "--as", "code").stdout
+    nothing = thread(one_world, "get", shared, "--new").stdout
+    thread(one_world, "read", shared, "--as", "code")
 
     assert "JWT" not in nothing
     assert nothing.endswith("\nNothing new.\n")
-    assert "Nothing new." in thread(world, "get", shared, "--new", "--as", "code").stdout
+    assert "Nothing new." in thread(one_world, "get", shared, "--new", "--as", "code").stdout
 
 
-def test_read_up_to(world):
+def test_read_up_to(one_world):
     """`read --up-to` leaves what came later unread, and the cursor never goes back."""
-    shared = begun(world)
-    later = asked(world, "add", shared, "task", "Later")["entry"]["seq"]
+    shared = begun(one_world)
+    later = asked(one_world, "add", shared, "task", "Later")["entry"]["seq"]
     code = ("--as", "code")
-    done = thread(world, "read", shared, "--up-to", str(later - 1), *code)
+    done = thread(one_world, "read", shared, "--up-to", str(later - 1), *code)
 
     assert f"Read up to {later - 1}, as code.\n" == done.stdout
-    assert ["Later"] == contents(asked(world, "get", shared, *code)["new_entries"])
-    assert later == asked(world, "read", shared, *code)["last_seen"]
-    assert later == asked(world, "read", shared, "--up-to", "1", *code)["last_seen"]
+    assert ["Later"] == contents(asked(one_world, "get", shared, *code)["new_entries"])
+    assert later == asked(one_world, "read", shared, *code)["last_seen"]
+    assert later == asked(one_world, "read", shared, "--up-to", "1", *code)["last_seen"]
 
 
-def test_unread_stays_unread_when_you_write(world):
+def test_unread_stays_unread_when_you_write(one_world):
     """Who writes before reading is told that something is unread, and does not lose it."""
-    shared = begun(world)
-    done = thread(world, "add", shared, "progress", "Begun", "--as", "code")
+    shared = begun(one_world)
+    done = thread(one_world, "add", shared, "progress", "Begun", "--as", "code")
 
     assert f"handoff thread get {shared} --as code --new" in done.stdout
-    assert 1 == asked(world, "get", shared, "--as", "code")["new_count"]
-    thread(world, "read", shared, "--as", "code")
-    done = thread(world, "add", shared, "progress", "Going on", "--as", "code")
+    assert 1 == asked(one_world, "get", shared, "--as", "code")["new_count"]
+    thread(one_world, "read", shared, "--as", "code")
+    done = thread(one_world, "add", shared, "progress", "Going on", "--as", "code")
     assert re.fullmatch(rf"Added \d+ to {shared}, as progress from code.\n", done.stdout)
 
 
-def test_as_whom(world):
+def test_as_whom(one_world):
     """You are chat, or code inside Claude Code; --as wins over both."""
     inside = {"CLAUDECODE": "1"}
-    shared = begun(world)
-    thread(world, "add", shared, "task", "1", env=inside)
-    thread(world, "add", shared, "task", "2", "--as", "chat", env=inside)
-    thread(world, "add", shared, "task", "3", "--as", "code")
-    entries = asked(world, "get", shared)["entries"]
+    shared = begun(one_world)
+    thread(one_world, "add", shared, "task", "1", env=inside)
+    thread(one_world, "add", shared, "task", "2", "--as", "chat", env=inside)
+    thread(one_world, "add", shared, "task", "3", "--as", "code")
+    entries = asked(one_world, "get", shared)["entries"]
 
     assert ["chat", "code", "chat", "code"] == [entry["from_client"] for entry in entries]
 
 
-def test_content_from_stdin(world):
+def test_content_from_stdin(one_world):
     """The content comes from stdin for `-`, or where none is given: as it is, whatever it holds."""
     text = 'Zeile 1\n\t"ü" — 🦊\n'
-    shared = thread(world, "create", "Title", input=text).stdout.splitlines()[0]
-    thread(world, "add", shared, "task", "-", input="--dashed\r\nend")
+    shared = thread(one_world, "create", "Title", input=text).stdout.splitlines()[0]
+    thread(one_world, "add", shared, "task", "-", input="--dashed\r\nend")
 
-    assert [text, "--dashed\nend"] == contents(asked(world, "get", shared)["entries"])
+    assert [text, "--dashed\nend"] == contents(asked(one_world, "get", shared)["entries"])
 
 
-def test_content_of_the_greatest_size(world):
+def test_content_of_the_greatest_size(one_world):
     """256 KiB go through, of any characters; one byte more is refused, and says the limit."""
     most = "ü" * (128 << 10)
-    shared = thread(world, "create", "Title", input=most).stdout.splitlines()[0]
-    done = thread(world, "create", "Title", input=f"{most}.", code=1)
+    shared = thread(one_world, "create", "Title", input=most).stdout.splitlines()[0]
+    done = thread(one_world, "create", "Title", input=f"{most}.", code=1)
 
-    assert [most] == contents(asked(world, "get", shared)["entries"])
+    assert [most] == contents(asked(one_world, "get", shared)["entries"])
     assert "An entry may have 256 KiB" in done.stderr
     assert "several entries" in done.stderr
 
@@ -262,7 +271,7 @@ def test_a_silent_pipe_is_given_up(house):
     try:
         done = subprocess.run(
             [sys.executable, "-c", code], env=house.environment, stdin=reading, text=True,
-            capture_output=True, check=False, timeout=30,
+            capture_output=True, check=False, timeout=90,
         )  # fmt: skip
     finally:
         os.close(reading)
@@ -275,25 +284,25 @@ def test_a_silent_pipe_is_given_up(house):
 @pytest.mark.parametrize(
     "words", [("get",), ("add", "task", "x"), ("read",), ("close", "--yes"), ("close",)]
 )
-def test_unknown_id(world, words):
+def test_unknown_id(one_world, words):
     """An id that there is not is exit code 1, and how to do better."""
-    done = thread(world, words[0], UNKNOWN, *words[1:], code=1)
+    done = thread(one_world, words[0], UNKNOWN, *words[1:], code=1)
 
     assert f"handoff: Handoff '{UNKNOWN}' not found.\n" in done.stderr
     assert "Paste the whole id" in done.stderr
     assert "" == done.stdout
 
 
-def test_errors_have_a_remedy(world):
+def test_errors_have_a_remedy(one_world):
     """What cannot be done says why and what to do; a wrong word is exit code 2."""
-    shared = begun(world)
-    long = thread(world, "create", "x" * 501, "Words", code=1)
-    blank = thread(world, "create", " ", "Words", code=1)
-    kind = thread(world, "add", shared, "novel", "Words", code=2)
-    side = thread(world, "get", shared, "--as", "nobody", code=2)
-    none = thread(world, code=2)
-    thread(world, "close", shared, "--yes")
-    completed = thread(world, "add", shared, "task", "Words", code=1)
+    shared = begun(one_world)
+    long = thread(one_world, "create", "x" * 501, "Words", code=1)
+    blank = thread(one_world, "create", " ", "Words", code=1)
+    kind = thread(one_world, "add", shared, "novel", "Words", code=2)
+    side = thread(one_world, "get", shared, "--as", "nobody", code=2)
+    none = thread(one_world, code=2)
+    thread(one_world, "close", shared, "--yes")
+    completed = thread(one_world, "add", shared, "task", "Words", code=1)
 
     assert "A title may have 500 characters; this one has 501.\nPut the rest" in long.stderr
     assert "A handoff needs a title.\n" in blank.stderr
@@ -303,13 +312,13 @@ def test_errors_have_a_remedy(world):
     assert f"Handoff '{shared}' is already completed.\nCreate another one" in completed.stderr
 
 
-def test_an_id_as_it_is_pasted(world):
+def test_an_id_as_it_is_pasted(one_world):
     """An id works with the quotes and the full stop that came along, for reading as code, too."""
-    shared = begun(world)
+    shared = begun(one_world)
     for words in (("get",), ("read",)):
-        thread(world, words[0], f"`{shared}`.", "--as", "code")
+        thread(one_world, words[0], f"`{shared}`.", "--as", "code")
 
-    assert 0 == asked(world, "get", f" <{shared}> ", "--as", "code")["new_count"]
+    assert 0 == asked(one_world, "get", f" <{shared}> ", "--as", "code")["new_count"]
 
 
 def test_what_only_a_terminal_obeys_is_not_printed(world):
@@ -365,6 +374,7 @@ def test_a_repeated_call_is_done_once(live):
     assert 2 == len(asked(live, "get", shared)["entries"])
 
 
+@pytest.mark.quick
 def test_both_worlds_are_one(live):
     """What was said with a daemon is there without one, and the other way round."""
     shared = begun(live)
@@ -381,15 +391,15 @@ def test_client_knows_what_the_daemon_knows():
     assert get_args(tools.Client) == command.CLIENTS
 
 
-def test_what_is_no_utf8(world):
+def test_what_is_no_utf8(one_world):
     """Bytes that are no text are replaced, as the tools do it, and the rest is kept."""
-    made = asked(world, "create", b"th\xe9", b"caf\xe9", "--project", b"\xff!")
+    made = asked(one_world, "create", b"th\xe9", b"caf\xe9", "--project", b"\xff!")
     shared = made["handoff"]["id"]
-    thread(world, "add", shared, "task", b"\xe9t\xe9")
-    wrong = thread(world, "get", b"hof_\xe9", code=1)
+    thread(one_world, "add", shared, "task", b"\xe9t\xe9")
+    wrong = thread(one_world, "get", b"hof_\xe9", code=1)
 
     assert ["th\ufffd", "\ufffd!"] == [made["handoff"][name] for name in ("title", "project")]
-    assert ["caf\ufffd", "\ufffdt\ufffd"] == contents(asked(world, "get", shared)["entries"])
+    assert ["caf\ufffd", "\ufffdt\ufffd"] == contents(asked(one_world, "get", shared)["entries"])
     assert "Handoff 'hof_\ufffd' not found." in wrong.stderr
 
 
@@ -423,6 +433,7 @@ def test_a_broken_configuration(house):
 # Closing
 
 
+@pytest.mark.quick
 def test_close_wipes(world):
     """Closing leaves no byte of the entries in any file of ours; the row stays."""
     shared = begun(world, content="zanzibar-quixotic")
@@ -491,6 +502,7 @@ def test_close_at_a_terminal_that_ends(world):
 # Watching
 
 
+@pytest.mark.quick
 def test_watch_follows_until_it_is_closed(live, watch):
     """It prints what is there, then each entry through whatever door; closing ends it with 0."""
     shared = begun(live)

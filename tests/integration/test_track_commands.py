@@ -35,7 +35,7 @@ from conducted import (
     triggers,
     with_beads,
 )
-from conftest import BIN, timestamp, wait_for
+from conftest import BIN, allowed, timestamp, wait_for
 from handoff import track_commands
 from left import handoffs, known, work
 
@@ -82,6 +82,7 @@ def old_record(project, track_id=TRACK, days=0.0, trigger="manual", **front_matt
 # create
 
 
+@pytest.mark.quick
 def test_create_in_nine_steps(world):
     """A record is made in nine steps, each told on stderr; the file, metadata, index, marker agree."""
     project = world.project()
@@ -357,7 +358,7 @@ def test_waiting_for_workers(world):
     assert [] == records(project)
     state.unlink()
 
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=90)
     assert 0 == process.returncode
     assert "✅ Handoff created successfully." in out
     assert 1 == len(assert_whole(project))
@@ -381,7 +382,7 @@ def test_waiting_has_an_end(monkeypatch, capsys):
     begun = time.monotonic()
 
     assert 4 == track_commands.run("create", {}, given)
-    assert 0.1 <= time.monotonic() - begun < 5
+    assert 0.1 <= time.monotonic() - begun < allowed(5)
     assert len(calls) > 2
     found = capsys.readouterr()
     assert "the choice\n" == found.out
@@ -509,6 +510,7 @@ def test_strict_refuses(world):
 # resume
 
 
+@pytest.mark.quick
 def test_resume_presents_what_was_left(world):
     """The newest record is shown with progress, drift and steps; the track is active again."""
     project = world.project()
@@ -603,6 +605,7 @@ def test_broken_front_matter(world):
     assert [{"subject": step, "description": step} for step in steps] == data["todos"]["TaskCreate"]
 
 
+@pytest.mark.quick
 def test_drift(world):
     """Another branch, commits since, deleted and modified files and age are all told."""
     project = world.project()
@@ -654,6 +657,7 @@ def test_nothing_drifted(world):
 # auto
 
 
+@pytest.mark.quick
 def test_auto(world):
     """A first message with a young record resumes; a second message, a stale record, nobody create."""
     project = world.project()
@@ -730,6 +734,7 @@ def test_trigger_and_its_dry_run(world):
     assert 2 == world.handoff("trigger", "nosuch", cwd=project).returncode
 
 
+@pytest.mark.quick
 def test_triggers_are_listed(world):
     """What fired is listed newest first, with why and what it wrote, of one project or of all."""
     project, other = world.project(), world.project("other")
@@ -872,7 +877,9 @@ def test_full_disk(house):
     mounted.mkdir()
     words = ["unshare", "--mount", "--propagation", "private"]
     if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no mount namespace can be made here")
+        pytest.skip(
+            "no mount namespace can be made here: run the tests as root, in a container with CAP_SYS_ADMIN"
+        )
     done = subprocess.run(
         [*words, "sh", "-c", FULL, "sh", str(mounted), str(project), str(BIN / "handoff")],
         env=house.environment, capture_output=True, text=True, timeout=60, check=False,
@@ -904,7 +911,7 @@ def test_implement_starts_the_epic_once(house, beads):
     session = house.session(project)
     session.prompt("Let us implement the login, please")
     known(house, session)
-    wait_for(lambda: _seen(house, epic), 30, "the epic is known")
+    wait_for(lambda: _seen(house, epic), what="the epic is known")
     asked(house, "create", "--trigger", "design-end", "--session", session.id, cwd=project)
     data = asked(house, "resume", "--implement", "--session", session.id, cwd=project)
 
@@ -918,13 +925,13 @@ def test_implement_starts_the_epic_once(house, beads):
     again = asked(house, "resume", "--implement", "--session", session.id, cwd=project)
     assert None is again.get("handoff")
     beads.bd("update", epic, "--status", "in_progress")
-    wait_for(lambda: _seen(house, epic) == "in_progress", 30, "the change was seen")
+    wait_for(lambda: _seen(house, epic) == "in_progress", what="the change was seen")
     house.restart()
     wait_for(house.settled)
     beads.bd("close", first)
     beads.bd("close", epic)
-    wait_for(lambda: triggers(project)[2:] == ["epic-end"], 30)
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: triggers(project)[2:] == ["epic-end"])
+    wait_for(lambda: at_rest(house))
     assert 3 == len(assert_whole(project))
     notes = beads.notes(epic)
     assert ["1", "2", "3"] == [

@@ -68,6 +68,7 @@ def kill_and_start(house):
 # design-end
 
 
+@pytest.mark.quick
 def test_design_end_when_the_command_is_over(live, client):
     """A track is handed off when /conductor-newtrack has ended, once; the session goes on active."""
     witness = Witness(live)
@@ -77,14 +78,14 @@ def test_design_end_when_the_command_is_over(live, client):
     claim(live, session, client)
     command(session, "conductor-newtrack", "login")
     call_tool(session)
-    wait_for(lambda: is_seen(live, project), 30)
+    wait_for(lambda: is_seen(live, project))
     track(project)
     witness.look()
     assert [] == records(project), "what is being designed is not designed yet"
 
     end_tool(session)
     session.say("The track is designed: spec and plan are written.")
-    wait_for(lambda: triggers(project) == ["design-end"], 30)
+    wait_for(lambda: triggers(project) == ["design-end"])
     wait_for(lambda: at_rest(live))
     (fire,) = fired(live, project)
     assert (session.id, TRACK) == (fire["session_id"], fire["outcome"]["track"])
@@ -105,12 +106,12 @@ def test_design_end_by_the_disk(live):
     project = live.project()
     settings(project, "  quiet: true\n")
     live.session(project).prompt("Let us see what there is")
-    wait_for(lambda: is_seen(live, project), 30)
+    wait_for(lambda: is_seen(live, project))
     path = track(project, workflow={"state": "INIT"}) / "metadata.json"
     witness.look()
     assert [] == fired(live, project)
     path.write_text(path.read_text().replace("INIT", "TRACKED"))
-    wait_for(lambda: triggers(project) == ["design-end"], 30)
+    wait_for(lambda: triggers(project) == ["design-end"])
     path.write_text(path.read_text().replace("TRACKED", "IMPLEMENTING"))
     witness.look()
     assert ["design-end"] == triggers(project)
@@ -127,12 +128,13 @@ def test_design_end_while_nobody_watched(house):
     track(project)
     session.say("The track is designed.")
     house.start()
-    wait_for(lambda: triggers(project) == ["design-end"], 30)
+    wait_for(lambda: triggers(project) == ["design-end"])
     house.restart()
     Witness(house).look()
     assert ["design-end"] == triggers(project)
 
 
+@pytest.mark.quick
 def test_first_start_fires_nothing(house):
     """Nothing that was before the first start is news: no command, no silence, no track, no epic."""
     project = house.project()
@@ -155,6 +157,7 @@ def test_first_start_fires_nothing(house):
 # pre-finish
 
 
+@pytest.mark.quick
 def test_pre_finish_once(live):
     """/conductor-finish fires once: also by the Skill tool, in a copied history, after kill -9."""
     witness = Witness(live)
@@ -162,7 +165,7 @@ def test_pre_finish_once(live):
     track(project)
     session = work(live, project, ago=30)
     command(session, "conductor-finish", TRACK)
-    wait_for(lambda: triggers(project) == ["pre-finish"], 30)
+    wait_for(lambda: triggers(project) == ["pre-finish"])
     wait_for(lambda: at_rest(live))
     (fire,) = fired(live, project)
     assert fire["receipt"].startswith("/conductor-finish at ")
@@ -179,7 +182,7 @@ def test_pre_finish_once(live):
     block = {"type": "tool_use", "id": "s", "name": "Skill", "input": {"skill": "conductor-finish"}}
     message = {"role": "assistant", "id": "m", "content": [block]}
     session.raw(session.line("assistant", message=message))
-    wait_for(lambda: triggers(project) == ["pre-finish", "pre-finish"], 30)
+    wait_for(lambda: triggers(project) == ["pre-finish", "pre-finish"])
 
 
 # idle
@@ -214,9 +217,9 @@ def test_idle(house, client):
     going.start()
     try:
         for name in ("plain", "touched"):
-            wait_for(lambda n=name: triggers(projects[n]) == ["idle"], 40, name)
+            wait_for(lambda n=name: triggers(projects[n]) == ["idle"], what=name)
         assert "handed_off" == handoff(projects["plain"])["status"]
-        wait_for(lambda: names_fired(house, projects["bare"]) == ["idle"], 20)
+        wait_for(lambda: names_fired(house, projects["bare"]) == ["idle"])
         witness = Witness(house)
         witness.look()
         quiet = {
@@ -224,7 +227,7 @@ def test_idle(house, client):
             for name in ("never", "later", "off", "tool", "agent")
         }
         assert {key: [] for key in quiet} == quiet
-        wait_for(lambda: at_rest(house), 20)
+        wait_for(lambda: at_rest(house))
         assert not (projects["bare"] / "conductor").exists()
         assert (
             "There is no conductor/ here" in fired(house, projects["bare"])[0]["outcome"]["skipped"]
@@ -246,8 +249,8 @@ def test_idle(house, client):
         end_tool(sessions["tool"], call)
     sessions["plain"].prompt("One more thing: round shipping as well, please")
     for name, expected in (("tool", ["idle"]), ("agent", ["idle"]), ("plain", ["idle", "idle"])):
-        wait_for(lambda n=name, e=expected: triggers(projects[n]) == e, 40, name)
-    wait_for(lambda: at_rest(house), 20)
+        wait_for(lambda n=name, e=expected: triggers(projects[n]) == e, what=name)
+    wait_for(lambda: at_rest(house))
     assert 2 == len(assert_whole(projects["plain"]))
 
 
@@ -258,7 +261,7 @@ def test_idle_of_a_copy(house):
     project = house.project()
     track(project)
     session = work(house, project, ago=1)
-    wait_for(lambda: triggers(project) == ["idle"], 30)
+    wait_for(lambda: triggers(project) == ["idle"])
     copy = house.session(project)
     copy.raw(session.path.read_bytes().replace(session.id.encode(), copy.id.encode()))
     witness.look(2)
@@ -276,9 +279,10 @@ def test_idle_of_two_at_the_same_moment(house):
         session.prompt("Round tax per line in the module", timestamp=timestamp(10 + number))
         session.edit(f"{project}/src/tax{number}.py", timestamp=last)
 
-    wait_for(lambda: names_fired(house, project) == ["idle", "idle"], 40)
+    wait_for(lambda: names_fired(house, project) == ["idle", "idle"])
 
 
+@pytest.mark.quick
 def test_idle_switched_off(house):
     """With idle_minutes = 0 nobody is ever idle."""
     start(house, "[triggers]\nidle_minutes = 0\n")
@@ -315,18 +319,18 @@ def test_epics(house, beads, client):
     start(house)
     session = work(house, project, ago=2)
     claim(house, session, client)
-    wait_for(lambda: stored(house, "SELECT 1 FROM seen WHERE name = ?", first), 30)
+    wait_for(lambda: stored(house, "SELECT 1 FROM seen WHERE name = ?", first))
     assert [] == fired(house, project), "what is open at first sight is no news"
 
     beads.bd("update", first, "--status", "in_progress")
     wait_for(lambda: triggers(project) == ["epic-start"], 30)
     assert "active" == handoff(project)["status"]
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: at_rest(house))
     kill_and_start(house)
     beads.bd("close", task)
     beads.bd("close", first)
     wait_for(lambda: triggers(project) == ["epic-start", "epic-end"], 30)
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: at_rest(house))
     assert [first, first] == [entry["bead_id"] for entry in history(project)]
     assert 100 == handoff(project)["progress_percent"]
     assert records(project)[1].name.endswith(f"_auth_{first}_epic-end.md")
@@ -338,7 +342,7 @@ def test_epics(house, beads, client):
     assert [("1", files[0]), ("2", files[1])] == note_sections(notes)
     keys = ["COMPLETED", "KEY DECISIONS", "IN PROGRESS", "NEXT", "BLOCKER", "HANDOFF"]
     assert keys * 2 == [line.split(":")[0] for line in notes.splitlines()[1:]]
-    wait_for(lambda: beads_left(beads) == [], 10)
+    wait_for(lambda: beads_left(beads) == [])
 
 
 def test_epic_trigger_switched_off(house, beads, client):
@@ -351,19 +355,19 @@ def test_epic_trigger_switched_off(house, beads, client):
     session = work(house, project, ago=2)
     path = claim(house, session, client)
     seen = "SELECT 1 FROM seen WHERE name = ? AND status = ?"
-    wait_for(lambda: stored(house, seen, epic, "open"), 30)
+    wait_for(lambda: stored(house, seen, epic, "open"))
     beads.bd("update", epic, "--status", "in_progress")
-    wait_for(lambda: stored(house, seen, epic, "in_progress"), 30)
+    wait_for(lambda: stored(house, seen, epic, "in_progress"))
     beads.bd("close", epic)
-    wait_for(lambda: triggers(project) == ["epic-end"], 30)
+    wait_for(lambda: triggers(project) == ["epic-end"])
     assert "active" == handoff(project)["status"]
     path.unlink()
-    wait_for(lambda: handoff(project)["status"] == "handed_off", 30, "the session ended")
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: handoff(project)["status"] == "handed_off", what="the session ended")
+    wait_for(lambda: at_rest(house))
     assert ["epic-end"] == names_fired(house, project)
     assert 1 == len(assert_whole(project))
     assert 1 == len(note_sections(beads.notes(epic)))
-    wait_for(lambda: beads_left(beads) == [], 10)
+    wait_for(lambda: beads_left(beads) == [])
 
 
 def test_status_with_two_sessions(live, client):
@@ -384,11 +388,11 @@ def test_status_with_two_sessions(live, client):
         witness.look()
         assert "active" == handoff(project)["status"]
         first.unlink()
-        wait_for(lambda: any(one.id in path.read_text() for path in handoffs(live, project)), 20)
+        wait_for(lambda: any(one.id in path.read_text() for path in handoffs(live, project)))
         witness.look(2)
         assert "active" == handoff(project)["status"]
         second.unlink()
-        wait_for(lambda: handoff(project)["status"] == "handed_off", 30)
+        wait_for(lambda: handoff(project)["status"] == "handed_off")
     finally:
         other.kill()
         other.wait()
@@ -412,12 +416,12 @@ def test_the_most_important_one_counts(live):
     project = live.project()
     track(project)
     session = work(live, project, ago=2)
-    wait_for(lambda: is_seen(live, project), 30)
+    wait_for(lambda: is_seen(live, project))
     live.stop()
     for name in ("idle", "pre-finish", "design-end"):
         enter(live, project, name, session)
     live.start()
-    wait_for(lambda: len(fired(live, project)) == 3 and at_rest(live), 30)
+    wait_for(lambda: len(fired(live, project)) == 3 and at_rest(live))
 
     found = {item["trigger"]: item["outcome"].get("covered_by") for item in fired(live, project)}
     assert {"pre-finish": None, "idle": "pre-finish", "design-end": "pre-finish"} == found
@@ -426,13 +430,14 @@ def test_the_most_important_one_counts(live):
     assert 1 == len(handoffs(live, project))
 
 
+@pytest.mark.quick
 def test_each_track_has_its_own(live):
     """What another track's session left is not covered: each of the two has its record."""
     project = live.project()
     track(project)
     track(project, "billing_20260302")
     sessions = [work(live, project, ago=2, file=name) for name in ("a.py", "b.py")]
-    wait_for(lambda: is_seen(live, project), 30)
+    wait_for(lambda: is_seen(live, project))
     for session, name in zip(sessions, (TRACK, "billing_20260302"), strict=True):
         wait_for(
             lambda s=session: any(
@@ -445,7 +450,7 @@ def test_each_track_has_its_own(live):
     for session in sessions:
         enter(live, project, "idle", session)
     live.start()
-    wait_for(lambda: len(fired(live, project)) == 4 and at_rest(live), 30)
+    wait_for(lambda: len(fired(live, project)) == 4 and at_rest(live))
     assert ["manual", "idle"] == triggers(project)
     assert ["manual", "idle"] == triggers(project, "billing_20260302")
 
@@ -484,7 +489,7 @@ def test_note_waits_for_a_program(house, tmp_path_factory):
     shutil.copy(beads.program, program)
     hasten(house)
     house.start()
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: at_rest(house))
     house.restart()
     Witness(house).look()
     assert 1 == len(note_sections(beads.notes(epic)))
@@ -524,16 +529,16 @@ def test_killed_while_the_note_is_sent(house, tmp_path_factory, line, what):
         [str(BIN / "handoff"), "create"], env=house.environment, cwd=project,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    wait_for(mark.exists, 20)
+    wait_for(mark.exists)
     house.kill()
-    asking.wait(20)
+    asking.wait(90)
     for process in _processes(program):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, 9)
     program.write_text(f'#!/bin/sh\nexec "{beads.program}" "$@"\n')
     hasten(house)
     house.start()
-    wait_for(lambda: at_rest(house), 30)
+    wait_for(lambda: at_rest(house))
     assert 1 == len(assert_whole(project))
     assert [("1", f"conductor/handoffs/{TRACK}/{records(project)[0].name}")] == note_sections(
         beads.notes(epic)
@@ -550,6 +555,7 @@ def _processes(program):
     return found
 
 
+@pytest.mark.quick
 def test_mail(house):
     """A record is mailed once, an automatic one too; resume takes a newer mail before the file."""
     with MailServer() as server:
@@ -558,7 +564,7 @@ def test_mail(house):
         track(project)
         session = work(house, project, ago=2)
         command(session, "conductor-finish")
-        wait_for(lambda: triggers(project) == ["pre-finish"] and at_rest(house), 30)
+        wait_for(lambda: triggers(project) == ["pre-finish"] and at_rest(house))
         (mail,) = server.messages
         assert (f"handoff-{TRACK}", "high") == (mail["thread_id"], mail["importance"])
         assert (
@@ -580,7 +586,7 @@ def test_mail(house):
         server.mode = ""
         hasten(house)
         house.start()
-        wait_for(lambda: at_rest(house), 30)
+        wait_for(lambda: at_rest(house))
         house.restart()
         assert 2 == len(server.messages)
 
@@ -609,5 +615,5 @@ def test_failed_step_is_made_up_for(live):
     assert [True] == [item["pending"] for item in fired(live, project)]
     path.rmdir()
     path.with_name("aside").rename(path)
-    wait_for(lambda: at_rest(live), 30)
+    wait_for(lambda: at_rest(live))
     assert 1 == len(assert_whole(project))

@@ -11,6 +11,7 @@ import traceback
 
 import pytest
 
+from conftest import allowed
 from handoffd.links import agent_mail, http_post, mail_keys
 from handoffd.links.agent_mail import AgentMail, MailError, MailMessage
 from handoffd.links.http_post import Limit, PostError, read_url
@@ -473,7 +474,7 @@ def test_time_limit(mail_to, mode):
         problem = refusal(mail_to(server, limit_seconds=LIMIT_SECONDS))
         took = time.monotonic() - started
 
-    assert LIMIT_SECONDS <= took < LIMIT_SECONDS + 0.4
+    assert LIMIT_SECONDS <= took < LIMIT_SECONDS + allowed(0.4)
     assert not problem.final
     assert f"127.0.0.1:{server.port} took longer than 0.4 s" == str(problem)
 
@@ -513,7 +514,7 @@ def test_huge_answer_is_not_read(mail_to):
     with MailServer(mode="huge") as server:
         started = time.monotonic()
         refusal(mail_to(server))
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < allowed(1)
 
 
 def test_nobody_listens(mail_to):
@@ -591,7 +592,7 @@ def test_slow_resolver(mail_to, monkeypatch):
     def look_up(host, port, **more):
         if "flags" in more:
             raise http_post.socket.gaierror
-        answered.wait(10)
+        answered.wait(60)
         return []
 
     monkeypatch.setattr(http_post.socket, "getaddrinfo", look_up)
@@ -599,7 +600,7 @@ def test_slow_resolver(mail_to, monkeypatch):
     problem = refusal(AgentMail("http://mail.invalid/mcp/", limit_seconds=0.1))
     answered.set()
 
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < allowed(0.5)
     assert "mail.invalid:80 took longer than 0.1 s" == str(problem)
 
 

@@ -238,6 +238,7 @@ while outbox.waiting():
 """
 
 
+@pytest.mark.slow
 def test_kill_at_any_time(world, tmp_path):
     """Killed again and again while it queues and sends, every note is there, once, in order."""
     epic = world.epic()
@@ -256,7 +257,7 @@ def test_kill_at_any_time(world, tmp_path):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        wait_for(lambda: not world.processes(), seconds=20)
+        wait_for(lambda: not world.processes())
     subprocess.run(words, cwd=REPOSITORY, env=environment, check=True, timeout=60)
 
     lines = world.notes(epic).splitlines()

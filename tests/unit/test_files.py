@@ -147,7 +147,7 @@ def test_full_disk_keeps_the_old_file(tmp_path, monkeypatch):
 def test_order_of_system_calls(tmp_path):
     """A save opens with O_EXCL|O_NOFOLLOW 0600, writes, syncs, renames, syncs the directory."""
     if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
+        pytest.skip("strace is missing: install it (Debian: apt-get install strace)")
     code = (
         "import sys; from handoffd.fs import files\n"
         "with files.directory(sys.argv[1]) as handle: files.write(handle, 'a', b'data')"
@@ -157,7 +157,7 @@ def test_order_of_system_calls(tmp_path):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if "ptrace" in done.stderr and "not permitted" in done.stderr:
-        pytest.skip("strace may not trace here")
+        pytest.skip("strace may not trace here: allow ptrace in this container (CAP_SYS_PTRACE)")
     lines = [line for line in done.stderr.splitlines() if "strace" not in line]
     start = next(
         number for number, line in enumerate(lines) if "handoffd-tmp" in line and "O_EXCL" in line

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("mcp")
+pytest.importorskip("mcp", reason="the package mcp is missing: pip install 'handoffd[http]'")
 
 from handoffd.api import http_server
 from handoffd.config import HttpConfig

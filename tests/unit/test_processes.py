@@ -78,7 +78,10 @@ def test_what_is_no_claim(tmp_path):
     assert {} == processes.running([str(tmp_path)])
 
 
-@pytest.mark.skipif(os.getuid() != 0 or sys.platform != "linux", reason="needs another user")
+@pytest.mark.skipif(
+    os.getuid() != 0 or sys.platform != "linux",
+    reason="becomes another user, which only root on Linux may do: run the tests as root",
+)
 def test_process_of_another_user(tmp_path):
     """A process that is not ours cannot be the client of our session."""
     path = claim(tmp_path, 1)

@@ -52,9 +52,9 @@ def test_a_program_that_is_late_is_ended_with_its_children(tmp_path, record_prop
     )
     started = time.monotonic()
     with pytest.raises(program.ProgramError, match="not done in time"):
-        run(source, seconds=1.0)
+        run(source, seconds=3.0)
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60, "not as long as it sleeps"
     started_ones = [int(pid) for pid in pids.read_text().split()]
     wait_for(lambda: not any(map(is_alive, started_ones)))
     assert not program._running
@@ -72,7 +72,7 @@ def test_a_child_that_keeps_the_output_is_ended():
     started = time.monotonic()
     said = run(source)
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60, "not as long as it sleeps"
     assert 0 == said.code
     wait_for(lambda: not is_alive(int(said.output)))
 
@@ -117,6 +117,6 @@ def test_end_all():
     waiting.start()
     wait_for(lambda: program._running)
     program.end_all()
-    waiting.join(5)
+    waiting.join(60)
 
     assert [-9] == [said.code for said in found]

@@ -6,7 +6,7 @@ from handoffd.runtime import clock
 from handoffd.runtime.schedule import Schedule
 
 
-async def wait_until(condition, seconds=5.0):
+async def wait_until(condition, seconds=60.0):
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  it is a list that grows
             await asyncio.sleep(0.01)

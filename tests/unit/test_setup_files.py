@@ -144,7 +144,10 @@ def test_a_new_file_below_a_linked_directory(tmp_path):
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a link away")
+@pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="gives a link to another user, which only root may do: run the tests as root",
+)
 def test_another_user_s_link(path, tmp_path):
     """A link of another user in a directory such as /tmp is not followed."""
     between = tmp_path / "between"
@@ -172,7 +175,10 @@ def test_a_directory_that_goes_meanwhile(path, tmp_path, monkeypatch):
     assert "cannot be followed" in foreign_files.look(str(tmp_path / "link"), "x").problem.title
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+@pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="gives a file to another user, which only root may do: run the tests as root",
+)
 def test_a_link_to_another_user_s_file(path, tmp_path):
     """It is not followed, though we could write there."""
     os.chown(path, 61000, 61000)
@@ -213,7 +219,10 @@ def test_something_else_in_place_of_a_file(tmp_path):
     assert foreign_files.look(f"{tmp_path}/below/file", "x").problem
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+@pytest.mark.skipif(
+    os.geteuid() != 0,
+    reason="gives a file to another user, which only root may do: run the tests as root",
+)
 def test_another_user_s_file(path):
     """It is named with its owner."""
     os.chown(path, 61000, 61000)
@@ -259,7 +268,7 @@ def test_claude_code_s_lock_is_waited_for(tmp_path):
 
     assert not path.exists()
     lock.rmdir()
-    writer.join(10)
+    writer.join(60)
     assert b"{}" == path.read_bytes()
     assert not lock.exists()
 

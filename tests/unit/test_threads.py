@@ -337,11 +337,11 @@ def test_who_waits_gets_its_turn(core):
 
     thread = threading.Thread(target=add)
     thread.start()
-    waiting.wait(10)
+    waiting.wait(60)
     thread.join(LOOP_BUSY_SECONDS * 1.5)
     assert [] == added
     other._db.execute("COMMIT")
-    thread.join(10)
+    thread.join(60)
     other.close()
 
     assert ["late"] == [entry.content for _, entry in added]

@@ -477,7 +477,7 @@ def test_copies_in_other_records_are_not_prompts():
         assert not [e for e in meaning(type=kind, message=message) if isinstance(e, Prompt)]
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "unit",
     [

@@ -4,6 +4,7 @@ Our store is the truth about what has happened; nothing is kept in a job store. 
 late is run once, not dropped: a machine sleeps.
 """
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,7 @@ class Schedule:
             job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
         )
         self._offset = clock.wall() - clock.monotonic()
+        self._actions: dict[str, Action] = {}
         # All intervals begin here, so that one waking serves several jobs.
         self._start = datetime.fromtimestamp(clock.wall(), UTC)
 
@@ -54,16 +56,24 @@ class Schedule:
 
     def every(self, name: str, seconds: float, action: Action) -> None:
         """Run an action at an interval, first after one interval."""
+        turn = asyncio.Lock()
 
         async def guarded() -> None:
-            try:
-                await action()
-            except Exception as problem:  # noqa: BLE001  the next time it may work
-                log.failed("scheduled_failed", problem, job=name)
+            async with turn:
+                try:
+                    await action()
+                except Exception as problem:  # noqa: BLE001  the next time it may work
+                    log.failed("scheduled_failed", problem, job=name)
 
         first = self._start + timedelta(seconds=seconds)
         trigger = IntervalTrigger(seconds=seconds, start_date=first, timezone=UTC)
         self._scheduler.add_job(guarded, trigger, id=name, replace_existing=True)
+        self._actions[name] = guarded
+
+    async def run_all(self) -> None:
+        """Run every action once, now, in the order in which they were added."""
+        for action in self._actions.values():
+            await action()
 
     def check_clock(self) -> bool:
         """Begin every interval anew when the clock was set or the machine slept.
