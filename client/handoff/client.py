@@ -25,13 +25,13 @@ from handoff.lock_holder import absence
 
 
 class Client:
-    """Talks to the daemon of this user; each call is one connection."""
+    """Talks to the daemon of this user; each call opens one connection."""
 
     def __init__(self, timeout_seconds: float = fast.REPLY_SECONDS) -> None:
         self.timeout_seconds = timeout_seconds
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result of a method, or raise a HandoffError that says what to do."""
+        """Return the result of a method, or raise a HandoffError with a remedy."""
         params.setdefault("cwd", fast.working_directory() or "/")
         params["protocol"] = wire.PROTOCOL
         try:
@@ -45,7 +45,7 @@ class Client:
     def follow(
         self, method: str, told: Callable[[dict[str, Any]], None], **params: Any
     ) -> dict[str, Any]:
-        """Return the result of a method that tells of its steps; each has the time limit."""
+        """Return the result of a method that reports its steps; the time limit holds per step."""
         params["protocol"] = wire.PROTOCOL
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
@@ -64,14 +64,14 @@ class Client:
             except TimeoutError:
                 raise NotAnsweringError from None
             except (OSError, ValueError):
-                pass  # it ended in the middle of a word
+                pass  # the daemon ended, perhaps in the middle of a frame
         raise HandoffError(
             "handoffd ended while it was at work.",
             "What was begun is finished when it runs again: handoff up",
         )
 
     def watch(self, method: str = "watch", **params: Any) -> Iterator[dict[str, Any]]:
-        """Yield the daemon's answer, then every change, for as long as both live."""
+        """Yield the daemon's answer, then every change, until the daemon ends."""
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
@@ -82,7 +82,7 @@ class Client:
                 stream.sendall(wire.request(method, {**params, "protocol": wire.PROTOCOL}))
                 for line in lines:
                     if not line.endswith(b"\n"):
-                        return  # it ended in the middle of a word
+                        return  # the daemon ended in the middle of a frame
                     frame = json.loads(line)
                     yield frame["params"] if "method" in frame else _result(frame)
 

@@ -1,4 +1,4 @@
-"""What the commands about track records share: their arguments, progress, and choices."""
+"""The shared part of the commands about track records: arguments, progress and choices."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from handoff.common import paths, triggers
 from handoff.common.errors import NotRunningError
 from handoff.common.plain_text import PlainText
 
-# As help lists them: the most usual one first.
+# In the order of the help: the most usual trigger first.
 TRIGGERS = tuple(reversed(triggers.TRIGGERS))
 _POLL_SECONDS = 2.0
 _WAIT_MINUTES = 30
@@ -37,7 +37,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def add_request(parser: argparse.ArgumentParser) -> None:
-    """Add what may be said of a record that is to be made."""
+    """Add the options that describe a track record to be made."""
     parser.add_argument("--track", metavar="T", help="a track's id, or `general`")
     parser.add_argument("--bead", metavar="ID", help="the epic it is about")
     parser.add_argument("--phase", metavar="P", help="where the work is (default: by the plan)")
@@ -71,7 +71,7 @@ def request(given: argparse.Namespace, *more: str) -> dict[str, Any]:
 
 
 def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
-    """Run a command, put its choice to whoever is there, and print what came of it."""
+    """Run a command, put its choice to a person at the terminal, and print the result."""
     wanted = getattr(given, "if_parallel", None)
     waits_until = 0.0
     if wanted == "wait":
@@ -108,7 +108,7 @@ def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
 def call(
     command: str, params: dict[str, Any], as_json: bool, tell: Callable[[dict[str, Any]], None]
 ) -> tuple[dict[str, Any], str, str]:
-    """Ask the daemon, or do it here without one; returns the data, the text and a remark."""
+    """Ask the daemon, or run the command here without one; return data, text and a note."""
     from handoff import local
     from handoff.client import Client
 
@@ -123,13 +123,13 @@ def call(
 
 
 def tell(step: dict[str, Any]) -> None:
-    """Show a step as it is taken; what is read by a program stays clean on stdout."""
+    """Print a step when it is taken, on stderr: stdout stays clean for a program that reads it."""
     sys.stderr.write(f"{step['line']}\n")
     sys.stderr.flush()
 
 
 def _tell_nobody(_step: dict[str, Any]) -> None:
-    """Say nothing: it was said before."""
+    """Print nothing: the step was printed before."""
 
 
 def _tell_waiting(choice: dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ def _tell_waiting(choice: dict[str, Any]) -> None:
 
 
 def _choose(choice: dict[str, Any], text: str) -> str:
-    """Ask a person at a terminal; nothing where there is none."""
+    """Ask a person at the terminal and return the answer; empty if there is no terminal."""
     if not os.isatty(0) or not os.isatty(2):
         return ""
     sys.stderr.write(PlainText(text.rpartition("\n\n")[0] + "\n\n"))
