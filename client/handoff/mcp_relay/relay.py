@@ -1,13 +1,13 @@
 """stdin and stdout <-> the daemon's socket, for MCP.
 
-Lines pass as they are, one at a time: the daemon answers a connection's requests in their turn.
-A call of a tool gets a key of its own, so that it can be asked again when the daemon goes away
-in the middle, and is done once all the same. While no daemon is there, whatever is no call is
-answered here at once, and a call by a process of ours that reads core.db.
+Lines pass unchanged, one at a time: the daemon answers the requests of a connection in order.
+A tool call gets a key of its own. If the daemon goes away in the middle, the call is asked again
+with the same key, and is done only once. While no daemon runs, a child process that reads core.db
+answers the calls, and the relay itself answers all other requests at once.
 A relay lives as long as its client, so it loads no more than the hot path does.
 """
 
-import _signal  # type: ignore[import-not-found]  # the public one loads enum
+import _signal  # type: ignore[import-not-found]  # the public module loads enum
 import posix
 import select
 import time
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
     Frame = dict[str, Any]
 
 CALL = "tools/call"
-# Who asks something else than a call waits this long for the daemon, then is answered from here.
+# A request other than a call waits this long for the daemon; then the relay answers it.
 GREETING_SECONDS = 0.25
-# A call waits this long for a daemon that may be coming, and this long for the answer of one that
-# is there; then a process of ours has as long as it takes to get its turn among other writers.
-# After a minute clients give up, so it is over before.
+# A call waits PATIENCE_SECONDS for a daemon that may be starting, and ANSWER_SECONDS for the answer
+# of one that runs. Then a child process has CHILD_SECONDS, enough to get its turn among other
+# writers. Clients give up after a minute, so the relay gives up after TOTAL_SECONDS.
 PATIENCE_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
 CHILD_SECONDS = 25.0
 TOTAL_SECONDS = 50.0
-# How long one that hangs, or speaks another protocol, is not asked again.
+# A daemon that hangs, or speaks another protocol, is not asked again for this long.
 AVOID_SECONDS = 30.0
 START_PAUSE_SECONDS = 1.0
 START_PAUSE_MAX_SECONDS = 600.0
-# So long after the last request we part from whoever answers: the daemon has room for so many
-# connections, and a process of ours costs memory.
+# This long after the last request the relay closes its connection or ends its child: the daemon
+# has room for a limited number of connections, and a child costs memory.
 IDLE_SECONDS = 60.0
 TICK_SECONDS = 0.05
 LINE_MAX_BYTES = 4 << 20
-# With more than this to read, the client is asked for nothing more, and nobody for it.
+# While the client has more than this left to read, its requests are neither read nor passed on.
 OUTPUT_MAX_BYTES = 4 << 20
 READ_BYTES = 1 << 16
 
 
 def run(client: str) -> int:
-    """Relay until the client closes stdin; a signal of its is a quiet end, too."""
+    """Relay until the client closes stdin; SIGINT and SIGTERM end the relay quietly, too."""
     if not (_is_open(0) and _is_open(1)):
-        posix._exit(0)  # noqa: SLF001  or a socket would be opened in their place
+        posix._exit(0)  # noqa: SLF001  else a socket would get the number of the closed one
     if not _is_open(2):
         posix.open("/dev/null", posix.O_WRONLY)
     for number in (_signal.SIGINT, _signal.SIGTERM):
@@ -74,7 +74,7 @@ def run(client: str) -> int:
 
 
 def directory() -> str:
-    """Return where the client works; a name that is not UTF-8 cannot be told."""
+    """Return the directory in which the client works; a name that is not UTF-8 cannot be sent."""
     for found in (paths.variable("CLAUDE_PROJECT_DIR"), fast.working_directory()):
         if found.startswith("/") and found == found.encode("utf-8", "replace").decode():
             return found
@@ -82,7 +82,7 @@ def directory() -> str:
 
 
 class Relay:
-    """Takes what the client asks, finds somebody who answers, and brings the answer back."""
+    """Takes the requests of the client, finds an answerer, and returns its answers."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -93,12 +93,14 @@ class Relay:
         self.reading = True
         self.input = Lines(LINE_MAX_BYTES)
         self.output = bytearray()
-        # What waits: calls, each since it is the first of them, and all the rest.
+        # The requests that wait: calls, and all others. A call's time counts from the moment when
+        # it became the first of the calls.
         self.calls: list[McpRequest] = []
         self.questions: list[McpRequest] = []
         self.peer: Answerer | None = None
         self.starter: Child | None = None
-        # No daemon can be started; one that answered since it was tried is there, though.
+        # is_alone: no daemon can be started. has_answered: a daemon has answered since the last
+        # attempt to start one, so one runs although the attempt failed.
         self.is_alone = False
         self.has_answered = False
         self.next_connect = self.next_start = self.avoid_until = 0.0
@@ -106,7 +108,7 @@ class Relay:
         self.told: set[str] = set()
 
     def serve(self) -> None:
-        """Relay until nothing more can come and everything is answered."""
+        """Relay until no more input can come and every request is answered."""
         self._seek(time.monotonic())
         while self.reading or self.calls or self.questions or self.output:
             self._wait()
@@ -117,10 +119,10 @@ class Relay:
             self.peer.close()
             self.peer = None
 
-    # What comes and goes
+    # Input and output
 
     def _wait(self) -> None:
-        """Wait for the next thing to happen, and take it."""
+        """Wait for the next events, and handle them."""
         peer, starter = self.peer, self.starter
         events = {
             0: select.POLLIN * (self.reading and not self._is_full()),
@@ -142,7 +144,7 @@ class Relay:
         if 0 in found:
             self._read(now)
         if not (found or self.calls or self.questions):
-            self.part()  # nobody needs it any more
+            self.part()  # it is no longer needed
 
     def _seconds(self) -> float | None:
         if (self.calls or self.questions) and not self._is_full():
@@ -165,13 +167,13 @@ class Relay:
 
     def _write(self, now: float) -> None:
         if self.calls and self._is_full():
-            self.calls[0].since = now  # it waits for the client, not for an answer
+            self.calls[0].since = now  # the call waits for the client, not for an answer
         try:
-            # No more than fits for certain: a client that does not read must not stop us.
+            # Write no more than certainly fits: a client that does not read must not block us.
             del self.output[: posix.write(1, self.output[: select.PIPE_BUF])]
         except BlockingIOError:
             return
-        except OSError:  # nobody listens any more
+        except OSError:  # the client is gone
             self.reading = False
             for waiting in (self.calls, self.questions, self.output):
                 waiting.clear()
@@ -187,7 +189,7 @@ class Relay:
             elif peer.asked is not None:
                 self._answered(peer, peer.asked, line, now)
 
-    # What the client asks
+    # Requests
 
     def _take(self, line: bytes | None, now: float) -> None:
         if line is None:
@@ -202,7 +204,7 @@ class Relay:
             self._refuse(None, wire.PARSE_ERROR, "That is not JSON")
             return
         if is_request(frame):
-            if "id" in frame:  # what has none wants no answer, and MCP has none that we act upon
+            if "id" in frame:  # a notification wants no answer, and we act upon none of MCP's
                 self._enqueue(frame, line, now)
         elif not is_answer(frame):
             self._refuse(None, wire.INVALID_REQUEST, "That is not a JSON-RPC request")
@@ -211,7 +213,7 @@ class Relay:
         is_call = frame["method"] == CALL
         if is_call:
             self.calls_made += 1
-            # The last of two members with one name counts.
+            # Of two members with the same name the last one counts, so it is ours.
             line = line[:-1] + f',"once":"{self.key}.{self.calls_made}"}}'.encode()
         if len(line) > wire.REQUEST_MAX_BYTES:
             text = f"{_too_long(len(line))} Say it in several entries, or name a file that holds it"
@@ -230,17 +232,17 @@ class Relay:
             from handoff import local
 
             self.output += wire.encode(local.greeting().answer(frame)).encode() + b"\n"
-        except Exception as problem:  # noqa: BLE001  it was upgraded under us, or is gone
+        except Exception as problem:  # noqa: BLE001  the package was upgraded or removed meanwhile
             text = f"handoffd cannot be loaded ({problem}). Install it again, then reconnect"
             self._refuse(frame["id"], wire.INTERNAL_ERROR, text)
 
     def _refuse(self, request_id: "Any", code: int, message: str) -> None:
         self.output += error(request_id, code, message) + b"\n"
 
-    # What is answered
+    # Answers
 
     def _greeted(self, peer: Answerer, line: bytes, now: float) -> None:
-        """Take the answer to our hello; who speaks otherwise is left alone."""
+        """Take the answer to our hello; avoid a daemon that speaks another protocol."""
         reply = decoded(line)
         result = reply.get("result") or {}
         problem = reply.get("error") or {}
@@ -259,11 +261,11 @@ class Relay:
         peer.asked = None
         if peer.child is None:
             self.start_pause = START_PAUSE_SECONDS
-        if self._drop(request, now):  # else it was answered from here
+        if self._drop(request, now):  # else the relay has answered it already
             self.output += request.answered(line) + b"\n"
 
     def _drop(self, request: McpRequest, now: float) -> bool:
-        """Wait no longer for an answer; False if nobody did."""
+        """Remove a request from those that wait; return False if it did not wait."""
         for waiting in (self.calls, self.questions):
             if request in waiting:
                 waiting.remove(request)
@@ -273,7 +275,10 @@ class Relay:
         return False
 
     def _lose(self, peer: Answerer, now: float) -> None:
-        """Part from one who is gone; what it was asked waits for another."""
+        """Part from an answerer that is gone; its request waits for another one.
+
+        The request is given up if the answerer was our child.
+        """
         self.part()
         if peer.child and peer.asked:
             self._give_up(peer.asked, "core.db cannot be read without it", now)
@@ -283,7 +288,7 @@ class Relay:
             text = f"handoffd does not answer, and {why}. Run: handoff restart\n{request.doubt}"
             self._refuse(request.frame["id"], wire.INTERNAL_ERROR, text.rstrip())
 
-    # What is due
+    # Due work
 
     def _see_to(self, now: float) -> None:
         while (self.questions and not self._is_full()) and (
@@ -311,10 +316,10 @@ class Relay:
         if waiting and peer and peer.greeted and not peer.asked:
             peer.ask(waiting[0], now)
 
-    # Who is to answer
+    # The search for an answerer
 
     def _seek(self, now: float) -> None:
-        """Find somebody who answers: the daemon, one that we start, or a child of ours."""
+        """Find an answerer: the daemon, a daemon that we start, or a child of ours."""
         peer = self.peer
         if peer and peer.greeted and not peer.child:
             return
@@ -329,7 +334,7 @@ class Relay:
             self._go_alone(now)
 
     def _connect(self, now: float) -> bool:
-        """Connect to the daemon, in the place of whoever answered till now."""
+        """Replace the answerer by a connection to the daemon; return False if there is none."""
         if now < self.avoid_until:
             return False
         try:
