@@ -1,4 +1,4 @@
-"""What `handoff doctor` looks at, one module a subject. Nothing here changes anything."""
+"""The checks of `handoff doctor`, one module per subject. No check changes anything."""
 
 from handoff.doctor import (
     daemon,
@@ -31,6 +31,6 @@ SUBJECTS = {
 
 
 def examine(scene: Environment) -> dict[str, list[Finding]]:
-    """Return what was found of each subject of which there is something to say."""
+    """Return the findings per subject, without the subjects that have none."""
     found = {subject: look(scene) for subject, look in SUBJECTS.items()}
     return {subject: findings for subject, findings in found.items() if findings}

@@ -1,4 +1,4 @@
-"""Does the daemon answer, and where; and what it says is wrong with itself."""
+"""Check whether and where the daemon answers, and report its own warnings."""
 
 import os
 import pwd
@@ -10,7 +10,7 @@ from handoff.common.errors import NotRunningError
 from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, explained, note, ok
 
-# What is told in other words elsewhere.
+# The warnings that another subject reports in other words.
 TOLD_ELSEWHERE = ("letters_dead",)
 
 
@@ -30,7 +30,7 @@ def examine(scene: Environment) -> list[Finding]:
 
 
 def _last_failure(*, is_there: bool) -> list[Finding]:
-    """Say why the last daemon ended that was not told to."""
+    """Return a note on the last daemon that ended unasked, with the reason."""
     for line in service.failures()[-1:]:
         when, _, why = line.partition(" ")
         which = "the one before it" if is_there else "it"
@@ -39,7 +39,7 @@ def _last_failure(*, is_there: bool) -> list[Finding]:
 
 
 def _look_at(path: str, *, is_there: bool) -> list[Finding]:
-    """Say what stands in the way at one of the places where a socket may be."""
+    """Return the obstacle at one of the paths where a socket may be."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

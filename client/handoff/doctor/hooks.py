@@ -1,4 +1,4 @@
-"""Are the hooks installed, can they run, and do they really fire."""
+"""Check that the hooks are installed, that they can run, and that they really fire."""
 
 import os
 import shlex
@@ -14,7 +14,8 @@ from handoff.doctor.environment import ClaudeCode, Environment, read_json, worki
 from handoff.doctor.finding import Finding, age, bad, explained, note, ok
 from handoff.setup.claude_entries import PLUGIN, hook_program
 
-# A hook is heard before its prompt is in the transcript; clocks and a slow disk get this much.
+# A hook is heard before its prompt is in the transcript. This much is allowed for clocks and a
+# slow disk.
 _GRACE_SECONDS = 30.0
 _SETUP = "Run: handoff setup"
 
@@ -38,7 +39,7 @@ def examine(scene: Environment) -> list[Finding]:
 
 
 def programs_of(settings: dict[str, Any]) -> Iterator[str]:
-    """Yield the program of every hook that answers by `handoff hook` (or by the older `inject`)."""
+    """Yield the program of every hook that runs `handoff hook` (or the older `handoff inject`)."""
     events = settings.get("hooks")
     for groups in events.values() if isinstance(events, dict) else ():
         for group in groups if isinstance(groups, list) else ():
@@ -56,7 +57,7 @@ def _twice(claude: ClaudeCode, programs: list[str]) -> list[Finding]:
 
 
 def _switched_off(claude: ClaudeCode) -> list[Finding]:
-    """Say where all hooks are switched off: for the user, or in the project that we are in."""
+    """Return the files that switch all hooks off: for the user, or in the current project."""
     project = paths.project_root(working_directory())
     files = [claude.settings_file]
     files += [f"{project}/.claude/{name}" for name in ("settings.json", "settings.local.json")]
@@ -68,7 +69,7 @@ def _switched_off(claude: ClaudeCode) -> list[Finding]:
 
 
 def _programs(claude: ClaudeCode, programs: list[str]) -> list[Finding]:
-    """Say which hooks start a program that is not there."""
+    """Return the programs of hooks that are not there."""
     gone = [program for program in dict.fromkeys(programs) if not _is_there(program)]
     found = [bad(f"a hook starts {program}, which is not there", _SETUP) for program in gone]
     if claude.plugin and not _is_there("handoff"):
@@ -86,9 +87,10 @@ def _is_there(program: str) -> bool:
 
 
 def silent_since(scene: Environment, now: float) -> str:
-    """Return when a prompt was typed that must have fired a hook, if none was heard; else nothing.
+    """Return the time of a prompt that must have fired a hook, if no hook was heard.
 
-    It must have been typed while the settings were as they are now, and the daemon listened.
+    The prompt must have been typed since the last change of the settings, and while the daemon
+    listened. The result is empty if there is no such prompt.
     """
     heard = scene.status.get("hooks")
     if heard is None:

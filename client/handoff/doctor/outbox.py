@@ -1,4 +1,4 @@
-"""Notes and mails that were not sent."""
+"""Check for notes and mails that were not sent."""
 
 from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, note, ok

@@ -1,4 +1,4 @@
-"""What Claude Code deletes before its handoff was made."""
+"""Check for sessions that Claude Code deletes before they leave a handoff."""
 
 import os
 import shlex
@@ -8,9 +8,9 @@ from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, explained, note, ok
 
 _NAMED_MAX = 5
-# The daemon tells of no more.
+# The daemon lists no more sessions than this.
 _TOLD_MAX = 100
-# Long enough for most, and a number that Claude Code accepts.
+# Long enough for most people, and a number that Claude Code accepts.
 _LONGER_DAYS = 365
 
 
@@ -19,7 +19,11 @@ def examine(scene: Environment) -> list[Finding]:
 
 
 def _refused(scene: Environment) -> list[Finding]:
-    """Zero days: Claude Code then uses nothing of the file; an older one writes no transcript."""
+    """Return a finding if the period is zero days or no number of days.
+
+    Claude Code then uses nothing of the file. With zero days, an older version writes no
+    transcript.
+    """
     days = scene.claude.settings.get("cleanupPeriodDays", _LONGER_DAYS)
     if isinstance(days, (int, float)) and not isinstance(days, bool) and days > 0:
         return []
@@ -29,7 +33,7 @@ def _refused(scene: Environment) -> list[Finding]:
 
 
 def judge(known: dict[str, Any]) -> list[Finding]:
-    """Name the sessions that are about to go, and how to keep what they knew."""
+    """Return the sessions that are about to be deleted, and how to keep their content."""
     if not known:
         return []
     unsaved = known["unsaved"]

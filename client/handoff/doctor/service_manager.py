@@ -1,4 +1,4 @@
-"""Who keeps the daemon running: systemd, launchd, or nobody."""
+"""Check whether systemd or launchd keeps the daemon running."""
 
 import os
 import plistlib
@@ -25,7 +25,7 @@ def examine(scene: Environment) -> list[Finding]:
 
 
 def judge_unit(unit: dict[str, str], socket: dict[str, str], pid: int | None) -> list[Finding]:
-    """Judge what systemd says of our units, and of the process that answers."""
+    """Judge systemd's properties of our units, and the process that answers."""
     if not unit:
         return [note(_NOBODY, _BY_HAND)]
     if unit.get("LoadState") != "loaded":

@@ -1,4 +1,4 @@
-"""Client, daemon and plugin should be of one version."""
+"""Check that client, daemon and plugin have the same version."""
 
 from handoff import __version__
 from handoff.common.errors import EXIT_VERSIONS_DIFFER
@@ -23,7 +23,7 @@ def examine(scene: Environment) -> list[Finding]:
 
 
 def parts(scene: Environment) -> dict[str, str]:
-    """Return the version of each part that is there."""
+    """Return the version of each part whose version is known."""
     found = {
         "client": __version__,
         "daemon": scene.daemon_version,
@@ -33,7 +33,7 @@ def parts(scene: Environment) -> dict[str, str]:
 
 
 def remedy_for(name: str, version: str) -> str:
-    """Return what brings a part to this client's version; nothing where it has it."""
+    """Return the remedy that brings a part to this client's version; empty if it has it."""
     if version == __version__:
         return ""
     if _numbers(version) > _numbers(__version__):
@@ -46,7 +46,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _open_sessions(scene: Environment) -> list[Finding]:
-    """Say that a session still runs the plugin it began with."""
+    """Return a finding if the session heard last still runs the plugin with which it began."""
     events = [event for event in (scene.status.get("hooks") or {}).values() if event["plugin"]]
     if not events or not scene.claude.plugin_version:
         return []
