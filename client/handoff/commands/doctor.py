@@ -39,7 +39,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _explanation(word: str) -> str:
-    """Return what docs/troubleshooting.md says under a heading."""
+    """Return the section of docs/troubleshooting.md under a heading."""
     with open(locations.shipped("docs/troubleshooting.md"), encoding="utf-8") as stream:
         _, *sections = stream.read().split("\n## ")
     told = {heading: text.strip() for heading, _, text in (s.partition("\n") for s in sections)}
@@ -51,7 +51,7 @@ def _explanation(word: str) -> str:
 
 
 def _lines(found: dict[str, list[Finding]]) -> list[str]:
-    """Lay out the findings: the subject once, then its findings, each with its remedy below."""
+    """Return the lines of a report: a subject once, then its findings, each above its remedy."""
     width = max(map(len, found)) + 2
     lines = []
     for subject, findings in found.items():

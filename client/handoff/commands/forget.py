@@ -9,7 +9,7 @@ from handoff.common.errors import EXIT_CHOICE_NEEDED
 from handoff.common.plain_text import PlainText
 
 EXAMPLE = "handoff forget .        (what would go is shown before it is asked for)"
-# The databases are written anew, which takes its time where they are large.
+# The databases are rewritten, which takes long if they are large.
 REPLY_SECONDS = 120.0
 
 

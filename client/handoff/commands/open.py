@@ -12,6 +12,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    # Into a session goes only what carries our mark.
+    # Text that goes into a session must carry our mark.
     framed = not sys.stdout.isatty() and not given.json
     return with_or_without("open", {"project": given.project, "framed": framed}, as_json=given.json)

@@ -47,7 +47,7 @@ def run(given: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _daemon_aside() -> Iterator[None]:
-    """Keep the daemon down, and its socket closed: a question would start it under the repair."""
+    """Keep the daemon down and its socket closed: a request would start it during the repair."""
     listening = service.is_active(service.SOCKET_UNIT)
     if listening:
         service.manage("systemctl", "--user", "stop", service.SOCKET_UNIT)
@@ -57,14 +57,14 @@ def _daemon_aside() -> Iterator[None]:
         yield
     finally:
         start = ("systemctl", "--user", "start", service.SOCKET_UNIT)
-        # Before the daemon, which would else make a socket of its own.
+        # The socket unit comes before the daemon, which would else make a socket of its own.
         if listening and not service.succeeds(*start):
             sys.stderr.write(f"{service.SOCKET_UNIT} is not up again. Run: {' '.join(start)}\n")
         if pid is not None:
             sys.stderr.write(f"handoffd is up again (process {service.start()}).\n")
 
 
-# Words
+# Output
 
 
 def _print(data: Data, *, as_json: bool) -> None:

@@ -72,7 +72,7 @@ def _ask_what_is_open(given: argparse.Namespace) -> None:
 
 
 def _as_shown(shown: SetupPlan, latest: SetupPlan) -> SetupPlan:
-    """Return the latest plan, if it does just what was agreed to: others write these files, too."""
+    """Return the latest plan if it still does the same: other programs write these files, too."""
     if shown.gist() != latest.gist():
         raise HandoffError("A file has changed meanwhile; nothing was done.", "Run it again.")
     return latest

@@ -8,7 +8,7 @@ from handoff import cli
 from handoff.common.plain_text import PlainText, plain
 
 EXAMPLE = "handoff slash conductor-handoff resume auth_20260301"
-# Whoever waits longer than Claude Code does is ended, and the slash command is dropped with it.
+# Claude Code ends a program that takes too long, and drops the slash command with it.
 _PATIENCE = ("--wait-minutes", "1")
 _NOTHING = "This project has no handoff yet.\n"
 _HANDOFF_USAGE = """\
@@ -56,19 +56,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    # Claude Code reads UTF-8, whatever the locale.
+    # Claude Code reads UTF-8 in every locale.
     inner = getattr(sys.stdout, "inner", None)
     if isinstance(inner, io.TextIOWrapper):
         inner.reconfigure(encoding="utf-8", errors="replace")
     try:
         sys.stdout.write(PlainText(_answer(given.name, _words(given.words))))
-    except Exception as problem:  # noqa: BLE001  a failure would be seen by nobody
+    except Exception as problem:  # noqa: BLE001  a failure would not be shown
         sys.stdout.write(f"handoff slash {given.name}: {problem!r}\n")
     return 0
 
 
 def _words(given: list[str]) -> list[str]:
-    """Return the words: as they are, or out of the one text that stdin or another agent gives."""
+    """Return the words as they are, or split the single text that stdin or another agent gives."""
     if len(given) > 1:
         return given
     text = "".join(given)
@@ -76,7 +76,7 @@ def _words(given: list[str]) -> list[str]:
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     try:
         return shlex.split(text)
-    except ValueError:  # a quote that stands alone
+    except ValueError:  # a quote without its partner
         return text.split()
 
 
@@ -87,7 +87,7 @@ def _answer(name: str, words: list[str]) -> str:
 
 
 def _told(*words: str) -> str:
-    """Run a command here, and return all that it says."""
+    """Run a command in this process, and return all its output."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         cli.main("handoff", list(words))
@@ -122,7 +122,7 @@ def _thread(words: list[str]) -> str:
     if action.startswith("hof_"):
         return _told("thread", "get", *words)
     if action in ("get", "read", "close"):
-        # To watch has no end.
+        # --watch would never end.
         return _told("thread", *(word for word in words if not word.startswith("--w")))
     return {"create": _CREATE_THREAD, "add": _ADD_TO_THREAD}.get(action, _THREAD_USAGE)
 
