@@ -1,4 +1,4 @@
-"""The parts of setup: each edits drafts and adds actions to the plan, and touches nothing."""
+"""The parts of setup: each edits drafts and adds actions to the plan, and changes no file."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ def plan_hooks(plan: SetupPlan) -> None:
 
 
 def leave_to_plugin(plan: SetupPlan) -> None:
-    """Take out what the plugin brings along, so that nothing fires twice."""
+    """Take out the entries that the plugin brings along, so that nothing fires twice."""
     draft = plan.draft(locations.settings_file(), "hooks")
     before = (plan.noted.backup_of(draft.path) or b"").decode()
     if draft.before is not None:
@@ -55,7 +55,7 @@ def _plan_server(plan: SetupPlan, path: str, part: str) -> None:
 
     def put(text: str) -> str:
         now = claude_entries.server_of(text)
-        # One that runs a client which is gone is of no use to anybody.
+        # An entry that runs a client which is gone is of no use.
         is_ours = claude_entries.has_our_server(text) and (
             path in plan.noted.files or not os.path.exists(now["command"])
         )
@@ -77,7 +77,7 @@ def plan_commands(plan: SetupPlan) -> None:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Return the slash commands: a file's name, and its text with our program in it."""
+    """Yield the slash commands: the name of each file, and its text with our program's path."""
     directory = f"{locations.plugin()}/commands"
     path = shlex.quote(locations.path_in_text("handoff"))
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
@@ -90,7 +90,7 @@ def commands() -> Iterator[tuple[str, str]]:
 def with_program(text: str, path: str) -> str:
     """Name the program by its path: Claude Code may be started where it is not on the PATH.
 
-    What the program prints names itself by its bare name, so that both are granted.
+    The program's output uses its bare name, so both spellings are granted.
     """
     for lead in ("`handoff ", "\nhandoff "):
         text = text.replace(lead, lead.replace("handoff", path))
@@ -113,7 +113,7 @@ def plan_status_line(plan: SetupPlan) -> None:
 
 
 def plan_flow(plan: SetupPlan) -> None:
-    """Link `flow` beside `handoff`, unless some program has that name."""
+    """Plan a link `flow` beside `handoff`, unless another program has that name."""
     found = shutil.which("flow")
     if found is not None:
         if os.path.realpath(found) != os.path.realpath(locations.own("handoff")):
@@ -127,7 +127,7 @@ def plan_flow(plan: SetupPlan) -> None:
 
 
 def _plan_link(plan: SetupPlan, path: str, target: str) -> None:
-    # Only looked at: it says what would keep us from making something there.
+    # This draft is not edited: it shows the problem that would prevent a link there.
     look = plan.draft(path, "flow")
     if os.path.lexists(path):
         if os.path.realpath(path) != os.path.realpath(locations.own("handoff")):
@@ -155,7 +155,7 @@ def _plan_link(plan: SetupPlan, path: str, target: str) -> None:
 
 
 def unlink(path: str, target: str) -> bool:
-    """Remove a link if it still leads where we let it."""
+    """Remove a link if it still leads to our target; return True if it was removed."""
     if not os.path.islink(path) or os.readlink(path) != target:
         return False
     os.unlink(path)
@@ -163,7 +163,7 @@ def unlink(path: str, target: str) -> bool:
 
 
 def plan_configuration(plan: SetupPlan, write: str | None) -> None:
-    """Say where handoff.yaml may be written, and where Claude Code keeps its files."""
+    """Plan the settings: where handoff.yaml may be written, and where Claude Code's files are."""
     draft = plan.draft(paths.config_file(), "config")
     broken = draft.before and local.daemon_code().config_problem()
     if broken:

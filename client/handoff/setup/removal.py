@@ -1,4 +1,4 @@
-"""The way back: takes out what setup put in, by its notes, or else by what it looks like."""
+"""The removal of setup's changes, by its notes, or by the look of our entries without notes."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from handoff.setup.plan import SHARED_PARTS, SetupAction, SetupPlan
 
 
 def make() -> SetupPlan:
-    """Look at everything, and return what is to be taken out."""
+    """Examine everything, and return the plan of the removal."""
     plan = SetupPlan()
     for config in plan.noted.plugin:
         if any(plugin.is_installed(config)):
@@ -81,20 +81,21 @@ def _take_entries(plan: SetupPlan, draft: Draft, kept: bytes | None) -> None:
     before = (kept or b"").decode()
     has_plugin = os.path.dirname(draft.path) in plan.noted.plugin
     plan.edit(draft, lambda text: claude_entries.take_all(text, before, plugin=has_plugin))
-    # Claude Code's own rewriting counts for nothing if nothing is left in it.
+    # A file that was not there before setup goes if nothing is left in it, even if Claude Code has
+    # rewritten it.
     if kept is None and draft.text.split() in (["{}"], ["{", "}"]) and draft.is_changed:
         draft.after = None
 
 
 def _take_directories(plan: SetupPlan, draft: Draft) -> None:
-    """Take out of a configuration where Claude Code's files are, as setup put it there."""
+    """Take the paths of Claude Code's files that setup added out of a configuration."""
     for directory in plan.noted.config_dirs:
         with contextlib.suppress(HandoffError):
             draft.text = toml_edit.take(draft.text, "claude", "config_dirs", directory)
 
 
 def _plan_recognised(plan: SetupPlan) -> None:
-    """Without notes: find our entries and our unit by what they are."""
+    """Plan without notes: recognise our entries, our unit and our commands by their content."""
     for path in (locations.settings_file(), locations.servers_file(), locations.desktop_file()):
         draft = plan.draft(path, "hooks")
         if draft.before is not None and draft.problem is None:
@@ -111,7 +112,10 @@ def _plan_recognised(plan: SetupPlan) -> None:
 
 
 def apply(plan: SetupPlan) -> list[str]:
-    """Take it all out, as far as it can be; return what could not, which stays noted."""
+    """Carry out the removal as far as possible; return the problems.
+
+    The notes stay if there was a problem.
+    """
     left = _act([action for action in plan.actions if action.early])
     # Claude Code has changed its settings by now.
     plan = make()
@@ -157,7 +161,7 @@ def _remove_directories(directories: list[str]) -> None:
 
 
 def _forget(plan: SetupPlan) -> None:
-    """Forget the notes; of what could not be made exactly what it was the backup stays."""
+    """Remove the notes; the backup of a file stays if its old content could not be restored."""
     known = plan.noted
     kept = {
         known.files[draft.path].backup
@@ -168,7 +172,7 @@ def _forget(plan: SetupPlan) -> None:
 
 
 def left_alone() -> str:
-    """Say what stays, and how to be rid of it."""
+    """Return the text that names the files that stay, and the commands that remove them."""
     places = (
         (paths.state_dir(), "its state; `handoff forget` erases one project"),
         (f"{paths.home()}/.claude/handoffs", "what sessions left"),

@@ -19,7 +19,7 @@ MARK = "Written by `handoff setup`; `handoff teardown` removes it."
 UNIT = "systemd/handoffd.service"
 PLIST = "launchd/dev.handoffd.plist"
 LAUNCHD_STATE = '"$HOME"/.local/state'
-# A service does not see them in your shell, and client and daemon must agree.
+# A service does not see these variables of your shell, and client and daemon must agree on them.
 SHARED_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HANDOFFD_SOCKET")
 
 
@@ -44,7 +44,7 @@ def plan_service(plan: SetupPlan) -> None:
 
 
 def manager() -> str:
-    """Return who keeps services alive here."""
+    """Return the service manager of this machine, or `background` if there is none."""
     if sys.platform == "darwin":
         return "launchd"
     answers = service.succeeds("systemctl", "--user", "show", "--property=Version")
@@ -59,7 +59,7 @@ def unit_file(kind: str) -> str:
 
 
 def shape_unit(shipped: str, daemon: str, variables: dict[str, str]) -> str:
-    """Return the unit with the daemon's own path, and what it would not see of the shell."""
+    """Return the unit with the daemon's own path, and with variables that it would not see."""
     lines = [f"ExecStart={_quoted(daemon)} run"]
     lines += [f"Environment={_quoted(f'{name}={text}')}" for name, text in variables.items()]
     text = re.sub(r"(?m)^ExecStart=.*$", lambda _: "\n".join(lines), shipped)
@@ -73,7 +73,7 @@ def _quoted(text: str) -> str:
 
 
 def shape_agent(shipped: str, daemon: str, variables: dict[str, str]) -> str:
-    """Return the agent with the daemon's own path, and what it would not see of the shell."""
+    """Return the agent with the daemon's own path, and with variables that it would not see."""
     state = variables.get("XDG_STATE_HOME")
     log = f"{shlex.quote(state) if state else LAUNCHD_STATE}/handoffd/handoffd.log"
     command = escape(f"exec {shlex.quote(daemon)} run --log-file {log}")
@@ -103,7 +103,7 @@ def _is_enabled(kind: str) -> bool:
 
 
 def _starting(kind: str, draft: Draft) -> SetupAction:
-    """Return how the service is started; a daemon in the background makes way for it."""
+    """Return the action that starts the service; it ends a daemon in the background first."""
 
     def start() -> None:
         service.stop()
@@ -130,7 +130,7 @@ def _words(kind: str) -> str:
 
 
 def stop(kind: str) -> None:
-    """End the daemon, and see that nobody starts it again."""
+    """End the daemon, and keep the service manager from starting it again."""
     if kind == "systemd":
         service.succeeds("systemctl", "--user", "disable", "--now", service.UNIT)
     elif kind == "launchd":
@@ -139,7 +139,7 @@ def stop(kind: str) -> None:
 
 
 def settle(kind: str) -> None:
-    """Let the manager see that its unit is gone, or is again what it was."""
+    """Let systemd read its unit anew: it is gone, or has its old content again."""
     if kind == "systemd":
         service.succeeds("systemctl", "--user", "daemon-reload")
 
@@ -176,7 +176,7 @@ def _plan_process(plan: SetupPlan) -> None:
 
 
 def reload_configuration() -> None:
-    """Let a daemon that runs already read its configuration anew."""
+    """Let a running daemon read its configuration anew."""
     pid = service.running()
     if pid is not None:
         os.kill(pid, signal.SIGHUP)
