@@ -1,4 +1,4 @@
-"""Shows a scripted session becoming a handoff: the real daemon and client, in a temporary HOME.
+"""Show how a scripted session becomes a handoff: the real daemon and client, a temporary HOME.
 
 python docs/demo.py [--colour]
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from screen import Screen, changes, wants_colour
 
 PAUSE_SECONDS = 0.3  # between two steps, for the reader
-# The daemon writes within 2 s; where a watch is not set yet, its rescan comes within 5 s more.
+# The daemon writes within 2 s. If a watch is not set yet, its rescan comes within 5 s more.
 STEP_SECONDS = 9.0
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
@@ -33,8 +33,8 @@ GOAL = "Keep people logged in for a day, not an hour"
 FOUND = "The cookie is fine, session.py expires it early."
 THEORY = "refresh keeps old expiry"
 BRANCH = "fix/token-expiry"
-# Put together here, so that no scanner takes this file for a leak; for the same reason only
-# its ends are shown, since what is shown is kept as a picture.
+# The token is put together here, so that no scanner takes this file for a leak. For the same
+# reason only its ends are shown: the output of the demo is kept as a picture.
 TOKEN = "ghp_" + string.digits + string.ascii_lowercase
 TOKEN_SHOWN = f"{TOKEN[:8]}...{TOKEN[-4:]}"
 FAILED = "With {} staging still says 401"
@@ -45,7 +45,7 @@ class DemoError(Exception):
     """The demo cannot go on; the message says why."""
 
 
-# The world
+# The temporary HOME
 
 
 @dataclass
@@ -58,7 +58,8 @@ class World:
     def __post_init__(self) -> None:
         (self.base / "run").mkdir(mode=0o700)
         self.transcripts.mkdir(parents=True)
-        # Made from nothing: no variable of the caller may lead the daemon to the real HOME.
+        # The environment is made from scratch: no variable of the caller may lead the daemon to
+        # the real HOME.
         self.environment = {
             "HOME": str(self.home),
             "XDG_RUNTIME_DIR": str(self.base / "run"),
@@ -79,7 +80,7 @@ class World:
 
     @property
     def transcripts(self) -> Path:
-        """Where Claude Code keeps a project's transcripts: the path, with dashes."""
+        """The directory of a project's transcripts: Claude Code writes the path with dashes."""
         return self.home / ".claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(self.project))
 
     @property
@@ -108,7 +109,7 @@ class World:
         return self.run("git", "-c", "user.name=A", "-c", "user.email=a@example.invalid", *words)
 
     def holders(self, text: str) -> list[Path]:
-        """Return the files in which a text stands, the daemon's state and log included."""
+        """Return the files that contain a text, the daemon's state and log included."""
         found = []
         for path in self.base.rglob("*"):
             # The daemon replaces its files while we look.
@@ -133,7 +134,7 @@ def make_project(world: World) -> None:
 
 @contextlib.contextmanager
 def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """End a process, by its handle, when the block is left in whatever way."""
+    """End a process, by its handle, however the block is left."""
     try:
         yield process
     finally:
@@ -154,18 +155,18 @@ def start_daemon(world: World) -> subprocess.Popen[bytes]:
 
 
 def await_daemon(world: World, daemon: subprocess.Popen[bytes]) -> None:
-    """Wait until the daemon answers and has looked around once."""
+    """Wait until the daemon answers and has done its first scan."""
 
     def is_ready() -> bool:
         if daemon.poll() is not None:
             raise DemoError(f"The daemon ended with exit code {daemon.returncode}.")
-        # Before there is a socket, asking would only start clients in vain.
+        # Before there is a socket, a request would only start clients in vain.
         if not Path(world.environment["HANDOFFD_SOCKET"]).exists():
             return False
         try:
             return bool(json.loads(world.handoff("status", "--json"))["first_scan_done"])
         except DemoError:
-            return False  # between bind and listen nobody answers yet
+            return False  # between bind and listen the daemon does not answer yet
 
     wait_for(is_ready, START_SECONDS, "the daemon's answer")
 
@@ -191,7 +192,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
 
 @dataclass
 class Session:
-    """Stands in for Claude Code: a process that appends to a transcript, and can be killed."""
+    """A stand-in for Claude Code: a process that appends to a transcript, and can be killed."""
 
     world: World
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -247,7 +248,7 @@ class Session:
         self.write(lines)
 
     def die(self, text: str) -> None:
-        """Be killed half way through a line."""
+        """Kill the process half way through a line."""
         line = self.record("assistant", [{"type": "text", "text": text}])
         size = self.path.stat().st_size + len(line) // 2
         self.write(line[: len(line) // 2])
@@ -261,13 +262,13 @@ class Session:
 
 @dataclass
 class Stage:
-    """Takes steps, and shows what each did to handoff.yaml."""
+    """Takes steps, and shows the effect of each step on handoff.yaml."""
 
     world: World
     screen: Screen
 
     def step(self, who: str, what: str, act: Callable[[], object], *until: str) -> None:
-        """Act, wait until handoff.yaml says all of this, and show its changed lines."""
+        """Act, wait until handoff.yaml contains the given texts, and show its changed lines."""
         before = self.world.checkpoint()
         self.screen.begin(who, what)
         started = time.monotonic()
@@ -341,18 +342,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--colour", action="store_true", help="also where no terminal is")
     given = parser.parse_args()
-    # Neither a polite end nor a closed terminal may leave a daemon behind.
+    # Neither SIGTERM nor a closed terminal may leave a daemon behind.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        # Below /tmp, since a Unix socket's path must be short; the real path, since macOS
-        # has a link there and the daemon names projects by their real paths.
+        # The directory is below /tmp, since the path of a Unix socket must be short. It is the real
+        # path, since macOS has a link there and the daemon names projects by their real paths.
         with tempfile.TemporaryDirectory(prefix="demo-", dir=os.path.realpath("/tmp")) as base:
             run(Path(base), wants_colour(given.colour))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader has gone (`| head`); what is still unprinted goes nowhere, without a word.
+        # The reader has gone (`| head`). The rest of the output is discarded without a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (DemoError, OSError, subprocess.SubprocessError) as problem:

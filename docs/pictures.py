@@ -42,7 +42,7 @@ TESTS = "pytest -q"
 RED = "1 failed, 11 passed in 0.42s"
 
 
-# The scene
+# The session
 
 
 class Work(Session):
@@ -60,7 +60,7 @@ class Work(Session):
 
 
 def work(world: World) -> None:
-    """Let a session work, and kill it in the middle of a line."""
+    """Run a session, and kill it in the middle of a line."""
     session = Work(world)
     with running(session.process):
         session.prompt(GOAL)
@@ -102,7 +102,7 @@ def typed(command: str, why: str = "") -> str:
 
 
 def folded(text: str, home: str) -> Iterator[str]:
-    """Yield the lines of an output, with HOME as ~; a long line goes on below, indented."""
+    """Yield the lines of an output, with HOME as ~; a long line is continued below, indented."""
     for line in text.replace(home, "~").splitlines():
         rest = line.rstrip()
         indent = re.match(r"\s*(?:- )?", rest)
@@ -135,7 +135,7 @@ def draw_told(world: World) -> str:
 
 # The story: one session dies, the next one knows
 
-# The places fit the widest of the fonts, DejaVu Sans.
+# The positions fit the widest of the fonts, DejaVu Sans.
 WIDE, HIGH = 960, 440
 PANEL, TOP, FOOT = 432, 72, 338
 INK, PAPER, SOFT, LINE_COLOUR = "#1c2330", "#ffffff", "#5b6576", "#cfd6e2"
@@ -173,7 +173,7 @@ def panel(x: float, title: str, when: str) -> Iterator[str]:
 
 
 def rows(x: float, y: float, *lines: tuple[str, str, str]) -> Iterator[str]:
-    """Yield lines of a panel: a label in colour, and the words behind it."""
+    """Yield the lines of a panel: a label in colour, and the words behind it."""
     for number, (label, words, colour) in enumerate(lines):
         base = y + 30 * number
         yield text(x + 18, base, label, fill=colour, **STRONG)
@@ -181,7 +181,7 @@ def rows(x: float, y: float, *lines: tuple[str, str, str]) -> Iterator[str]:
 
 
 def field(brief: str, name: str) -> str:
-    """Return a field of the brief, so that the picture shows nothing that was not told."""
+    """Return a field of the brief, so that the picture shows only text from the brief."""
     found = re.search(rf"(?m)^\*\*{name}:\*\*(?: |\n- )(.+)$", brief)
     if not found:
         raise DemoError(f"The brief has no {name}:\n{brief}")
@@ -189,7 +189,7 @@ def field(brief: str, name: str) -> str:
 
 
 def verdict(x: float, words: str, ink: str, paper: str) -> Iterator[str]:
-    """Yield the last line of a panel: how its session ended or began."""
+    """Yield the last line of a panel, on the end or the beginning of its session."""
     yield rectangle(x + 14, FOOT - 46, PANEL - 28, 32, fill=paper, rx="6")
     yield text(x + PANEL / 2, FOOT - 25, words, fill=ink, text_anchor="middle", **STRONG)
 
@@ -245,7 +245,7 @@ PICTURES: dict[str, Callable[[World], str]] = {
 
 
 def make(names: list[str], directory: Path) -> None:
-    # The real path below /tmp, as in docs/demo.py: a Unix socket's path must be short.
+    # The real path below /tmp, as in docs/demo.py: the path of a Unix socket must be short.
     with tempfile.TemporaryDirectory(prefix="pic-", dir=os.path.realpath("/tmp")) as base:
         world = World(Path(base))
         make_project(world)
