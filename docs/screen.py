@@ -15,7 +15,7 @@ NOISE = re.compile(r"[-+](?:timestamp: .*|\w+: (?:null|\[\]))")
 
 
 @dataclass(frozen=True)
-class Screen:
+class DemoScreen:
     """Prints the story, in colour on request."""
 
     colour: bool
