@@ -13,11 +13,11 @@ def daemon_code() -> ModuleType:
     return commands
 
 
-def greeting() -> ModuleType:
+def mcp_answers() -> ModuleType:
     """Return the code of a relay's own answers; unlike the rest it loads next to nothing."""
-    from handoffd.api import mcp_initialize as found
+    from handoffd.api import mcp_initialize
 
-    return found
+    return mcp_initialize
 
 
 def daemon_parser() -> "ArgumentParser":

@@ -62,22 +62,22 @@ class Lines:
 class McpRequest:
     """A request of the client, the time since when it waits, and the number of answers to come."""
 
-    __slots__ = ("frame", "handed", "line", "since", "tool")
+    __slots__ = ("answers_due", "frame", "line", "since", "tool")
 
     def __init__(self, frame: "Frame", line: bytes, since: float, tool: object = None) -> None:
         self.frame = frame
         self.line = line
         self.since = since
         self.tool = tool
-        self.handed = 0
+        self.answers_due = 0
 
     @property
-    def doubt(self) -> str:
+    def warning(self) -> str:
         """The warning in an error: an answerer that fell silent may have done the call.
 
         A call that the client repeats gets another key, so its entry would be there twice.
         """
-        if not self.handed or self.tool in (None, _READ_ONLY):
+        if not self.answers_due or self.tool in (None, _READ_ONLY):
             return ""
         if self.tool == _CREATE:  # its id is unknown to the client
             return "It may have been kept: ask the user before you create it again."
@@ -85,13 +85,13 @@ class McpRequest:
 
     def answered(self, line: bytes) -> bytes:
         """Count an answer and return it: with the request's own id, an error with its warning."""
-        self.handed -= 1
+        self.answers_due -= 1
         own = self.frame["id"]
         if line.startswith(b'{"jsonrpc":"2.0","id":null,') and own is not None:
             # The request is nested so deeply that the relay could just read it, but not the daemon.
             return error(own, wire.INVALID_REQUEST, "That cannot be read")
-        doubt = self.doubt
-        return _with_doubt(line, doubt) if doubt else line
+        warning = self.warning
+        return _with_warning(line, warning) if warning else line
 
 
 class Answerer:
@@ -118,7 +118,7 @@ class Answerer:
 
     def ask(self, request: McpRequest, now: float) -> None:
         self.asked, self.asked_at = request, now
-        request.handed += 1
+        request.answers_due += 1
         self.outgoing = request.line
         self.flush()
 
@@ -189,14 +189,14 @@ def decoded(line: bytes) -> "Frame":
     return found if isinstance(found, dict) else {}
 
 
-def _with_doubt(line: bytes, doubt: str) -> bytes:
+def _with_warning(line: bytes, warning: str) -> bytes:
     reply = decoded(line)
     problem, result = reply.get("error"), reply.get("result") or {}
     if problem:
-        problem["message"] = f"{problem.get('message')}\n{doubt}"
+        problem["message"] = f"{problem.get('message')}\n{warning}"
     elif result.get("isError"):
         for block in result.get("content", ()):
-            block["text"] = f"{block['text'].removesuffix(_AGAIN).rstrip()}\n{doubt}"
+            block["text"] = f"{block['text'].removesuffix(_AGAIN).rstrip()}\n{warning}"
     else:
         return line
     return wire.encode(reply).encode()

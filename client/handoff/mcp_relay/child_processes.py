@@ -10,30 +10,30 @@ if TYPE_CHECKING:
     import _socket
     from collections.abc import Sequence
 
-_SAID_MAX = 400
+_ERROR_TEXT_MAX = 400
 
 
 class Child:
     """A child process; `handle` is the pipe with its error output."""
 
-    __slots__ = ("_said", "failed", "handle", "pid")
+    __slots__ = ("_error_output", "failed", "handle", "pid")
 
     def __init__(self, pid: int, handle: int = -1) -> None:
         self.pid = pid
         self.handle = handle
         self.failed = False
-        self._said = b""
+        self._error_output = b""
 
     @property
-    def said(self) -> str:
+    def error_text(self) -> str:
         """The error output, as one line."""
-        text = self._said[:_SAID_MAX].decode("utf-8", "replace")
+        text = self._error_output[:_ERROR_TEXT_MAX].decode("utf-8", "replace")
         return " ".join(text.removeprefix("handoff: ").split())
 
     def is_done(self) -> bool:
         """Read the error output; at its end set `failed` and return True."""
         data = posix.read(self.handle, 4096)
-        self._said += data[:_SAID_MAX]
+        self._error_output += data[:_ERROR_TEXT_MAX]
         if data:
             return False
         posix.close(self.handle)
@@ -46,7 +46,7 @@ class Child:
         posix.waitpid(self.pid, 0)
 
 
-def starter() -> "Child | None":
+def start_daemon() -> "Child | None":
     """Start the daemon as `handoff up` does; return None while another relay starts it."""
     lock = _lock()
     if lock is None:
@@ -68,7 +68,7 @@ def starter() -> "Child | None":
             posix.close(lock)
 
 
-def alone(client: str) -> "tuple[Child, _socket.socket]":
+def start_offline_answerer(client: str) -> "tuple[Child, _socket.socket]":
     """Start a process that answers from core.db, with a socket for its stdin and stdout."""
     import _socket
 

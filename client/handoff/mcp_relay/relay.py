@@ -66,7 +66,7 @@ def run(client: str) -> int:
     for number in (_signal.SIGINT, _signal.SIGTERM):
         _signal.signal(number, lambda *_: posix._exit(0))  # noqa: SLF001
     if posix.isatty(0):
-        _tell("this speaks MCP with a client that starts it; see: handoff mcp --help")
+        _warn("this speaks MCP with a client that starts it; see: handoff mcp --help")
     relay = Relay(client)
     relay.serve()
     relay.part()
@@ -96,7 +96,7 @@ class Relay:
         # The requests that wait: calls, and all others. A call's time counts from the moment when
         # it became the first of the calls.
         self.calls: list[McpRequest] = []
-        self.questions: list[McpRequest] = []
+        self.other_requests: list[McpRequest] = []
         self.peer: Answerer | None = None
         self.starter: Child | None = None
         # is_alone: no daemon can be started. has_answered: a daemon has answered since the last
@@ -105,14 +105,14 @@ class Relay:
         self.has_answered = False
         self.next_connect = self.next_start = self.avoid_until = 0.0
         self.start_pause = START_PAUSE_SECONDS
-        self.told: set[str] = set()
+        self.warned: set[str] = set()
 
     def serve(self) -> None:
         """Relay until no more input can come and every request is answered."""
-        self._seek(time.monotonic())
-        while self.reading or self.calls or self.questions or self.output:
+        self._find_answerer(time.monotonic())
+        while self.reading or self.calls or self.other_requests or self.output:
             self._wait()
-            self._see_to(time.monotonic())
+            self._do_due_work(time.monotonic())
 
     def part(self) -> None:
         if self.peer is not None:
@@ -138,16 +138,16 @@ class Relay:
             self._write(now)
         if peer and peer.handle in found:
             peer.flush()
-            self._hear(peer, now)
+            self._receive(peer, now)
         if starter and starter.handle in found and starter.is_done():
             self._started(starter, now)
         if 0 in found:
             self._read(now)
-        if not (found or self.calls or self.questions):
+        if not (found or self.calls or self.other_requests):
             self.part()  # it is no longer needed
 
     def _seconds(self) -> float | None:
-        if (self.calls or self.questions) and not self._is_full():
+        if (self.calls or self.other_requests) and not self._is_full():
             return TICK_SECONDS
         return IDLE_SECONDS if self.peer else None
 
@@ -163,7 +163,7 @@ class Relay:
             data = b""
         self.reading = bool(data)
         for line in self.input.feed(data) if data else self.input.finish():
-            self._take(line, now)
+            self._handle_line(line, now)
 
     def _write(self, now: float) -> None:
         if self.calls and self._is_full():
@@ -175,13 +175,13 @@ class Relay:
             return
         except OSError:  # the client is gone
             self.reading = False
-            for waiting in (self.calls, self.questions, self.output):
+            for waiting in (self.calls, self.other_requests, self.output):
                 waiting.clear()
 
-    def _hear(self, peer: Answerer, now: float) -> None:
+    def _receive(self, peer: Answerer, now: float) -> None:
         lines = peer.receive()
         if lines is None:
-            self._lose(peer, now)
+            self._part_from(peer, now)
             return
         for line in lines:
             if not peer.greeted:
@@ -191,7 +191,7 @@ class Relay:
 
     # Requests
 
-    def _take(self, line: bytes | None, now: float) -> None:
+    def _handle_line(self, line: bytes | None, now: float) -> None:
         if line is None:
             self._refuse(None, wire.INVALID_REQUEST, _too_long(LINE_MAX_BYTES))
             return
@@ -223,7 +223,7 @@ class Relay:
             tool = params.get("name") if isinstance(params, dict) else None
             self.calls.append(McpRequest({"id": frame["id"]}, line + b"\n", now, tool))
         elif self.peer or self._connect(now):
-            self.questions.append(McpRequest(frame, line + b"\n", now))
+            self.other_requests.append(McpRequest(frame, line + b"\n", now))
         else:
             self._answer_here(frame)
 
@@ -231,7 +231,7 @@ class Relay:
         try:
             from handoff import local
 
-            self.output += wire.encode(local.greeting().answer(frame)).encode() + b"\n"
+            self.output += wire.encode(local.mcp_answers().answer(frame)).encode() + b"\n"
         except Exception as problem:  # noqa: BLE001  the package was upgraded or removed meanwhile
             text = f"handoffd cannot be loaded ({problem}). Install it again, then reconnect"
             self._refuse(frame["id"], wire.INTERNAL_ERROR, text)
@@ -250,7 +250,7 @@ class Relay:
         if peer.greeted:
             self.is_alone, self.has_answered = False, True
         elif problem.get("code") == wire.BUSY:
-            self._lose(peer, now)
+            self._part_from(peer, now)
         else:
             its = result or problem.get("data") or {}
             version = f"handoffd {its.get('version', '?')} (protocol {its.get('protocol', '?')})"
@@ -266,7 +266,7 @@ class Relay:
 
     def _drop(self, request: McpRequest, now: float) -> bool:
         """Remove a request from those that wait; return False if it did not wait."""
-        for waiting in (self.calls, self.questions):
+        for waiting in (self.calls, self.other_requests):
             if request in waiting:
                 waiting.remove(request)
                 if self.calls and waiting is self.calls:
@@ -274,7 +274,7 @@ class Relay:
                 return True
         return False
 
-    def _lose(self, peer: Answerer, now: float) -> None:
+    def _part_from(self, peer: Answerer, now: float) -> None:
         """Part from an answerer that is gone; its request waits for another one.
 
         The request is given up if the answerer was our child.
@@ -285,16 +285,16 @@ class Relay:
 
     def _give_up(self, request: McpRequest, why: str, now: float) -> None:
         if self._drop(request, now):
-            text = f"handoffd does not answer, and {why}. Run: handoff restart\n{request.doubt}"
+            text = f"handoffd does not answer, and {why}. Run: handoff restart\n{request.warning}"
             self._refuse(request.frame["id"], wire.INTERNAL_ERROR, text.rstrip())
 
     # Due work
 
-    def _see_to(self, now: float) -> None:
-        while (self.questions and not self._is_full()) and (
-            self.peer is None or now - self.questions[0].since > GREETING_SECONDS
+    def _do_due_work(self, now: float) -> None:
+        while (self.other_requests and not self._is_full()) and (
+            self.peer is None or now - self.other_requests[0].since > GREETING_SECONDS
         ):
-            self._answer_here(self.questions.pop(0).frame)
+            self._answer_here(self.other_requests.pop(0).frame)
         if self._is_full():
             return
         peer = self.peer
@@ -303,22 +303,22 @@ class Relay:
         if peer and peer.asked:
             waited = now - peer.asked_at
             if peer.child and waited > CHILD_SECONDS:
-                self._lose(peer, now)
+                self._part_from(peer, now)
             elif not peer.child and waited > ANSWER_SECONDS:
                 self._avoid("handoffd does not answer", now)
         if self.calls and not (self.peer and self.peer.asked):
-            self._seek(now)
-        self._ask(now)
+            self._find_answerer(now)
+        self._ask_next(now)
 
-    def _ask(self, now: float) -> None:
+    def _ask_next(self, now: float) -> None:
         peer = self.peer
-        waiting = self.questions or self.calls
+        waiting = self.other_requests or self.calls
         if waiting and peer and peer.greeted and not peer.asked:
             peer.ask(waiting[0], now)
 
     # The search for an answerer
 
-    def _seek(self, now: float) -> None:
+    def _find_answerer(self, now: float) -> None:
         """Find an answerer: the daemon, a daemon that we start, or a child of ours."""
         peer = self.peer
         if peer and peer.greeted and not peer.child:
@@ -331,7 +331,7 @@ class Relay:
             if not self._connect(now):
                 self._start(now)
         if self.calls and not self.peer and (self.is_alone or now < self.avoid_until):
-            self._go_alone(now)
+            self._start_child(now)
 
     def _connect(self, now: float) -> bool:
         """Replace the answerer by a connection to the daemon; return False if there is none."""
@@ -346,7 +346,7 @@ class Relay:
         return True
 
     def _avoid(self, why: str, now: float) -> None:
-        self._tell_once(f"{why}; answering without it. Run: handoff restart")
+        self._warn_once(f"{why}; answering without it. Run: handoff restart")
         self.avoid_until = now + AVOID_SECONDS
         self.part()
 
@@ -357,7 +357,7 @@ class Relay:
         try:
             from handoff.mcp_relay import child_processes
 
-            self.starter = child_processes.starter()
+            self.starter = child_processes.start_daemon()
         except (OSError, ImportError) as problem:
             self._cannot_start(str(problem))
         if self.starter or self.is_alone:
@@ -368,29 +368,29 @@ class Relay:
         self.starter = None
         self.is_alone = False
         if starter.failed and not self.has_answered:
-            self._cannot_start(starter.said)
+            self._cannot_start(starter.error_text)
         elif not self.peer:
             self._connect(now)
 
     def _cannot_start(self, why: str) -> None:
         self.is_alone = True
-        self._tell_once(f"no daemon ({why}); answering without it. See: handoff doctor")
+        self._warn_once(f"no daemon ({why}); answering without it. See: handoff doctor")
 
-    def _go_alone(self, now: float) -> None:
+    def _start_child(self, now: float) -> None:
         try:
             from handoff.mcp_relay import child_processes
 
-            child, stream = child_processes.alone(self.client)
+            child, stream = child_processes.start_offline_answerer(self.client)
         except (OSError, ImportError) as problem:
             why = f"nothing can be started ({problem}); it may have to be installed again"
             self._give_up(self.calls[0], why, now)
         else:
             self.peer = Answerer(stream, b"", child)
 
-    def _tell_once(self, text: str) -> None:
-        if text not in self.told:
-            self.told.add(text)
-            _tell(text)
+    def _warn_once(self, text: str) -> None:
+        if text not in self.warned:
+            self.warned.add(text)
+            _warn(text)
 
 
 def _is_open(handle: int) -> bool:
@@ -401,7 +401,7 @@ def _is_open(handle: int) -> bool:
     return True
 
 
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     try:
         posix.write(2, f"handoff mcp: {text}\n".encode("utf-8", "replace"))
     except OSError:
