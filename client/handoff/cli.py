@@ -65,19 +65,19 @@ EXIT_CODES = (
 def main(name: str, argv: list[str]) -> int:
     """Run one command and return its exit code; an expected error is printed as a message."""
     with (
-        contextlib.redirect_stdout(_harmless(sys.stdout)),
-        contextlib.redirect_stderr(_harmless(sys.stderr)),
+        contextlib.redirect_stdout(_plain_stream(sys.stdout)),
+        contextlib.redirect_stderr(_plain_stream(sys.stderr)),
     ):
         return _main(name, argv)
 
 
-def _harmless(stream: Any) -> Any:
+def _plain_stream(stream: Any) -> Any:
     return stream and PlainStream(stream)  # None if the stream was closed before the start
 
 
 def _main(name: str, argv: list[str]) -> int:
     try:
-        parser = build(name, argv[:1])
+        parser = build_parser(name, argv[:1])
         arguments, more = parser.parse_known_args(argv)
         # The content may follow an option. By then argparse has matched the optional positional
         # with nothing, so the word is left over.
@@ -85,8 +85,8 @@ def _main(name: str, argv: list[str]) -> int:
             arguments.content = more.pop()
         if more:
             parser.error(f"unrecognized arguments: {' '.join(more)}")
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
+    except SystemExit as exit_request:
+        return exit_request.code if isinstance(exit_request.code, int) else EXIT_USAGE
     try:
         return int(arguments.run(arguments))
     except HandoffError as problem:
@@ -107,7 +107,7 @@ def _lacks_content(arguments: argparse.Namespace) -> bool:
     return getattr(arguments, "content", "") is None
 
 
-def build(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
+def build_parser(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
     """Return the parser of a program; only the wanted commands get their arguments."""
     parser = argparse.ArgumentParser(
         prog=name,
@@ -135,7 +135,7 @@ def build(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def here() -> str:
+def current_directory() -> str:
     """Return the current directory, or raise an error if it was deleted."""
     directory = fast.working_directory()
     if not directory:
@@ -171,12 +171,12 @@ def show_offline(params: dict[str, Any], reason: str, remedy: str) -> tuple[int,
     return 0, text, f"{reason} This is what is on disk.{note} {remedy}"
 
 
-def hot(command: str, arguments: argparse.Namespace) -> int:
+def run_hot(command: str, arguments: argparse.Namespace) -> int:
     """Run a command whose answer the daemon renders."""
     given = vars(arguments).items()
     params = {
         "protocol": wire.PROTOCOL,
-        "cwd": here(),
+        "cwd": current_directory(),
         "render": fast.rendering(arguments.json),
         **{
             name: value
@@ -190,35 +190,38 @@ def hot(command: str, arguments: argparse.Namespace) -> int:
     return int(code)
 
 
-def with_or_without(command: str, params: dict[str, Any], *, as_json: bool = False) -> int:
+def run_online_or_offline(command: str, params: dict[str, Any], *, as_json: bool = False) -> int:
     """Run a command in the daemon, or run the same code in this process if no daemon runs."""
     from handoff import local
     from handoff.client import Client
 
-    params = {"cwd": here(), **{name: value for name, value in params.items() if value}}
+    params = {
+        "cwd": current_directory(),
+        **{name: value for name, value in params.items() if value},
+    }
     style = fast.rendering(as_json)
     note = ""
     try:
         text = Client(ASKED_SECONDS).call(command, render=style, **params)["text"]
     except NotRunningError as reason:
         text = local.daemon_code().contract_text(command, params, style)
-        note = f"{reason.title} {_done_without(command)}\n"
+        note = f"{reason.title} {_offline_note(command)}\n"
     sys.stdout.write(PlainText(text))
     sys.stdout.flush()
     sys.stderr.write(note)
     return 0
 
 
-def _done_without(command: str) -> str:
+def _offline_note(command: str) -> str:
     """Return the note on a command that was answered without the daemon."""
     if command not in ("open", "list", "review"):
         return "Done without it."
     import os
 
-    told = "Read from the files alone."
+    note = "Read from the files alone."
     if os.path.lexists(f"{paths.state_dir()}/core.db.damaged"):
-        told += " core.db is damaged: what was read before is known from a copy of what is left."
-    return told
+        note += " core.db is damaged: what was read before is known from a copy of what is left."
+    return note
 
 
 def positive(text: str) -> int:

@@ -21,7 +21,7 @@ from handoff.common.errors import (
     UnknownMethodError,
     VersionsDifferError,
 )
-from handoff.lock_holder import absence
+from handoff.lock_holder import unreachable_message
 
 
 class Client:
@@ -39,18 +39,18 @@ class Client:
         except fast.Hanging as reason:
             raise NotAnsweringError(str(reason)) from None
         except fast.Unreachable as reason:
-            raise NotRunningError(*absence(str(reason))) from None
+            raise NotRunningError(*unreachable_message(str(reason))) from None
         return _result(reply)
 
     def follow(
-        self, method: str, told: Callable[[dict[str, Any]], None], **params: Any
+        self, method: str, on_step: Callable[[dict[str, Any]], None], **params: Any
     ) -> dict[str, Any]:
         """Return the result of a method that reports its steps; the time limit holds per step."""
         params["protocol"] = wire.PROTOCOL
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
-            raise NotRunningError(*absence(str(reason))) from None
+            raise NotRunningError(*unreachable_message(str(reason))) from None
         with socket.socket(fileno=connection.detach()) as stream:
             stream.settimeout(self.timeout_seconds)
             try:
@@ -60,7 +60,7 @@ class Client:
                         frame = json.loads(line)
                         if "method" not in frame:
                             return _result(frame)
-                        told(frame["params"])
+                        on_step(frame["params"])
             except TimeoutError:
                 raise NotAnsweringError from None
             except (OSError, ValueError):
@@ -75,7 +75,7 @@ class Client:
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
-            raise NotRunningError(*absence(str(reason))) from None
+            raise NotRunningError(*unreachable_message(str(reason))) from None
         with socket.socket(fileno=connection.detach()) as stream:
             stream.settimeout(None)
             with contextlib.suppress(OSError), stream.makefile("rb") as lines:

@@ -25,7 +25,7 @@ HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0, "hook": 0}
 # These commands serve a hook: they never fail, and they give up soon.
 SILENT = ("inject", "hook")
 # The sources of SessionStart after which a session knows nothing yet, or nothing any more.
-TOLD_FROM_DISK = ("startup", "clear", "compact")
+SOURCES_FROM_DISK = ("startup", "clear", "compact")
 LEVELS = ("L0", "L1", "L2", "L3")
 HOOK_BUDGET_SECONDS = 0.1
 HOOK_VARIABLES = (
@@ -50,29 +50,29 @@ class Hanging(Unreachable):
 def main(name: str, argv: list[str]) -> None:
     command = argv[0] if argv else ""
     if name == "flow" and command not in (*FLOW_COMMANDS, "", "-h", "--help"):
-        _leave(2, "", f"flow: only {' and '.join(FLOW_COMMANDS)}; all the rest is `handoff`.\n")
-    if command == "mcp" and relays(argv[1:]):
+        _exit_now(2, "", f"flow: only {' and '.join(FLOW_COMMANDS)}; all the rest is `handoff`.\n")
+    if command == "mcp" and can_relay(argv[1:]):
         from handoff.mcp_relay import relay
 
-        _leave(relay.run(argv[-1] if argv[1:] else "chat"))
+        _exit_now(relay.run(argv[-1] if argv[1:] else "chat"))
     if command == "statusline" and (not argv[1:] or (argv[1] == "--beside" and len(argv) == 3)):  # noqa: PLR2004
         from handoff import statusline
 
-        _leave(0, statusline.run(argv[2] if argv[1:] else ""))
+        _exit_now(0, statusline.run(argv[2] if argv[1:] else ""))
     params = parse(command, argv[1:])
     if params is None:
         from handoff.cli import main as slow_main
 
         code = slow_main(name, argv)
         # From a hook, exit code 2 would stop the editor's compaction.
-        _leave(0 if command in SILENT else code)
+        _exit_now(0 if command in SILENT else code)
         return
     if command in SILENT:
-        _leave(0, *_serve_hook(command, params))
-    _leave(*run(command, params))
+        _exit_now(0, *_serve_hook(command, params))
+    _exit_now(*run(command, params))
 
 
-def relays(arguments: list[str]) -> bool:
+def can_relay(arguments: list[str]) -> bool:
     """Return True if the relay of `mcp` can start at once; argparse handles other arguments."""
     return arguments in ([], ["--client", "chat"], ["--client", "code"])
 
@@ -138,9 +138,9 @@ def run(command: str, params: "Params") -> "Outcome":
 
         code, why, remedy = EXIT_FAILED, str(reason), "End it and start it anew: handoff restart"
         if not isinstance(reason, Hanging):
-            from handoff.lock_holder import absence
+            from handoff.lock_holder import unreachable_message
 
-            code, (why, remedy) = EXIT_NOT_RUNNING, absence(why)
+            code, (why, remedy) = EXIT_NOT_RUNNING, unreachable_message(why)
         if command == "show":
             from handoff.cli import show_offline
 
@@ -291,7 +291,7 @@ def _connect_or_none() -> "_socket.socket | None":
 def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str]:
     if command == "hook" and not (
         text_of(hook, "hook_event_name") == "SessionStart"
-        and text_of(hook, "source") in TOLD_FROM_DISK
+        and text_of(hook, "source") in SOURCES_FROM_DISK
     ):
         return "", ""  # the content of all other events is in the transcript
     start = paths.variable("CLAUDE_PROJECT_DIR") or text_of(hook, "cwd") or params["cwd"]
@@ -333,7 +333,7 @@ def hook_input() -> str:
 
     parts: list[bytes] = []
     try:
-        _signal.signal(_signal.SIGALRM, _give_up)
+        _signal.signal(_signal.SIGALRM, _raise_timeout)
         # The parent process may have blocked SIGALRM.
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGALRM])
         _signal.setitimer(_signal.ITIMER_REAL, HOOK_BUDGET_SECONDS)
@@ -348,11 +348,11 @@ def hook_input() -> str:
     return b"".join(parts).decode("utf-8", "replace")
 
 
-def _give_up(*_: object) -> None:
+def _raise_timeout(*_: object) -> None:
     raise TimeoutError
 
 
-def _leave(code: int, out: str = "", err: str = "") -> None:
+def _exit_now(code: int, out: str = "", err: str = "") -> None:
     """Print, and end the process without the interpreter's own shutdown."""
     for stream in (sys.stdout, sys.stderr):
         try:

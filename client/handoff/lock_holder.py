@@ -17,7 +17,7 @@ def lock_holder() -> int | None:
         text = os.read(handle, 32).decode("ascii", "replace").strip()
         # The check takes the lock for a moment, in which a daemon that starts would not get it. So
         # the lock is left alone if the process that it names is gone.
-        if not text.isdigit() or not _lives(int(text)):
+        if not text.isdigit() or not _is_alive(int(text)):
             return None
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -29,7 +29,7 @@ def lock_holder() -> int | None:
     return None
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -39,7 +39,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def absence(reason: str) -> tuple[str, str]:
+def unreachable_message(reason: str) -> tuple[str, str]:
     """Return the message and the remedy if no daemon is reached, for the given reason or none."""
     pid = None if reason else lock_holder()
     if pid is None:

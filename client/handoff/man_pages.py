@@ -77,7 +77,7 @@ class CommandManual:
 def program(name: str) -> CommandManual:
     """Return a program with all its commands."""
     if name == "handoff":
-        return _command(cli.build(name, cli.COMMANDS), name, SUMMARIES[name])
+        return _command(cli.build_parser(name, cli.COMMANDS), name, SUMMARIES[name])
     return _command(local.daemon_parser(), name, SUMMARIES[name])
 
 

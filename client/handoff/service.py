@@ -26,7 +26,7 @@ SOCKET_UNIT = "handoffd.socket"
 LABEL = "dev.handoffd"
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
-SAID_MAX_BYTES = 1 << 16
+ERRORS_MAX_BYTES = 1 << 16
 
 
 def running() -> int | None:
@@ -104,10 +104,10 @@ def start() -> int:
         if has_systemd_unit():
             # Starts that a person asks for must not run into the limit meant for crash loops.
             succeeds("systemctl", "--user", "reset-failed", UNIT)
-            manage("systemctl", "--user", "start", UNIT)
+            run_or_fail("systemctl", "--user", "start", UNIT)
         elif has_launchd_agent():
             forget_failures()
-            manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
+            run_or_fail("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
         else:
             with _open_errors() as errors:
                 return _wait_until_up(_spawn(errors), errors)
@@ -134,7 +134,7 @@ def _answers_or_is_gone() -> int | None:
     return running() or (0 if lock_holder() is None else None)
 
 
-def manage(*words: str) -> None:
+def run_or_fail(*words: str) -> None:
     if not succeeds(*words):
         raise HandoffError(f"`{' '.join(words)}` failed.", "See: handoff logs")
 
@@ -171,7 +171,7 @@ def _wait_until_up(
 
     pid = _wait(answers_or_ended, START_SECONDS)
     if pid == 0:
-        said = os.pread(errors.fileno(), SAID_MAX_BYTES, 0) if errors else b""
+        said = os.pread(errors.fileno(), ERRORS_MAX_BYTES, 0) if errors else b""
         text = said.decode("utf-8", "replace").strip()
         raise HandoffError("handoffd did not start.", text or "See: handoff logs")
     if pid is None:
@@ -190,17 +190,17 @@ def stop() -> int | None:
     if pid is None:
         return None
     if is_active(UNIT):
-        manage("systemctl", "--user", "stop", UNIT)
+        run_or_fail("systemctl", "--user", "stop", UNIT)
 
-    def lives() -> bool:
+    def is_alive() -> bool:
         # The lock, or the answer, shows that the process is our daemon. A daemon that hangs has no
         # answer, but is ended as well.
         return pid == lock_holder() or (not activated and pid == running())
 
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if lives():
+        if is_alive():
             os.kill(pid, number)
-        if _wait(lambda: None if lives() else pid, STOP_SECONDS):
+        if _wait(lambda: None if is_alive() else pid, STOP_SECONDS):
             return pid
     raise HandoffError(f"handoffd (process {pid}) does not end.", "See: handoff logs")
 

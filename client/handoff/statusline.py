@@ -19,12 +19,12 @@ def run(command: str) -> str:
     """Return the text to show: the output of their command first, then our line."""
     given = fast.hook_input()
     theirs = _start(command, given) if command else None
-    ours = _ours(given)
+    ours = _our_line(given)
     shown = _finish(*theirs) if theirs else ""
     return f"{shown.rstrip()}\n{ours}" if shown.strip() and ours else (shown.strip() or ours)
 
 
-def _ours(given: str) -> str:
+def _our_line(given: str) -> str:
     columns = paths.variable("COLUMNS")
     params = {
         "protocol": wire.PROTOCOL,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from handoff import fast
-from handoff.cli import ASKED_SECONDS, add_json, here, positive
+from handoff.cli import ASKED_SECONDS, add_json, current_directory, positive
 from handoff.common import paths, triggers
 from handoff.common.errors import NotRunningError
 from handoff.common.plain_text import PlainText
@@ -78,15 +78,15 @@ def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
         waits_until = time.monotonic() + given.wait_minutes * 60
     elif wanted:
         params["if_parallel"] = wanted
-    told: Callable[[dict[str, Any]], None] = tell
+    on_step: Callable[[dict[str, Any]], None] = print_step
     while True:
-        data, text, note = call(command, params, given.json, told)
+        data, text, note = call(command, params, given.json, on_step)
         choice: dict[str, Any] = data.get("choice") or {}
         workers = isinstance(choice.get("options"), dict)
         if workers and waits_until and time.monotonic() < waits_until:
-            if told is tell:
-                _tell_waiting(choice)
-            told = _tell_nobody
+            if on_step is print_step:
+                _print_waiting(choice)
+            on_step = _ignore_step
             time.sleep(_POLL_SECONDS)
             continue
         asks = choice and not (workers and waits_until) and not given.json
@@ -106,33 +106,36 @@ def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
 
 
 def call(
-    command: str, params: dict[str, Any], as_json: bool, tell: Callable[[dict[str, Any]], None]
+    command: str, params: dict[str, Any], as_json: bool, on_step: Callable[[dict[str, Any]], None]
 ) -> tuple[dict[str, Any], str, str]:
     """Ask the daemon, or run the command here without one; return data, text and a note."""
     from handoff import local
     from handoff.client import Client
 
-    params = {"cwd": here(), **{name: value for name, value in params.items() if value}}
+    params = {
+        "cwd": current_directory(),
+        **{name: value for name, value in params.items() if value},
+    }
     style = fast.rendering(as_json)
     try:
-        result = Client(ASKED_SECONDS).follow(command, tell, render=style, **params)
+        result = Client(ASKED_SECONDS).follow(command, on_step, render=style, **params)
     except NotRunningError as reason:
-        data, text = local.daemon_code().tracks_text(command, params, style, tell)
+        data, text = local.daemon_code().tracks_text(command, params, style, on_step)
         return data, text, f"{reason.title} Done without it.\n"
     return result["data"], result["text"], ""
 
 
-def tell(step: dict[str, Any]) -> None:
+def print_step(step: dict[str, Any]) -> None:
     """Print a step when it is taken, on stderr: stdout stays clean for a program that reads it."""
     sys.stderr.write(f"{step['line']}\n")
     sys.stderr.flush()
 
 
-def _tell_nobody(_step: dict[str, Any]) -> None:
+def _ignore_step(_step: dict[str, Any]) -> None:
     """Print nothing: the step was printed before."""
 
 
-def _tell_waiting(choice: dict[str, Any]) -> None:
+def _print_waiting(choice: dict[str, Any]) -> None:
     names = ", ".join(worker["name"] for worker in choice.get("workers", ()))
     sys.stderr.write(f"… waiting for {names}\n")
     sys.stderr.flush()

@@ -4,7 +4,7 @@ import select
 import stat
 import sys
 
-from handoff.cli import add_json, with_or_without
+from handoff.cli import add_json, run_online_or_offline
 from handoff.common import paths
 from handoff.common.errors import HandoffError
 
@@ -57,7 +57,7 @@ def run(given: argparse.Namespace) -> int:
     own = ("purpose", "escalate", "session", "project", "dry_run")
     names = (*(name for name, _ in SECTIONS), *own)
     params = {name: getattr(given, name) for name in names}
-    return with_or_without("close", {**params, "text": _input()}, as_json=given.json)
+    return run_online_or_offline("close", {**params, "text": _input()}, as_json=given.json)
 
 
 def _input() -> str:

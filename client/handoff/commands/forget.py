@@ -3,7 +3,7 @@ import sys
 from typing import Any
 
 from handoff import fast
-from handoff.cli import add_json, here
+from handoff.cli import add_json, current_directory
 from handoff.client import Client
 from handoff.common.errors import EXIT_CHOICE_NEEDED
 from handoff.common.plain_text import PlainText
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    params: dict[str, Any] = {"cwd": here(), "render": fast.rendering(given.json)}
+    params: dict[str, Any] = {"cwd": current_directory(), "render": fast.rendering(given.json)}
     if given.target is not None:
         params["target"] = given.target
     client = Client(REPLY_SECONDS)

@@ -40,17 +40,17 @@ def run(given: argparse.Namespace) -> int:
         refused = refusal(given, "repair", "Mend it? [Y/n] ")
         if refused is not None:
             return refused
-    with _daemon_aside():
+    with _daemon_stopped():
         _print(code.mend_stores(), as_json=given.json)
     return 0
 
 
 @contextlib.contextmanager
-def _daemon_aside() -> Iterator[None]:
+def _daemon_stopped() -> Iterator[None]:
     """Keep the daemon down and its socket closed: a request would start it during the repair."""
     listening = service.is_active(service.SOCKET_UNIT)
     if listening:
-        service.manage("systemctl", "--user", "stop", service.SOCKET_UNIT)
+        service.run_or_fail("systemctl", "--user", "stop", service.SOCKET_UNIT)
     pid = None
     try:
         pid = service.stop()

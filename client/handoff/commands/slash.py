@@ -86,7 +86,7 @@ def _answer(name: str, words: list[str]) -> str:
     return _ACTIONS[name](words)
 
 
-def _told(*words: str) -> str:
+def _output_of(*words: str) -> str:
     """Run a command in this process, and return all its output."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -96,34 +96,34 @@ def _told(*words: str) -> str:
 
 def _conductor(words: list[str]) -> str:
     if not words:
-        return _told("auto", "--slash", *_PATIENCE)
+        return _output_of("auto", "--slash", *_PATIENCE)
     actions = {"create": _create, "resume": _resume}
     return actions[words[0]](words[1:]) if words[0] in actions else _HANDOFF_USAGE
 
 
 def _create(words: list[str]) -> str:
-    return _told("create", *_PATIENCE, *words)
+    return _output_of("create", *_PATIENCE, *words)
 
 
 def _resume(words: list[str]) -> str:
-    return _told("resume", *words)
+    return _output_of("resume", *words)
 
 
 def _open(_words: list[str]) -> str:
-    return _told("open") or _NOTHING
+    return _output_of("open") or _NOTHING
 
 
 def _close(_words: list[str]) -> str:
-    return _told("close", "--dry-run")
+    return _output_of("close", "--dry-run")
 
 
 def _thread(words: list[str]) -> str:
     action = words[0] if words else ""
     if action.startswith("hof_"):
-        return _told("thread", "get", *words)
+        return _output_of("thread", "get", *words)
     if action in ("get", "read", "close"):
         # --watch would never end.
-        return _told("thread", *(word for word in words if not word.startswith("--w")))
+        return _output_of("thread", *(word for word in words if not word.startswith("--w")))
     return {"create": _CREATE_THREAD, "add": _ADD_TO_THREAD}.get(action, _THREAD_USAGE)
 
 

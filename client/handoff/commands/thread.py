@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from handoff import fast, local
-from handoff.cli import ASKED_SECONDS, add_json, end_on_interrupt, here
+from handoff.cli import ASKED_SECONDS, add_json, current_directory, end_on_interrupt
 from handoff.client import Client
 from handoff.common import paths, wire
 from handoff.common.errors import (
@@ -130,7 +130,7 @@ def run(given: argparse.Namespace) -> int:
     words = vars(given).items()
     own = ("run", "json", "yes", "watch")
     params = {name: value for name, value in words if name not in own and value is not None}
-    params["cwd"] = here()
+    params["cwd"] = current_directory()
     if given.action in ("create", "add"):
         params["content"] = _content(given.content)
     if given.action in ("create", "add", "read"):
@@ -240,20 +240,20 @@ def _watch(params: dict[str, Any], *, as_json: bool) -> int:
     """
     end_on_interrupt()
     shown = _Shown(params, as_json)
-    told = False
+    is_outage_reported = False
     while True:
         try:
             for change in Client(ASKED_SECONDS).watch("thread", **params | {"action": "watch"}):
-                if told:
-                    told = False
+                if is_outage_reported:
+                    is_outage_reported = False
                     sys.stderr.write("It is back.\n")
                 if shown.is_news(change) and shown.ask():
                     return 0
         except (NotRunningError, NotAnsweringError):
             if not shown.begun:
                 raise
-        if not told:
-            told = True
+        if not is_outage_reported:
+            is_outage_reported = True
             sys.stderr.write("handoffd has ended; waiting for it. Ctrl-C ends this.\n")
         time.sleep(_AGAIN_SECONDS)
 

@@ -30,7 +30,7 @@ SUBJECTS = {
 }
 
 
-def examine(scene: Environment) -> dict[str, list[Finding]]:
+def examine(environment: Environment) -> dict[str, list[Finding]]:
     """Return the findings per subject, without the subjects that have none."""
-    found = {subject: look(scene) for subject, look in SUBJECTS.items()}
+    found = {subject: check(environment) for subject, check in SUBJECTS.items()}
     return {subject: findings for subject, findings in found.items() if findings}

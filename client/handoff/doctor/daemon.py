@@ -11,25 +11,27 @@ from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, explained, note, ok
 
 # The warnings that another subject reports in other words.
-TOLD_ELSEWHERE = ("letters_dead",)
+REPORTED_ELSEWHERE = ("letters_dead",)
 
 
-def examine(scene: Environment) -> list[Finding]:
-    if scene.problem is None:
-        status = scene.status
+def examine(environment: Environment) -> list[Finding]:
+    if environment.problem is None:
+        status = environment.status
         found = [ok(f"process {status['pid']} answers at {status['socket']}")]
     else:
-        found = [bad(scene.problem.title, scene.problem.hint, scene.problem.exit_code)]
-    is_there = not isinstance(scene.problem, NotRunningError)
-    found += _last_failure(is_there=is_there)
+        found = [
+            bad(environment.problem.title, environment.problem.hint, environment.problem.exit_code)
+        ]
+    is_there = not isinstance(environment.problem, NotRunningError)
+    found += _failure_note(is_there=is_there)
     for path in paths.socket_candidates():
-        if path == scene.status.get("socket"):
+        if path == environment.status.get("socket"):
             break
-        found += _look_at(path, is_there=is_there)
+        found += _socket_findings(path, is_there=is_there)
     return found
 
 
-def _last_failure(*, is_there: bool) -> list[Finding]:
+def _failure_note(*, is_there: bool) -> list[Finding]:
     """Return a note on the last daemon that ended unasked, with the reason."""
     for line in service.failures()[-1:]:
         when, _, why = line.partition(" ")
@@ -38,7 +40,7 @@ def _last_failure(*, is_there: bool) -> list[Finding]:
     return []
 
 
-def _look_at(path: str, *, is_there: bool) -> list[Finding]:
+def _socket_findings(path: str, *, is_there: bool) -> list[Finding]:
     """Return the obstacle at one of the paths where a socket may be."""
     try:
         found = os.lstat(path)
@@ -66,9 +68,9 @@ def _name(user: int) -> str:
         return f"user {user}"
 
 
-def examine_warnings(scene: Environment) -> list[Finding]:
+def examine_warnings(environment: Environment) -> list[Finding]:
     return [
         bad(warning["text"], explained(warning["anchor"]))
-        for warning in scene.warnings
-        if warning["code"] not in TOLD_ELSEWHERE
+        for warning in environment.warnings
+        if warning["code"] not in REPORTED_ELSEWHERE
     ]

@@ -51,7 +51,7 @@ class Environment:
     daemon_version: str = ""
 
 
-def look() -> Environment:
+def read_environment() -> Environment:
     claude = claude_code()
     try:
         answer = Client().call("status")

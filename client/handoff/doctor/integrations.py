@@ -10,7 +10,7 @@ from handoff.doctor.environment import Environment, working_directory
 from handoff.doctor.finding import Finding, bad, note, ok
 
 
-def examine(_scene: Environment) -> list[Finding]:
+def examine(_environment: Environment) -> list[Finding]:
     found = []
     if programs.find("git") is None:
         found.append(note("git is not on PATH", "Install it to see branches and files."))

@@ -17,13 +17,13 @@ _LISTED = 20
 _WAIT = "Wait a moment; if it stays, see: handoff logs"
 
 
-def examine(scene: Environment) -> list[Finding]:
-    status = scene.status
+def examine(environment: Environment) -> list[Finding]:
+    status = environment.status
     if not status:
         return []
     roots = [root["path"] for root in status["roots"]]
     seen = newest_on_disk(roots)
-    found = _unfollowed(scene, roots)
+    found = _unfollowed(environment, roots)
     found += [
         note(f"{root['path']} is not there yet", "Start Claude Code once.")
         for root in status["roots"]
@@ -32,7 +32,7 @@ def examine(scene: Environment) -> list[Finding]:
     if status["paused"]:
         paused = ", ".join("everything" if item == "*" else item for item in status["paused"])
         found.append(note(f"paused: {paused}", "Run: handoff unpause"))
-    behind = _behind(status) + unnoticed(seen, scene.known.get("newest", []), time.time())
+    behind = _behind(status) + unnoticed(seen, environment.known.get("newest", []), time.time())
     return found + (behind or [ok(_summary(status, seen))])
 
 
@@ -96,17 +96,17 @@ def unnoticed(
     ]
 
 
-def _unfollowed(scene: Environment, roots: list[str]) -> list[Finding]:
+def _unfollowed(environment: Environment, roots: list[str]) -> list[Finding]:
     """Return a finding if this shell's CLAUDE_CONFIG_DIR is not followed.
 
     A service does not have the variables of a shell.
     """
-    directory = scene.claude.directory
+    directory = environment.claude.directory
     here = os.path.realpath(f"{directory}/projects")
     if not os.path.isdir(directory) or here in map(os.path.realpath, roots):
         return []
     text = f"{directory}, the CLAUDE_CONFIG_DIR of this shell, is not followed"
-    remedy = f'[claude] config_dirs = ["{directory}"] in {scene.status["config"]}'
+    remedy = f'[claude] config_dirs = ["{directory}"] in {environment.status["config"]}'
     return [bad(text, f"Put this there, then `handoff restart`: {remedy}")]
 
 

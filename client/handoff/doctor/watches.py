@@ -14,8 +14,8 @@ _NEARLY = 0.9
 _COUNTING_SECONDS = 0.5
 
 
-def examine(scene: Environment) -> list[Finding]:
-    return judge("/proc", os.getuid(), scene.status.get("watched"))
+def examine(environment: Environment) -> list[Finding]:
+    return judge("/proc", os.getuid(), environment.status.get("watched"))
 
 
 def judge(proc: str, user: int, ours: int | None) -> list[Finding]:

@@ -173,7 +173,7 @@ def put_status_line(text: str, program: str) -> str:
         return json_edit.put(text, STATUS_LINE, {"type": "command", "command": command})
     if not _is_command(now):
         raise ShapeError("`statusLine` is there, and is of no kind that ours could be shown beside")
-    theirs = beside(now["command"])
+    theirs = command_beside(now["command"])
     theirs = now["command"] if theirs is None else theirs
     if theirs:
         command += f" --beside {shlex.quote(theirs)}"
@@ -185,7 +185,7 @@ def put_status_line(text: str, program: str) -> str:
 def take_status_line(text: str) -> str:
     """Restore the status line that was there before ours."""
     now = json_edit.get(text, STATUS_LINE)
-    theirs = beside(now["command"]) if _is_command(now) else None
+    theirs = command_beside(now["command"]) if _is_command(now) else None
     if theirs is None:
         return text
     if not theirs:
@@ -193,7 +193,7 @@ def take_status_line(text: str) -> str:
     return json_edit.put(text, (*STATUS_LINE, "command"), theirs)
 
 
-def beside(command: str) -> str | None:
+def command_beside(command: str) -> str | None:
     """Return the command that our status line is shown beside.
 
     The result is empty if ours is shown alone, and None if the status line is not ours.

@@ -69,9 +69,9 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def look(path: str, part: str) -> Draft:
+def read_draft(path: str, part: str) -> Draft:
     """Read a file, also by a link to it, and note the problem that prevents its replacement."""
-    draft = Draft(path, part, None, None, target=leads_to(path))
+    draft = Draft(path, part, None, None, target=link_target(path))
     try:
         status = os.lstat(draft.target)
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def look(path: str, part: str) -> Draft:
     return draft
 
 
-def leads_to(path: str) -> str:
+def link_target(path: str) -> str:
     """Return the final target of a link, or the path itself if it is no link."""
     return os.path.realpath(path) if os.path.islink(path) else path
 
@@ -147,7 +147,7 @@ def _link_problem(path: str) -> HandoffError | None:
     if real == os.path.normpath(path):
         return None
     try:
-        place = next(_open_to_others(path), None)
+        place = next(_changeable_by_others(path), None)
     except OSError as problem:
         return _problem(f"{path} cannot be followed: {problem.strerror}.")
     if place is None:
@@ -158,11 +158,11 @@ def _link_problem(path: str) -> HandoffError | None:
     )
 
 
-def _open_to_others(path: str) -> Iterator[str]:
+def _changeable_by_others(path: str) -> Iterator[str]:
     """Yield those directories and links on the way to a file that another user can change."""
     directory, names, links = "/", path.split("/"), 0
     while names:
-        if _is_open(os.stat(directory)):
+        if _is_open_to_others(os.stat(directory)):
             yield directory
         name = names.pop(0)
         if name in ("", "."):
@@ -185,7 +185,7 @@ def _open_to_others(path: str) -> Iterator[str]:
         names[:0] = target.split("/")
 
 
-def _is_open(directory: os.stat_result) -> bool:
+def _is_open_to_others(directory: os.stat_result) -> bool:
     is_shared = directory.st_mode & 0o022 and not directory.st_mode & stat.S_ISVTX
     return bool(is_shared) or directory.st_uid not in (0, os.geteuid())
 
@@ -242,13 +242,13 @@ def replace(draft: Draft, before: bytes | None, after: bytes | None) -> None:
     _sync_directory(os.path.dirname(draft.target))
 
 
-def unfinished(path: str) -> str:
+def temporary_path(path: str) -> str:
     """Return the path of the temporary file; a kill may leave it behind."""
-    return f"{leads_to(path)}.handoff-new"
+    return f"{link_target(path)}.handoff-new"
 
 
 def _rename_into_place(draft: Draft, before: bytes | None, after: bytes) -> None:
-    temporary = unfinished(draft.target)
+    temporary = temporary_path(draft.target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)  # left by a killed process; the file may have a second name, too
@@ -267,7 +267,7 @@ def _rename_into_place(draft: Draft, before: bytes | None, after: bytes) -> None
 
 
 def _check_unchanged(draft: Draft, before: bytes | None) -> None:
-    if leads_to(draft.path) != draft.target or read(draft.target) != before:
+    if link_target(draft.path) != draft.target or read(draft.target) != before:
         raise HandoffError(f"{draft.path} has changed meanwhile.", "Run it again.")
 
 
@@ -290,7 +290,7 @@ def _lock(path: str) -> Iterator[None]:
         return
     lock = f"{path}.lock"
     deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
-    while not _made(lock):
+    while not _take_lock(lock):
         if time.monotonic() > deadline:
             raise HandoffError(f"{path} is locked by another program.", f"It holds {lock}")
         time.sleep(0.05)
@@ -301,7 +301,7 @@ def _lock(path: str) -> Iterator[None]:
             os.rmdir(lock)
 
 
-def _made(lock: str) -> bool:
+def _take_lock(lock: str) -> bool:
     try:
         os.mkdir(lock)
     except FileExistsError:

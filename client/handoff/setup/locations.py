@@ -10,7 +10,7 @@ from handoff.common.errors import HandoffError
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def own(name: str) -> str:
+def installed_script(name: str) -> str:
     """Return the script that was installed with this package."""
     above = PACKAGE
     for _ in ("handoff", "site-packages", "python3", "lib"):
@@ -24,13 +24,13 @@ def own(name: str) -> str:
     return os.path.abspath(found)
 
 
-def lasting(name: str) -> str:
+def lasting_path(name: str) -> str:
     """Return the path under which a program will still be found after an upgrade.
 
     pipx, uv and a person link to a script from a directory that stays. The script's own directory
     may not stay.
     """
-    script = own(name)
+    script = installed_script(name)
     for path in (shutil.which(name), f"{paths.home()}/.local/bin/{name}"):
         if path and os.path.realpath(path) == os.path.realpath(script):
             return os.path.abspath(path)
@@ -39,7 +39,7 @@ def lasting(name: str) -> str:
 
 def path_in_text(name: str) -> str:
     """Return a program's path for a file that must be UTF-8."""
-    path = lasting(name)
+    path = lasting_path(name)
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -52,10 +52,10 @@ def path_in_text(name: str) -> str:
 def is_on_path(name: str) -> bool:
     """Return True if a shell that looks for the name finds our program."""
     found = shutil.which(name)
-    return found is not None and os.path.realpath(found) == os.path.realpath(own(name))
+    return found is not None and os.path.realpath(found) == os.path.realpath(installed_script(name))
 
 
-def shipped(name: str) -> str:
+def shipped_file(name: str) -> str:
     """Return a file or directory of the package, or of the checkout from which it runs."""
     for top in (PACKAGE, os.path.dirname(os.path.dirname(PACKAGE))):
         if os.path.exists(f"{top}/{name}"):
@@ -68,7 +68,7 @@ def marketplace() -> str:
     manifest = ".claude-plugin/marketplace.json"
     if os.path.exists(f"{PACKAGE}/marketplace/{manifest}"):
         return f"{PACKAGE}/marketplace"
-    return shipped(manifest).removesuffix(f"/{manifest}")
+    return shipped_file(manifest).removesuffix(f"/{manifest}")
 
 
 def plugin() -> str:

@@ -30,7 +30,7 @@ class ManifestRecord:
     outline: str | None = None
     reversals: dict[str, Reversal] = field(default_factory=dict)
 
-    def left_by_us(self, data: bytes) -> bool:
+    def is_ours(self, data: bytes) -> bool:
         name = digest(data)
         return name in self.ours and (self.outline is None or name in self.reversals)
 
@@ -72,7 +72,7 @@ class Manifest:
         """Note a change that is about to be made, and keep the content of the file without us."""
         known = self.files.get(draft.path) or ManifestRecord(draft.part, None, [])
         # If the file has changed since, only the new content counts as ours.
-        ours = known.ours if draft.before is not None and known.left_by_us(draft.before) else []
+        ours = known.ours if draft.before is not None and known.is_ours(draft.before) else []
         new = [] if draft.after is None else [digest(draft.after)]
         record = ManifestRecord(draft.part, None, list(dict.fromkeys(ours + new)))
         if not is_memory(draft.path):
@@ -146,7 +146,7 @@ def backup_path(name: str) -> str:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def exclusive() -> Iterator[None]:
     """Keep other processes from setup or teardown at the same time."""
     path = f"{_directory()}/lock"
     make_directories(path)

@@ -116,13 +116,13 @@ def plan_flow(plan: SetupPlan) -> None:
     """Plan a link `flow` beside `handoff`, unless another program has that name."""
     found = shutil.which("flow")
     if found is not None:
-        if os.path.realpath(found) != os.path.realpath(locations.own("handoff")):
+        if os.path.realpath(found) != os.path.realpath(locations.installed_script("handoff")):
             plan.remarks.append(f"{found} is another program, so there is no link `flow`.")
         return
     if locations.is_on_path("handoff"):
-        directory, target = os.path.dirname(locations.lasting("handoff")), "handoff"
+        directory, target = os.path.dirname(locations.lasting_path("handoff")), "handoff"
     else:
-        directory, target = f"{paths.home()}/.local/bin", locations.own("handoff")
+        directory, target = f"{paths.home()}/.local/bin", locations.installed_script("handoff")
     _plan_link(plan, f"{directory}/flow", target)
 
 
@@ -130,7 +130,7 @@ def _plan_link(plan: SetupPlan, path: str, target: str) -> None:
     # This draft is not edited: it shows the problem that would prevent a link there.
     look = plan.draft(path, "flow")
     if os.path.lexists(path):
-        if os.path.realpath(path) != os.path.realpath(locations.own("handoff")):
+        if os.path.realpath(path) != os.path.realpath(locations.installed_script("handoff")):
             plan.remarks.append(f"{path} is there already, and stays as it is.")
         return
     if look.problem:
@@ -168,7 +168,7 @@ def plan_configuration(plan: SetupPlan, write: str | None) -> None:
     broken = draft.before and local.daemon_code().config_problem()
     if broken:
         raise HandoffError("The configuration is broken, so nothing was changed.", broken)
-    if write is not None and write != written_where(draft.text):
+    if write is not None and write != write_setting(draft.text):
         draft.text = toml_edit.put(draft.text, "checkpoint", "write", write)
     directory = locations.claude_home()
     known = toml_edit.load(draft.text).get("claude", {}).get("config_dirs", [])
@@ -184,7 +184,7 @@ def plan_configuration(plan: SetupPlan, write: str | None) -> None:
         plan.actions.append(SetupAction("", service_units.reload_configuration, note=note))
 
 
-def written_where(text: str) -> str:
+def write_setting(text: str) -> str:
     return str(toml_edit.load(text).get("checkpoint", {}).get("write", "marked"))
 
 

@@ -46,7 +46,7 @@ class SetupPlan:
     def draft(self, path: str, part: str) -> Draft:
         """Return the draft of a file; two parts may share a draft."""
         if path not in self.drafts:
-            self.drafts[path] = foreign_files.look(path, part)
+            self.drafts[path] = foreign_files.read_draft(path, part)
         return self.drafts[path]
 
     def edit(self, draft: Draft, change: Callable[[str], str]) -> None:
@@ -64,7 +64,7 @@ class SetupPlan:
     def owns(self, draft: Draft) -> bool:
         """Return True if a file is exactly as we left it."""
         record = self.noted.files.get(draft.path)
-        return record is not None and draft.before is not None and record.left_by_us(draft.before)
+        return record is not None and draft.before is not None and record.is_ours(draft.before)
 
     @property
     def changes(self) -> list[Draft]:
@@ -77,7 +77,7 @@ class SetupPlan:
     def shown(self, *, whole: bool) -> str:
         """Return the changes as text; a file that is all ours takes one line unless `whole`."""
         titles = [f"* {action.title}\n" for action in self.actions if action.title]
-        return "".join([*(_shown(draft, whole=whole) for draft in self.changes), *titles])
+        return "".join([*(_draft_text(draft, whole=whole) for draft in self.changes), *titles])
 
     def report(self, *, whole: bool) -> str:
         """Return the changes as text, with the remarks on them."""
@@ -90,7 +90,7 @@ class SetupPlan:
         said = "".join(f"Note: {remark}\n" for remark in [*self.remarks, *links])
         return shown + ("\n" if shown and said else "") + said
 
-    def gist(self) -> list[str]:
+    def changed_lines(self) -> list[str]:
         """Return the lines to be added and taken out, for the comparison of two plans."""
         lines = self.shown(whole=True).splitlines()
         return [line for line in lines if line.startswith(("+", "-", "*"))]
@@ -109,11 +109,11 @@ class SetupPlan:
                 undos.append(action.undo)
                 action.do()
         except BaseException as problem:
-            left = _undo(undos)
-            if not left:
+            unresolved = _undo(undos)
+            if not unresolved:
                 self.noted.restore(before)
             if isinstance(problem, HandoffError | OSError):
-                raise _failure(problem, left) from None
+                raise _failure(problem, unresolved) from None
             raise
 
     def _touched(self) -> list[Draft]:
@@ -138,7 +138,7 @@ class SetupPlan:
         return claude_entries.take_all(draft.before.decode(), (kept or b"").decode()).encode()
 
 
-def _shown(draft: Draft, *, whole: bool) -> str:
+def _draft_text(draft: Draft, *, whole: bool) -> str:
     is_new = draft.before is None
     lines = _lines(draft.after)
     if is_new and not whole and draft.part not in SHARED_PARTS:
@@ -189,19 +189,19 @@ def _is_as_left(draft: Draft, now: bytes | None) -> bool:
 
 def _undo(undos: list[Callable[[], None]]) -> list[str]:
     """Run the undos in reverse order; return the problems of those that failed."""
-    left = []
+    problems = []
     for undo in reversed(undos):
         try:
             undo()
         except (HandoffError, OSError) as problem:
-            left.append(str(problem).replace("\n", " "))
-    return left
+            problems.append(str(problem).replace("\n", " "))
+    return problems
 
 
-def _failure(problem: HandoffError | OSError, left: list[str]) -> HandoffError:
+def _failure(problem: HandoffError | OSError, unresolved: list[str]) -> HandoffError:
     hint = problem.hint if isinstance(problem, HandoffError) else remedy(problem)
     hint = f"{hint}\n" if hint else ""
     title = problem.title if isinstance(problem, HandoffError) else f"{problem}."
-    if left:
-        return HandoffError(title, f"{hint}What was done could not all be undone: {left[0]}")
+    if unresolved:
+        return HandoffError(title, f"{hint}What was done could not all be undone: {unresolved[0]}")
     return HandoffError(title, f"{hint}What was done before that was undone; nothing has changed.")

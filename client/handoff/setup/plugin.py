@@ -27,10 +27,10 @@ def plan_plugin(plan: SetupPlan) -> None:
             "Claude Code's program `claude` is not on PATH, and the plugin is installed by it.",
             "Install Claude Code first, or leave the plugin out: hooks and MCP do the same.",
         )
-    _check_found()
+    _check_program()
     # Claude Code will change the file. Its content before is needed to take all changes out again.
     draft.kept = True
-    plan.actions.append(_installing(claude, locations.claude_home(), locations.marketplace()))
+    plan.actions.append(_install_action(claude, locations.claude_home(), locations.marketplace()))
 
 
 def _readable(text: str) -> str:
@@ -50,17 +50,18 @@ def is_enabled() -> bool:
     return claude_entries.plugin_is_enabled(_readable(text))
 
 
-def _check_found() -> None:
+def _check_program() -> None:
     """Raise an error unless `handoff` is in one of the two places where the plugin looks for it."""
     local = f"{paths.home()}/.local/bin/handoff"
     if shutil.which("handoff") is None and not os.access(local, os.X_OK):
+        script = locations.installed_script("handoff")
         raise HandoffError(
             "The plugin looks for `handoff` on PATH and in ~/.local/bin, and it is in neither.",
-            f"Link it: mkdir -p ~/.local/bin && ln -s {locations.own('handoff')} {local}",
+            f"Link it: mkdir -p ~/.local/bin && ln -s {script} {local}",
         )
 
 
-def _installing(claude: str, config: str, marketplace: str) -> SetupAction:
+def _install_action(claude: str, config: str, marketplace: str) -> SetupAction:
     def install() -> None:
         run(claude, config, "marketplace", "add", marketplace)
         run(claude, config, "install", claude_entries.PLUGIN)

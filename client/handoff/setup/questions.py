@@ -14,8 +14,8 @@ def add_consent(parser: argparse.ArgumentParser) -> None:
 
 def can_ask(given: argparse.Namespace) -> bool:
     # A question would stand in the middle of JSON output.
-    told = given.yes or given.dry_run or vars(given).get("json")
-    return sys.stdin.isatty() and sys.stdout.isatty() and not told
+    is_answered = given.yes or given.dry_run or vars(given).get("json")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_answered
 
 
 def refusal(given: argparse.Namespace, command: str, question: str) -> int | None:

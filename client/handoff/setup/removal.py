@@ -20,25 +20,25 @@ from handoff.setup.foreign_files import Draft
 from handoff.setup.plan import SHARED_PARTS, SetupAction, SetupPlan
 
 
-def make() -> SetupPlan:
+def make_plan() -> SetupPlan:
     """Examine everything, and return the plan of the removal."""
     plan = SetupPlan()
     for config in plan.noted.plugin:
         if any(plugin.is_installed(config)):
-            plan.actions.append(_uninstalling(config))
+            plan.actions.append(_uninstall_action(config))
     if plan.noted.service:
-        plan.actions.append(_stopping(plan.noted.service))
+        plan.actions.append(_stop_action(plan.noted.service))
     for path, record in plan.noted.files.items():
         _plan_noted(plan, plan.draft(path, record.part))
     if plan.noted.is_empty:
         _plan_recognised(plan)
     for path, target in plan.noted.links.items():
         if os.path.lexists(path):
-            plan.actions.append(_unlinking(path, target))
+            plan.actions.append(_unlink_action(path, target))
     return plan
 
 
-def _uninstalling(config: str) -> SetupAction:
+def _uninstall_action(config: str) -> SetupAction:
     words = (
         f"claude plugin uninstall {claude_entries.PLUGIN}, marketplace remove {claude_entries.NAME}"
     )
@@ -47,12 +47,12 @@ def _uninstalling(config: str) -> SetupAction:
     )
 
 
-def _stopping(kind: str) -> SetupAction:
+def _stop_action(kind: str) -> SetupAction:
     title = "end handoffd" if kind == "background" else f"end the service: {kind} forgets it"
     return SetupAction(title, lambda: service_units.stop(kind))
 
 
-def _unlinking(path: str, target: str) -> SetupAction:
+def _unlink_action(path: str, target: str) -> SetupAction:
     def remove() -> None:
         if not parts.unlink(path, target):
             raise HandoffError(f"{path} is no longer the link that setup made, and stays.")
@@ -104,7 +104,7 @@ def _plan_recognised(plan: SetupPlan) -> None:
         draft = plan.draft(service_units.unit_file(kind), "service")
         if draft.before is not None and service_units.MARK.encode() in draft.before:
             draft.after = None
-            plan.actions.append(_stopping(kind))
+            plan.actions.append(_stop_action(kind))
     for name, text in parts.commands():
         draft = plan.draft(f"{locations.claude_home()}/commands/{name}", "commands")
         if draft.before == text.encode():
@@ -116,32 +116,32 @@ def apply(plan: SetupPlan) -> list[str]:
 
     The notes stay if there was a problem.
     """
-    left = _act([action for action in plan.actions if action.early])
+    problems = _run_actions([action for action in plan.actions if action.early])
     # Claude Code has changed its settings by now.
-    plan = make()
-    left += _act([action for action in plan.actions if not action.early])
+    plan = make_plan()
+    problems += _run_actions([action for action in plan.actions if not action.early])
     for draft in plan.changes:
-        left += _replace(draft)
+        problems += _replace(draft)
     for path in plan.noted.files:
         with contextlib.suppress(OSError):
-            os.unlink(foreign_files.unfinished(path))
+            os.unlink(foreign_files.temporary_path(path))
     _remove_directories(plan.noted.directories)
-    service_units.settle(plan.noted.service or "systemd")
+    service_units.reload_units(plan.noted.service or "systemd")
     if any(draft.part == "config" for draft in plan.changes):
         service_units.reload_configuration()
-    if not left:
+    if not problems:
         _forget(plan)
-    return left
+    return problems
 
 
-def _act(actions: list[SetupAction]) -> list[str]:
-    left = []
+def _run_actions(actions: list[SetupAction]) -> list[str]:
+    problems = []
     for action in actions:
         try:
             action.do()
         except (HandoffError, OSError) as problem:
-            left.append(str(problem))
-    return left
+            problems.append(str(problem))
+    return problems
 
 
 def _replace(draft: Draft) -> list[str]:
@@ -171,7 +171,7 @@ def _forget(plan: SetupPlan) -> None:
     manifest.forget_but([name for name in kept if name])
 
 
-def left_alone() -> str:
+def remaining_files() -> str:
     """Return the text that names the files that stay, and the commands that remove them."""
     places = (
         (paths.state_dir(), "its state; `handoff forget` erases one project"),

@@ -26,7 +26,7 @@ def choose(wanted: Sequence[str], unwanted: Sequence[str]) -> list[str]:
     return [part for part in parts.PLANNERS if part in chosen]
 
 
-def make(chosen: Sequence[str], write: str | None) -> SetupPlan:
+def make_plan(chosen: Sequence[str], write: str | None) -> SetupPlan:
     """Examine everything, and return the plan."""
     plan = SetupPlan()
     by_plugin = plugin.is_enabled()

@@ -26,7 +26,7 @@ SHARED_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HANDOFFD_SOCKET")
 def plan_service(plan: SetupPlan) -> None:
     kind = manager()
     if kind == "background":
-        _plan_process(plan)
+        _plan_background(plan)
         return
     path = unit_file(kind)
     draft = plan.draft(path, "service")
@@ -34,13 +34,13 @@ def plan_service(plan: SetupPlan) -> None:
         plan.remarks.append(f"{path} is not setup's, and stays as it is.")
     else:
         with open(
-            locations.shipped(UNIT if kind == "systemd" else PLIST), encoding="utf-8"
+            locations.shipped_file(UNIT if kind == "systemd" else PLIST), encoding="utf-8"
         ) as text:
             shape = shape_unit if kind == "systemd" else shape_agent
             draft.text = shape(text.read(), locations.path_in_text("handoffd"), _shared())
     if draft.is_changed or not _is_installed(kind):
-        plan.last_undo = _resettling(kind)
-        plan.actions.append(_starting(kind, draft))
+        plan.last_undo = _make_restore(kind)
+        plan.actions.append(_start_action(kind, draft))
 
 
 def manager() -> str:
@@ -102,28 +102,28 @@ def _is_enabled(kind: str) -> bool:
     )
 
 
-def _starting(kind: str, draft: Draft) -> SetupAction:
+def _start_action(kind: str, draft: Draft) -> SetupAction:
     """Return the action that starts the service; it ends a daemon in the background first."""
 
     def start() -> None:
         service.stop()
         if kind == "launchd":
             service.succeeds("launchctl", "bootout", f"gui/{os.getuid()}/{service.LABEL}")
-            service.manage("launchctl", "bootstrap", f"gui/{os.getuid()}", draft.path)
+            service.run_or_fail("launchctl", "bootstrap", f"gui/{os.getuid()}", draft.path)
         else:
-            service.manage("systemctl", "--user", "daemon-reload")
-            service.manage("systemctl", "--user", "enable", service.UNIT)
+            service.run_or_fail("systemctl", "--user", "daemon-reload")
+            service.run_or_fail("systemctl", "--user", "enable", service.UNIT)
         service.start()
 
     def note(noted: Manifest) -> None:
         if MARK in draft.text:
             noted.service = kind
 
-    title = f"start the service, now and at every login: {_words(kind)}"
+    title = f"start the service, now and at every login: {_start_command(kind)}"
     return SetupAction(title, start, lambda: stop(kind), note)
 
 
-def _words(kind: str) -> str:
+def _start_command(kind: str) -> str:
     if kind == "launchd":
         return f"launchctl bootstrap gui/{os.getuid()} {service.LABEL}.plist"
     return f"systemctl --user enable --now {service.UNIT}"
@@ -138,26 +138,26 @@ def stop(kind: str) -> None:
     service.stop()
 
 
-def settle(kind: str) -> None:
+def reload_units(kind: str) -> None:
     """Let systemd read its unit anew: it is gone, or has its old content again."""
     if kind == "systemd":
         service.succeeds("systemctl", "--user", "daemon-reload")
 
 
-def _resettling(kind: str) -> Callable[[], None]:
+def _make_restore(kind: str) -> Callable[[], None]:
     was_running, was_enabled = service.running() is not None, _is_enabled(kind)
 
-    def resettle() -> None:
-        settle(kind)
+    def restore() -> None:
+        reload_units(kind)
         if was_enabled:
             service.succeeds("systemctl", "--user", "enable", service.UNIT)
         if was_running:
             service.start()
 
-    return resettle
+    return restore
 
 
-def _plan_process(plan: SetupPlan) -> None:
+def _plan_background(plan: SetupPlan) -> None:
     if service.running() is not None:
         return
 

@@ -91,7 +91,7 @@ def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
     meant = load(text)
     try:
         meant.setdefault(table, {})[key] = value
-        agrees = _said(load_toml(new)) == _said(meant)
+        agrees = _without_empty(load_toml(new)) == _without_empty(meant)
     except (ValueError, TypeError):  # it may be no table at all
         agrees = False
     if not agrees:
@@ -102,7 +102,7 @@ def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
     return new
 
 
-def _said(tables: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(tables: dict[str, Any]) -> dict[str, Any]:
     """Return the tables without keys that have no value, and without empty tables."""
     found = {
         name: {key: value for key, value in table.items() if value is not None}
