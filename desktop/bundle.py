@@ -1,7 +1,7 @@
-"""Makes the Claude Desktop bundle: `make desktop-bundle`, or `python3 desktop/bundle.py FILE`.
+"""Make the Claude Desktop bundle: `make desktop-bundle`, or `python3 desktop/bundle.py FILE`.
 
-The manifest's version and tools are the package's own. Anthropic's packer, from npm, checks it and
-packs it; $MCPB may name one that is installed.
+The manifest's version and tools are the package's own. Anthropic's packer, from npm, checks and
+packs the bundle; $MCPB may name a packer that is installed.
 """
 
 import json
@@ -24,7 +24,7 @@ Install Node.js, which brings npm along, or name a packer of your own:
 
 
 def packer() -> list[str]:
-    """Return the words that start the packer."""
+    """Return the command that starts the packer."""
     given = shlex.split(os.environ.get("MCPB", ""))
     if given:
         return given
@@ -45,7 +45,7 @@ def manifest() -> dict[str, object]:
 
 
 def lay_out(place: Path) -> None:
-    """Put everything that is packed into a directory."""
+    """Put all files of the bundle into a directory."""
     text = json.dumps(manifest(), indent=2, ensure_ascii=False)
     (place / "manifest.json").write_text(text + "\n", encoding="utf-8")
     shutil.copytree(HERE / "server", place / "server")

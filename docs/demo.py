@@ -1,4 +1,4 @@
-"""Shows a scripted session becoming a handoff: the real daemon and client, in a temporary HOME.
+"""Show how a scripted session becomes a handoff: the real daemon and client, a temporary HOME.
 
 python docs/demo.py [--colour]
 """
@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from screen import Screen, changes, wants_colour
+from screen import DemoScreen, changes, wants_colour
 
 PAUSE_SECONDS = 0.3  # between two steps, for the reader
-# The daemon writes within 2 s; where a watch is not set yet, its rescan comes within 5 s more.
+# The daemon writes within 2 s. If a watch is not set yet, its rescan comes within 5 s more.
 STEP_SECONDS = 9.0
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
@@ -33,8 +33,8 @@ GOAL = "Keep people logged in for a day, not an hour"
 FOUND = "The cookie is fine, session.py expires it early."
 THEORY = "refresh keeps old expiry"
 BRANCH = "fix/token-expiry"
-# Put together here, so that no scanner takes this file for a leak; for the same reason only
-# its ends are shown, since what is shown is kept as a picture.
+# The token is put together here, so that no scanner takes this file for a leak. For the same
+# reason only its ends are shown: the output of the demo is kept as a picture.
 TOKEN = "ghp_" + string.digits + string.ascii_lowercase
 TOKEN_SHOWN = f"{TOKEN[:8]}...{TOKEN[-4:]}"
 FAILED = "With {} staging still says 401"
@@ -45,11 +45,11 @@ class DemoError(Exception):
     """The demo cannot go on; the message says why."""
 
 
-# The world
+# The temporary HOME
 
 
 @dataclass
-class World:
+class Sandbox:
     """A HOME with a project and an environment that leads nowhere else."""
 
     base: Path
@@ -58,7 +58,8 @@ class World:
     def __post_init__(self) -> None:
         (self.base / "run").mkdir(mode=0o700)
         self.transcripts.mkdir(parents=True)
-        # Made from nothing: no variable of the caller may lead the daemon to the real HOME.
+        # The environment is made from scratch: no variable of the caller may lead the daemon to
+        # the real HOME.
         self.environment = {
             "HOME": str(self.home),
             "XDG_RUNTIME_DIR": str(self.base / "run"),
@@ -79,7 +80,7 @@ class World:
 
     @property
     def transcripts(self) -> Path:
-        """Where Claude Code keeps a project's transcripts: the path, with dashes."""
+        """The directory of a project's transcripts: Claude Code writes the path with dashes."""
         return self.home / ".claude/projects" / re.sub(r"[^A-Za-z0-9]", "-", str(self.project))
 
     @property
@@ -108,7 +109,7 @@ class World:
         return self.run("git", "-c", "user.name=A", "-c", "user.email=a@example.invalid", *words)
 
     def holders(self, text: str) -> list[Path]:
-        """Return the files in which a text stands, the daemon's state and log included."""
+        """Return the files that contain a text, the daemon's state and log included."""
         found = []
         for path in self.base.rglob("*"):
             # The daemon replaces its files while we look.
@@ -118,14 +119,14 @@ class World:
         return found
 
 
-def make_project(world: World) -> None:
+def make_project(sandbox: Sandbox) -> None:
     for name in ("session.py", "test_session.py"):
-        path = world.project / name
+        path = sandbox.project / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("# one hour\n", encoding="utf-8")
-    world.git("init", "-q", "-b", "main")
-    world.git("add", ".")
-    world.git("commit", "-q", "-m", "Sessions")
+    sandbox.git("init", "-q", "-b", "main")
+    sandbox.git("add", ".")
+    sandbox.git("commit", "-q", "-m", "Sessions")
 
 
 # The processes
@@ -133,7 +134,7 @@ def make_project(world: World) -> None:
 
 @contextlib.contextmanager
 def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """End a process, by its handle, when the block is left in whatever way."""
+    """End a process, by its handle, however the block is left."""
     try:
         yield process
     finally:
@@ -145,34 +146,34 @@ def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
             process.wait()
 
 
-def start_daemon(world: World) -> subprocess.Popen[bytes]:
-    with world.log.open("wb") as log:
+def start_daemon(sandbox: Sandbox) -> subprocess.Popen[bytes]:
+    with sandbox.log.open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "handoffd", "run"],
-            cwd="/", env=world.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            cwd="/", env=sandbox.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
 
 
-def await_daemon(world: World, daemon: subprocess.Popen[bytes]) -> None:
-    """Wait until the daemon answers and has looked around once."""
+def await_daemon(sandbox: Sandbox, daemon: subprocess.Popen[bytes]) -> None:
+    """Wait until the daemon answers and has done its first scan."""
 
     def is_ready() -> bool:
         if daemon.poll() is not None:
             raise DemoError(f"The daemon ended with exit code {daemon.returncode}.")
-        # Before there is a socket, asking would only start clients in vain.
-        if not Path(world.environment["HANDOFFD_SOCKET"]).exists():
+        # Before there is a socket, a request would only start clients in vain.
+        if not Path(sandbox.environment["HANDOFFD_SOCKET"]).exists():
             return False
         try:
-            return bool(json.loads(world.handoff("status", "--json"))["first_scan_done"])
+            return bool(json.loads(sandbox.handoff("status", "--json"))["first_scan_done"])
         except DemoError:
-            return False  # between bind and listen nobody answers yet
+            return False  # between bind and listen the daemon does not answer yet
 
     wait_for(is_ready, START_SECONDS, "the daemon's answer")
 
 
-def last_words(world: World) -> str:
+def log_tail(sandbox: Sandbox) -> str:
     try:
-        lines = world.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = sandbox.log.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         lines = []
     return "\n".join(["The last lines of its log:", *(lines[-LOG_LINES:] or ["(none)"])])
@@ -190,10 +191,10 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
 
 
 @dataclass
-class Session:
-    """Stands in for Claude Code: a process that appends to a transcript, and can be killed."""
+class ScriptedSession:
+    """A stand-in for Claude Code: a process that appends to a transcript, and can be killed."""
 
-    world: World
+    sandbox: Sandbox
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     process: subprocess.Popen[bytes] = field(init=False)
 
@@ -204,7 +205,7 @@ class Session:
 
     @property
     def path(self) -> Path:
-        return self.world.transcripts / f"{self.id}.jsonl"
+        return self.sandbox.transcripts / f"{self.id}.jsonl"
 
     def write(self, data: bytes) -> None:
         pipe = self.process.stdin
@@ -221,7 +222,7 @@ class Session:
             "uuid": str(uuid.uuid4()),
             "timestamp": now.replace("+00:00", "Z"),
             "sessionId": self.id,
-            "cwd": str(self.world.project),
+            "cwd": str(self.sandbox.project),
             "version": "2.1.0",
             "gitBranch": "main",
             "entrypoint": "cli",
@@ -238,7 +239,7 @@ class Session:
     def edit(self, *names: str) -> None:
         lines = b""
         for name in names:
-            path = self.world.project / name
+            path = self.sandbox.project / name
             path.write_text("# one day\n", encoding="utf-8")
             given = {"file_path": str(path)}
             lines += self.record(
@@ -247,7 +248,7 @@ class Session:
         self.write(lines)
 
     def die(self, text: str) -> None:
-        """Be killed half way through a line."""
+        """Kill the process half way through a line."""
         line = self.record("assistant", [{"type": "text", "text": text}])
         size = self.path.stat().st_size + len(line) // 2
         self.write(line[: len(line) // 2])
@@ -260,99 +261,99 @@ class Session:
 
 
 @dataclass
-class Stage:
-    """Takes steps, and shows what each did to handoff.yaml."""
+class StepRunner:
+    """Takes steps, and shows the effect of each step on handoff.yaml."""
 
-    world: World
-    screen: Screen
+    sandbox: Sandbox
+    screen: DemoScreen
 
     def step(self, who: str, what: str, act: Callable[[], object], *until: str) -> None:
-        """Act, wait until handoff.yaml says all of this, and show its changed lines."""
-        before = self.world.checkpoint()
+        """Act, wait until handoff.yaml contains the given texts, and show its changed lines."""
+        before = self.sandbox.checkpoint()
         self.screen.begin(who, what)
         started = time.monotonic()
         act()
         wait_for(
-            lambda: all(text in self.world.checkpoint() for text in until),
+            lambda: all(text in self.sandbox.checkpoint() for text in until),
             STEP_SECONDS,
             f"{until} in handoff.yaml",
         )
         self.screen.end(len(f"{who} {what}"), time.monotonic() - started)
-        for line in changes(before, self.world.checkpoint()):
+        for line in changes(before, self.sandbox.checkpoint()):
             self.screen.change(line)
         time.sleep(PAUSE_SECONDS)
 
     def ask(self, command: str, why: str) -> None:
         self.screen.command(f"handoff {command}", why)
-        self.screen.output(self.world.handoff(command))
+        self.screen.output(self.sandbox.handoff(command))
 
 
-def play(stage: Stage, session: Session) -> None:
-    world = stage.world
-    stage.step("The person types:", GOAL, lambda: session.prompt(GOAL), f"goal: {GOAL}")
-    stage.step("The assistant says:", FOUND, lambda: session.say(FOUND), FOUND)
+def run_story(runner: StepRunner, session: ScriptedSession) -> None:
+    sandbox = runner.sandbox
+    runner.step("The person types:", GOAL, lambda: session.prompt(GOAL), f"goal: {GOAL}")
+    runner.step("The assistant says:", FOUND, lambda: session.say(FOUND), FOUND)
     names = ("test_session.py", "session.py")
-    stage.step("The assistant edits:", " ".join(names), lambda: session.edit(*names), *names)
+    runner.step("The assistant edits:", " ".join(names), lambda: session.edit(*names), *names)
     switch = ("switch", "-c", BRANCH)
-    stage.step(
-        "The person runs:", f"git {' '.join(switch)}", lambda: world.git("switch", "-qc", BRANCH),
+    runner.step(
+        "The person runs:", f"git {' '.join(switch)}", lambda: sandbox.git("switch", "-qc", BRANCH),
         f"branch: {BRANCH}",
     )  # fmt: skip
-    stage.step(
+    runner.step(
         "The person runs:", f"handoff save --hypothesis '{THEORY}'",
-        lambda: world.handoff("save", "--hypothesis", THEORY), f"hypothesis: {THEORY}",
+        lambda: sandbox.handoff("save", "--hypothesis", THEORY), f"hypothesis: {THEORY}",
     )  # fmt: skip
-    stage.step(
+    runner.step(
         "The assistant says:", FAILED.format(TOKEN_SHOWN),
         lambda: session.say(FAILED.format(TOKEN)), MASKED,
     )  # fmt: skip
-    tell_where_the_token_is(stage, session)
-    stage.screen.begin("The session is killed", "half way through a line: no goodbye.\n")
+    check_token_is_masked(runner, session)
+    runner.screen.begin("The session is killed", "half way through a line: no goodbye.\n")
     session.die("I look at refresh() now.")
 
 
-def tell_where_the_token_is(stage: Stage, session: Session) -> None:
-    others = [path for path in stage.world.holders(TOKEN) if path != session.path]
+def check_token_is_masked(runner: StepRunner, session: ScriptedSession) -> None:
+    others = [path for path in runner.sandbox.holders(TOKEN) if path != session.path]
     if others:
         raise DemoError(f"The token was written to {', '.join(map(str, others))}.")
-    stage.screen.note("Nothing that the daemon wrote, its state and log included, has the token.")
+    runner.screen.note("Nothing that the daemon wrote, its state and log included, has the token.")
 
 
 def run(base: Path, colour: bool) -> None:
-    world = World(base)
-    screen = Screen(colour, str(world.home))
+    sandbox = Sandbox(base)
+    screen = DemoScreen(colour, str(sandbox.home))
     screen.introduce()
-    make_project(world)
+    make_project(sandbox)
     with contextlib.ExitStack() as processes:
-        daemon = processes.enter_context(running(start_daemon(world)))
+        daemon = processes.enter_context(running(start_daemon(sandbox)))
         try:
-            await_daemon(world, daemon)
-            session = Session(world)
+            await_daemon(sandbox, daemon)
+            session = ScriptedSession(sandbox)
             processes.enter_context(running(session.process))
-            stage = Stage(world, screen)
-            play(stage, session)
-            stage.ask("show", "what the daemon knows")
-            stage.ask("inject", "what the next session is told")
+            runner = StepRunner(sandbox, screen)
+            run_story(runner, session)
+            runner.ask("show", "what the daemon knows")
+            runner.ask("inject", "what the next session is told")
         except DemoError as problem:
-            raise DemoError(f"{problem}\n{last_words(world)}") from None
+            raise DemoError(f"{problem}\n{log_tail(sandbox)}") from None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--colour", action="store_true", help="also where no terminal is")
     given = parser.parse_args()
-    # Neither a polite end nor a closed terminal may leave a daemon behind.
+    # Neither SIGTERM nor a closed terminal may leave a daemon behind.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        # Below /tmp, since a Unix socket's path must be short; the real path, since macOS
-        # has a link there and the daemon names projects by their real paths.
+        # The directory is below /tmp, since the path of a Unix socket must be short. It is the real
+        # path, since macOS has a link there and the daemon names projects by their real paths.
         with tempfile.TemporaryDirectory(prefix="demo-", dir=os.path.realpath("/tmp")) as base:
             run(Path(base), wants_colour(given.colour))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # The reader has gone (`| head`); what is still unprinted goes nowhere, without a word.
+        # The reader has gone (`| head`). The rest of the output is discarded without a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except (DemoError, OSError, subprocess.SubprocessError) as problem:

@@ -1,4 +1,4 @@
-"""Runs a program and keeps what it printed, colours included, as an SVG picture of a terminal.
+"""Run a program and keep its output, colours included, as an SVG picture of a terminal.
 
 python docs/picture.py --output docs/demo.svg --title "make demo" -- COMMAND...
 """
@@ -30,7 +30,7 @@ ESCAPE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
 
 @dataclass(frozen=True)
 class Look:
-    """How text looks after the escapes seen so far."""
+    """The look of text after the escapes so far."""
 
     bold: bool = False
     dim: bool = False
@@ -44,7 +44,7 @@ class Look:
 
 
 def changed(look: Look, codes: str) -> Look:
-    """Apply one escape; codes that are not drawn here change nothing."""
+    """Return the look after one escape; codes that are not drawn here change nothing."""
     for code in (int(part or 0) for part in codes.split(";")):
         if code == 0:
             look = Look()
@@ -56,7 +56,7 @@ def changed(look: Look, codes: str) -> Look:
 
 
 def runs(text: str) -> Iterator[list[tuple[str, Look]]]:
-    """Yield each line as pieces of one look."""
+    """Yield each line as pieces, each of which has one look."""
     look = Look()
     for line in text.expandtabs().splitlines():
         pieces, start = [], 0
@@ -77,7 +77,7 @@ def width(text: str) -> int:
 
 
 def draw_line(pieces: list[tuple[str, Look]], y: float) -> str:
-    """Draw a line; every word's place and length is given, so that any font keeps the columns."""
+    """Return a line as SVG; each piece has a place and a length, so any font keeps the columns."""
     spans, column = [], 0
     for text, look in pieces:
         wide = width(text)
@@ -88,7 +88,7 @@ def draw_line(pieces: list[tuple[str, Look]], y: float) -> str:
                 f' fill="{look.fill}"{weight}>{escape(text)}</tspan>'
             )
         column += wide
-    # Spaces count. It must be said of each text: browsers do not inherit it.
+    # Spaces count. Each text needs the attribute: browsers do not inherit it.
     return f'<text y="{y:g}" xml:space="preserve">{"".join(spans)}</text>' if spans else ""
 
 
@@ -101,7 +101,7 @@ def draw(text: str, title: str) -> str:
 
 
 def frame(wide: int, high: int, title: str) -> Iterator[str]:
-    """Yield the window, up to where the text begins."""
+    """Yield the window, up to the beginning of the text."""
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}"'
         f' height="{high}" role="img" aria-label="{escape(title, {chr(34): "&quot;"})}">'

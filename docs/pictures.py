@@ -21,8 +21,8 @@ from xml.sax.saxutils import escape
 import picture
 from demo import (
     DemoError,
-    Session,
-    World,
+    Sandbox,
+    ScriptedSession,
     await_daemon,
     make_project,
     running,
@@ -42,10 +42,10 @@ TESTS = "pytest -q"
 RED = "1 failed, 11 passed in 0.42s"
 
 
-# The scene
+# The session
 
 
-class Work(Session):
+class WorkingSession(ScriptedSession):
     """A session of Claude Code that also plans, and runs a command."""
 
     def plan(self, *steps: str) -> None:
@@ -59,9 +59,9 @@ class Work(Session):
         self.write(self.record("assistant", [use]) + self.record("user", [result]))
 
 
-def work(world: World) -> None:
-    """Let a session work, and kill it in the middle of a line."""
-    session = Work(world)
+def work(sandbox: Sandbox) -> None:
+    """Run a session, and kill it in the middle of a line."""
+    session = WorkingSession(sandbox)
     with running(session.process):
         session.prompt(GOAL)
         session.edit(FILES[1])
@@ -72,22 +72,22 @@ def work(world: World) -> None:
         session.plan(*TODOS)
         session.edit(FILES[0])
         wait_for(
-            lambda: f"Writing {FILES[0]}" in world.checkpoint(), 20, "the edit in handoff.yaml"
+            lambda: f"Writing {FILES[0]}" in sandbox.checkpoint(), 20, "the edit in handoff.yaml"
         )
         session.die("I look at refresh() now.")
 
 
-def told(world: World) -> str:
+def brief_of_next_session(sandbox: Sandbox) -> str:
     """Return the text that a hook of Claude Code gives to the next session."""
     given = {
         "hook_event_name": "SessionStart",
         "source": "startup",
         "session_id": str(uuid.uuid4()),
-        "cwd": str(world.project),
-        "transcript_path": str(world.transcripts / "next.jsonl"),
+        "cwd": str(sandbox.project),
+        "transcript_path": str(sandbox.transcripts / "next.jsonl"),
     }
     program = str(Path(sys.executable).parent / "handoff")
-    return world.run("sh", "-c", f"echo '{json.dumps(given)}' | {program} hook")
+    return sandbox.run("sh", "-c", f"echo '{json.dumps(given)}' | {program} hook")
 
 
 # The terminals
@@ -97,12 +97,12 @@ def paint(text: str, *codes: int) -> str:
     return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m"
 
 
-def typed(command: str, why: str = "") -> str:
+def prompt_line(command: str, why: str = "") -> str:
     return f"{paint(f'~/shop $ {command}', BOLD)}  {paint(f'# {why}' if why else '', DIM)}"
 
 
 def folded(text: str, home: str) -> Iterator[str]:
-    """Yield the lines of an output, with HOME as ~; a long line goes on below, indented."""
+    """Yield the lines of an output, with HOME as ~; a long line is continued below, indented."""
     for line in text.replace(home, "~").splitlines():
         rest = line.rstrip()
         indent = re.match(r"\s*(?:- )?", rest)
@@ -115,27 +115,27 @@ def folded(text: str, home: str) -> Iterator[str]:
         yield rest
 
 
-def terminal(world: World, *parts: str) -> str:
-    lines = [line for part in parts for line in folded(part, str(world.home))]
+def terminal(sandbox: Sandbox, *parts: str) -> str:
+    lines = [line for part in parts for line in folded(part, str(sandbox.home))]
     return picture.draw("\n".join(lines).rstrip(), "~/shop")
 
 
-def draw_status(world: World) -> str:
-    return terminal(world, typed("handoff status"), world.handoff("status"))
+def draw_status(sandbox: Sandbox) -> str:
+    return terminal(sandbox, prompt_line("handoff status"), sandbox.handoff("status"))
 
 
-def draw_show(world: World) -> str:
-    return terminal(world, typed("handoff show"), world.handoff("show"))
+def draw_show(sandbox: Sandbox) -> str:
+    return terminal(sandbox, prompt_line("handoff show"), sandbox.handoff("show"))
 
 
-def draw_told(world: World) -> str:
+def draw_brief(sandbox: Sandbox) -> str:
     first = paint("A new session of Claude Code in ~/shop is told:", BOLD, CYAN)
-    return terminal(world, first, " ", told(world))
+    return terminal(sandbox, first, " ", brief_of_next_session(sandbox))
 
 
 # The story: one session dies, the next one knows
 
-# The places fit the widest of the fonts, DejaVu Sans.
+# The positions fit the widest of the fonts, DejaVu Sans.
 WIDE, HIGH = 960, 440
 PANEL, TOP, FOOT = 432, 72, 338
 INK, PAPER, SOFT, LINE_COLOUR = "#1c2330", "#ffffff", "#5b6576", "#cfd6e2"
@@ -173,7 +173,7 @@ def panel(x: float, title: str, when: str) -> Iterator[str]:
 
 
 def rows(x: float, y: float, *lines: tuple[str, str, str]) -> Iterator[str]:
-    """Yield lines of a panel: a label in colour, and the words behind it."""
+    """Yield the lines of a panel: a label in colour, and the words behind it."""
     for number, (label, words, colour) in enumerate(lines):
         base = y + 30 * number
         yield text(x + 18, base, label, fill=colour, **STRONG)
@@ -181,7 +181,7 @@ def rows(x: float, y: float, *lines: tuple[str, str, str]) -> Iterator[str]:
 
 
 def field(brief: str, name: str) -> str:
-    """Return a field of the brief, so that the picture shows nothing that was not told."""
+    """Return a field of the brief, so that the picture shows only text from the brief."""
     found = re.search(rf"(?m)^\*\*{name}:\*\*(?: |\n- )(.+)$", brief)
     if not found:
         raise DemoError(f"The brief has no {name}:\n{brief}")
@@ -189,7 +189,7 @@ def field(brief: str, name: str) -> str:
 
 
 def verdict(x: float, words: str, ink: str, paper: str) -> Iterator[str]:
-    """Yield the last line of a panel: how its session ended or began."""
+    """Yield the last line of a panel, on the end or the beginning of its session."""
     yield rectangle(x + 14, FOOT - 46, PANEL - 28, 32, fill=paper, rx="6")
     yield text(x + PANEL / 2, FOOT - 25, words, fill=ink, text_anchor="middle", **STRONG)
 
@@ -205,8 +205,8 @@ def daemon_bar(left: float, right: float) -> Iterator[str]:
     yield path(f"M{into - 5} {FOOT + 15}l5 9l5 -9zM{out - 5} {FOOT + 9}l5 -9l5 9z", fill=INK)
 
 
-def draw_story(world: World) -> str:
-    brief = told(world)
+def draw_story(sandbox: Sandbox) -> str:
+    brief = brief_of_next_session(sandbox)
     left, right = 24, WIDE - 24 - PANEL
     size = f'viewBox="0 0 {WIDE} {HIGH}" width="{WIDE}" height="{HIGH}"'
     label = f'role="img" aria-label="{TITLE}" font-family="{SANS}"'
@@ -236,26 +236,26 @@ def draw_story(world: World) -> str:
     return "\n".join(pieces)
 
 
-PICTURES: dict[str, Callable[[World], str]] = {
+PICTURES: dict[str, Callable[[Sandbox], str]] = {
     "story": draw_story,
     "show": draw_show,
-    "told": draw_told,
+    "told": draw_brief,
     "status": draw_status,
 }
 
 
 def make(names: list[str], directory: Path) -> None:
-    # The real path below /tmp, as in docs/demo.py: a Unix socket's path must be short.
+    # The real path below /tmp, as in docs/demo.py: the path of a Unix socket must be short.
     with tempfile.TemporaryDirectory(prefix="pic-", dir=os.path.realpath("/tmp")) as base:
-        world = World(Path(base))
-        make_project(world)
+        sandbox = Sandbox(Path(base))
+        make_project(sandbox)
         with contextlib.ExitStack() as processes:
-            daemon = processes.enter_context(running(start_daemon(world)))
-            await_daemon(world, daemon)
-            work(world)
+            daemon = processes.enter_context(running(start_daemon(sandbox)))
+            await_daemon(sandbox, daemon)
+            work(sandbox)
             for name in names:
                 target = directory / f"{name}.svg"
-                target.write_text(PICTURES[name](world), encoding="utf-8")
+                target.write_text(PICTURES[name](sandbox), encoding="utf-8")
                 print(target.name)
 
 

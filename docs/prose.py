@@ -2,16 +2,16 @@
 
 python docs/prose.py [--list] [--limit RATE] FILE...
 
-A free relative is a clause that stands in the place of a noun: "what is new", "whoever asks", "who
-has left answers nothing". It hides the subject, so ordinary technical English names the thing.
+A free relative is a clause that stands in the place of a noun: `what is new`, `whoever asks`,
+`who has left answers nothing`. It hides the subject, so ordinary technical English names the thing.
 
-Which text is read:
+The text that is read:
 
 - Markdown: everything except fenced code, code spans, comments, link targets and front matter.
 - Python: docstrings and comments, without code spans and without doctest lines.
 - Any other file (TOML): its comments that have a space or a `#` behind the `#`.
 
-Which words are counted:
+The words that are counted:
 
 - `what`, `whatever`, `whoever` and `whomever`, always.
 - `who`, `whom` and `whose`, unless a noun precedes them: "the client whose socket is full" is an
@@ -19,7 +19,7 @@ Which words are counted:
   punctuation (a comma excepted) and is not in `NO_NOUN`.
 - No word of a direct question, that is of a sentence that ends with a question mark.
 
-The count is a heuristic and errs on the strict side: an indirect question ("says what to do")
+The count is a heuristic and errs on the strict side: an indirect question (`says what to do`)
 counts as well.
 """
 
@@ -69,7 +69,7 @@ _NOT_PROSE = re.compile(
 
 @dataclass(frozen=True)
 class Found:
-    """One counted word: its line, and the words around it."""
+    """A counted word: its line, and the words around it."""
 
     line: int
     context: str
@@ -77,7 +77,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Count:
-    """The words of a text, and the free relatives among them."""
+    """The number of words in a text, and the free relatives among them."""
 
     words: int
     found: tuple[Found, ...]
@@ -89,7 +89,7 @@ class Count:
 
 
 def count(prose: str) -> Count:
-    """Count a text from which everything but prose has been blanked out."""
+    """Count the words of a text in which everything but prose has been blanked out."""
     tokens = list(_TOKEN.finditer(prose))
     found = [
         Found(prose.count("\n", 0, token.start()) + 1, _context(prose, token))
@@ -133,7 +133,7 @@ def prose_of(path: Path) -> str:
 
 
 def _blanked_python(source: str) -> str:
-    """Keep the docstrings and the comments of a module, each in its line."""
+    """Return the docstrings and the comments of a module, each in its line."""
     lines = [""] * (source.count("\n") + 2)
     for number, text in [*_docstrings(source), *_comments(source)]:
         for offset, line in enumerate(text.splitlines()):

@@ -1,4 +1,4 @@
-"""How the demo is printed: its steps, the lines that changed, what programs said."""
+"""The output of the demo: its steps, the changed lines, and the output of programs."""
 
 import difflib
 import os
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 COLUMNS = 80
 BOLD, DIM, RED, GREEN, CYAN = 1, 2, 31, 32, 36
-# What would only make noise in a diff: the time, and fields that say nothing.
+# Lines that would only make noise in a diff: the time, and empty fields.
 NOISE = re.compile(r"[-+](?:timestamp: .*|\w+: (?:null|\[\]))")
 
 
 @dataclass(frozen=True)
-class Screen:
-    """Prints the story, in colour where that is wanted."""
+class DemoScreen:
+    """Prints the story, in colour on request."""
 
     colour: bool
     home: str
@@ -34,7 +34,7 @@ class Screen:
         print("\n".join(self.paint(line, DIM) for line in fold(how)))
 
     def begin(self, who: str, what: str) -> None:
-        """Show a step before it is taken; the rest of its line comes when it had its effect."""
+        """Print a step before it is taken; the rest of its line follows after its effect."""
         print(f"\n{self.paint(who, BOLD, CYAN)} {what}", end="", flush=True)
 
     def end(self, used: int, seconds: float) -> None:
@@ -51,7 +51,7 @@ class Screen:
         print(f"\n{self.paint(f'~/shop $ {words}', BOLD)}  {self.paint(f'# {why}', DIM)}")
 
     def output(self, text: str) -> None:
-        """Print what a program said; long lines are folded at a space, not by the terminal."""
+        """Print the output of a program; long lines are folded at a space, not by the terminal."""
         for line in text.replace(self.home, "~").splitlines():
             print("\n".join(fold(line)))
 

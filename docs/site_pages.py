@@ -1,4 +1,4 @@
-"""A hook of mkdocs: adds the documents outside of docs/ to the site, and adapts their links.
+"""A hook of mkdocs that adds the documents outside of docs/ to the site, and adapts their links.
 
 The documents link to each other by their paths in the repository, so that the links work there,
 too. On the site docs/ is the root: `docs/mcp.md` becomes `mcp.md`, `../SECURITY.md` becomes

@@ -1,7 +1,7 @@
 """The client of handoffd, and its public Python interface.
 
-Everything is loaded at the first use: importing this package must cost next to
-nothing, because every hook of the editor does it.
+Its names are loaded at their first use. The import of this package must cost next to nothing,
+because every hook of the editor imports it.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The whole command line: argparse, one file a command in commands/."""
+"""The whole command line: argparse, and one file per command in commands/."""
 
 import argparse
 import contextlib
@@ -12,7 +12,7 @@ from handoff.common import paths, wire
 from handoff.common.errors import EXIT_FAILED, EXIT_USAGE, HandoffError, NotRunningError
 from handoff.common.plain_text import PlainStream, PlainText
 
-# The overview is shown without loading any of them.
+# The overview of --help is printed from this table; no module of a command is loaded for it.
 COMMANDS = {
     "setup": "put handoffd into Claude Code: service, hooks or plugin, MCP, commands; asks first",
     "teardown": "take out what setup put in, and nothing else",
@@ -53,7 +53,8 @@ COMMANDS = {
     "version": "this client's version; --check compares it with the daemon's and the plugin's",
     "completion": "print the completion of a shell: bash, zsh or fish",
 }
-# git is asked, which may take its time; while the daemon is at it nobody else should be.
+# The daemon may ask git, which can be slow. While the daemon is at work, no second process
+# should do the same.
 ASKED_SECONDS = 30.0
 EXIT_CODES = (
     "exit codes: 0 done, 1 failed, 2 usage, 3 daemon not running,\n"
@@ -62,29 +63,30 @@ EXIT_CODES = (
 
 
 def main(name: str, argv: list[str]) -> int:
-    """Run one command and return its exit code; a person never sees a traceback."""
+    """Run one command and return its exit code; an expected error is printed as a message."""
     with (
-        contextlib.redirect_stdout(_harmless(sys.stdout)),
-        contextlib.redirect_stderr(_harmless(sys.stderr)),
+        contextlib.redirect_stdout(_plain_stream(sys.stdout)),
+        contextlib.redirect_stderr(_plain_stream(sys.stderr)),
     ):
         return _main(name, argv)
 
 
-def _harmless(stream: Any) -> Any:
-    return stream and PlainStream(stream)  # there is none if it was closed before we began
+def _plain_stream(stream: Any) -> Any:
+    return stream and PlainStream(stream)  # None if the stream was closed before the start
 
 
 def _main(name: str, argv: list[str]) -> int:
     try:
-        parser = build(name, argv[:1])
+        parser = build_parser(name, argv[:1])
         arguments, more = parser.parse_known_args(argv)
-        # A last word behind an option: argparse has given up waiting for it by then.
+        # The content may follow an option. By then argparse has matched the optional positional
+        # with nothing, so the word is left over.
         if len(more) == 1 and not more[0].startswith("-") and _lacks_content(arguments):
             arguments.content = more.pop()
         if more:
             parser.error(f"unrecognized arguments: {' '.join(more)}")
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
+    except SystemExit as exit_request:
+        return exit_request.code if isinstance(exit_request.code, int) else EXIT_USAGE
     try:
         return int(arguments.run(arguments))
     except HandoffError as problem:
@@ -105,8 +107,8 @@ def _lacks_content(arguments: argparse.Namespace) -> bool:
     return getattr(arguments, "content", "") is None
 
 
-def build(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
-    """Make the parser of a program; of its commands those that are wanted are whole."""
+def build_parser(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
+    """Return the parser of a program; only the wanted commands get their arguments."""
     parser = argparse.ArgumentParser(
         prog=name,
         description="The client of handoffd, which keeps the handoff of every project current.",
@@ -117,7 +119,7 @@ def build(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in fast.FLOW_COMMANDS if name == "flow" else COMMANDS:
         text = COMMANDS[command]
-        # Mostly one of them is used; the others are there for their line of help.
+        # Usually one command is used; the others are added for their line in the help.
         sub = subparsers.add_parser(
             command,
             help=text,
@@ -133,8 +135,8 @@ def build(name: str, wanted: Collection[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def here() -> str:
-    """Return the current directory, which a person may have lost."""
+def current_directory() -> str:
+    """Return the current directory, or raise an error if it was deleted."""
     directory = fast.working_directory()
     if not directory:
         raise HandoffError("The current directory no longer exists.", "Go to another one: cd")
@@ -142,7 +144,7 @@ def here() -> str:
 
 
 def end_on_interrupt() -> None:
-    """Let Ctrl-C end a program that waits: raised in a destructor, an exception would be lost."""
+    """End a waiting program on Ctrl-C; an exception would be lost if a destructor raised it."""
     import os
     import signal
 
@@ -150,7 +152,7 @@ def end_on_interrupt() -> None:
 
 
 def show_offline(params: dict[str, Any], reason: str, remedy: str) -> tuple[int, str, str]:
-    """Show what is on disk, saying that it may be old."""
+    """Return exit code, output and a note for `show`, rendered from the files on disk."""
     import os
 
     from handoff import local
@@ -169,12 +171,12 @@ def show_offline(params: dict[str, Any], reason: str, remedy: str) -> tuple[int,
     return 0, text, f"{reason} This is what is on disk.{note} {remedy}"
 
 
-def hot(command: str, arguments: argparse.Namespace) -> int:
+def run_hot(command: str, arguments: argparse.Namespace) -> int:
     """Run a command whose answer the daemon renders."""
     given = vars(arguments).items()
     params = {
         "protocol": wire.PROTOCOL,
-        "cwd": here(),
+        "cwd": current_directory(),
         "render": fast.rendering(arguments.json),
         **{
             name: value
@@ -188,39 +190,42 @@ def hot(command: str, arguments: argparse.Namespace) -> int:
     return int(code)
 
 
-def with_or_without(command: str, params: dict[str, Any], *, as_json: bool = False) -> int:
-    """Run a command that the daemon answers if it is there, and the same code here if not."""
+def run_online_or_offline(command: str, params: dict[str, Any], *, as_json: bool = False) -> int:
+    """Run a command in the daemon, or run the same code in this process if no daemon runs."""
     from handoff import local
     from handoff.client import Client
 
-    params = {"cwd": here(), **{name: value for name, value in params.items() if value}}
+    params = {
+        "cwd": current_directory(),
+        **{name: value for name, value in params.items() if value},
+    }
     style = fast.rendering(as_json)
     note = ""
     try:
         text = Client(ASKED_SECONDS).call(command, render=style, **params)["text"]
     except NotRunningError as reason:
         text = local.daemon_code().contract_text(command, params, style)
-        note = f"{reason.title} {_done_without(command)}\n"
+        note = f"{reason.title} {_offline_note(command)}\n"
     sys.stdout.write(PlainText(text))
     sys.stdout.flush()
     sys.stderr.write(note)
     return 0
 
 
-def _done_without(command: str) -> str:
-    """Say from what a command was answered, with no daemon to ask."""
+def _offline_note(command: str) -> str:
+    """Return the note on a command that was answered without the daemon."""
     if command not in ("open", "list", "review"):
         return "Done without it."
     import os
 
-    told = "Read from the files alone."
+    note = "Read from the files alone."
     if os.path.lexists(f"{paths.state_dir()}/core.db.damaged"):
-        told += " core.db is damaged: what was read before is known from a copy of what is left."
-    return told
+        note += " core.db is damaged: what was read before is known from a copy of what is left."
+    return note
 
 
 def positive(text: str) -> int:
-    """Read a number of at least one."""
+    """Return the number in a text, which must be at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

@@ -21,17 +21,17 @@ from handoff.common.errors import (
     UnknownMethodError,
     VersionsDifferError,
 )
-from handoff.lock_holder import absence
+from handoff.lock_holder import unreachable_message
 
 
 class Client:
-    """Talks to the daemon of this user; each call is one connection."""
+    """Talks to the daemon of this user; each call opens one connection."""
 
     def __init__(self, timeout_seconds: float = fast.REPLY_SECONDS) -> None:
         self.timeout_seconds = timeout_seconds
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result of a method, or raise a HandoffError that says what to do."""
+        """Return the result of a method, or raise a HandoffError with a remedy."""
         params.setdefault("cwd", fast.working_directory() or "/")
         params["protocol"] = wire.PROTOCOL
         try:
@@ -39,18 +39,18 @@ class Client:
         except fast.Hanging as reason:
             raise NotAnsweringError(str(reason)) from None
         except fast.Unreachable as reason:
-            raise NotRunningError(*absence(str(reason))) from None
+            raise NotRunningError(*unreachable_message(str(reason))) from None
         return _result(reply)
 
     def follow(
-        self, method: str, told: Callable[[dict[str, Any]], None], **params: Any
+        self, method: str, on_step: Callable[[dict[str, Any]], None], **params: Any
     ) -> dict[str, Any]:
-        """Return the result of a method that tells of its steps; each has the time limit."""
+        """Return the result of a method that reports its steps; the time limit holds per step."""
         params["protocol"] = wire.PROTOCOL
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
-            raise NotRunningError(*absence(str(reason))) from None
+            raise NotRunningError(*unreachable_message(str(reason))) from None
         with socket.socket(fileno=connection.detach()) as stream:
             stream.settimeout(self.timeout_seconds)
             try:
@@ -60,29 +60,29 @@ class Client:
                         frame = json.loads(line)
                         if "method" not in frame:
                             return _result(frame)
-                        told(frame["params"])
+                        on_step(frame["params"])
             except TimeoutError:
                 raise NotAnsweringError from None
             except (OSError, ValueError):
-                pass  # it ended in the middle of a word
+                pass  # the daemon ended, perhaps in the middle of a frame
         raise HandoffError(
             "handoffd ended while it was at work.",
             "What was begun is finished when it runs again: handoff up",
         )
 
     def watch(self, method: str = "watch", **params: Any) -> Iterator[dict[str, Any]]:
-        """Yield the daemon's answer, then every change, for as long as both live."""
+        """Yield the daemon's answer, then every change, until the daemon ends."""
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
-            raise NotRunningError(*absence(str(reason))) from None
+            raise NotRunningError(*unreachable_message(str(reason))) from None
         with socket.socket(fileno=connection.detach()) as stream:
             stream.settimeout(None)
             with contextlib.suppress(OSError), stream.makefile("rb") as lines:
                 stream.sendall(wire.request(method, {**params, "protocol": wire.PROTOCOL}))
                 for line in lines:
                     if not line.endswith(b"\n"):
-                        return  # it ended in the middle of a word
+                        return  # the daemon ended in the middle of a frame
                     frame = json.loads(line)
                     yield frame["params"] if "method" in frame else _result(frame)
 

@@ -1,4 +1,4 @@
-"""The completion of three shells: scripts that start nothing, from what --help is made from."""
+"""The completion scripts of three shells, made from the parsers of --help. They start nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +44,7 @@ def zsh() -> str:
 
 
 def _zsh_function(command: CommandManual) -> Iterator[str]:
-    """Yield the function of a command, those of the commands below it first."""
+    """Yield the functions of the commands below a command, then its own."""
     for below in command.commands:
         yield from _zsh_function(below)
     yield f"{_zsh_name(command)}() {{"
@@ -121,14 +121,14 @@ def _fish_argument(argument: Argument, on: str) -> str:
     elif argument.kind == FILE:
         words.append("-r -F")
     elif not argument.flags:
-        return ""  # a word that nobody can guess
+        return ""  # free text cannot be completed
     elif argument.value:
         words.append("-x")
     return " ".join([*words, f"-d {_quoted(argument.text)}"])
 
 
 def _path(command: CommandManual) -> str:
-    """Return a command's words behind the program's name."""
+    """Return the words of a command after the program's name."""
     return command.name.partition(" ")[2]
 
 

@@ -1,9 +1,9 @@
 """The hot path: argv -> one frame -> print.
 
-It imports neither os nor json, and nothing of the directory it runs in: a hook of
-the editor pays one interpreter start. What only a failure needs is imported there, and
-annotations are quoted, since `__future__` is a module, too. Whatever it does not know goes to
-cli.py.
+It imports neither os nor json, and nothing from the directory in which it runs: a hook of the
+editor pays for one interpreter start. Modules that only a failure needs are imported there.
+Annotations are quoted, since `__future__` is a module, too. All commands and arguments that are
+unknown here go to cli.py.
 """
 
 import posix
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     Params = dict[str, Any]
     Outcome = tuple[int, str, str]
 
-# command -> the most positional arguments it takes
+# command -> its maximum number of positional arguments
 HOT_COMMANDS = {"status": 0, "show": 1, "sessions": 1, "inject": 0, "hook": 0}
-# They serve a hook: they never fail, and give up soon.
+# These commands serve a hook: they never fail, and they give up soon.
 SILENT = ("inject", "hook")
-# The sources of SessionStart at which a session knows nothing yet, or no more.
-TOLD_FROM_DISK = ("startup", "clear", "compact")
+# The sources of SessionStart after which a session knows nothing yet, or nothing any more.
+SOURCES_FROM_DISK = ("startup", "clear", "compact")
 LEVELS = ("L0", "L1", "L2", "L3")
 HOOK_BUDGET_SECONDS = 0.1
 HOOK_VARIABLES = (
@@ -40,45 +40,45 @@ FLOW_COMMANDS = ("save", "inject")
 
 
 class Unreachable(Exception):  # noqa: N818  a state of the world, not of the program
-    """No daemon is there."""
+    """No daemon can be reached."""
 
 
 class Hanging(Unreachable):
-    """A daemon is there, but it does not answer."""
+    """A daemon runs, but it does not answer."""
 
 
 def main(name: str, argv: list[str]) -> None:
     command = argv[0] if argv else ""
     if name == "flow" and command not in (*FLOW_COMMANDS, "", "-h", "--help"):
-        _leave(2, "", f"flow: only {' and '.join(FLOW_COMMANDS)}; all the rest is `handoff`.\n")
-    if command == "mcp" and relays(argv[1:]):
+        _exit_now(2, "", f"flow: only {' and '.join(FLOW_COMMANDS)}; all the rest is `handoff`.\n")
+    if command == "mcp" and can_relay(argv[1:]):
         from handoff.mcp_relay import relay
 
-        _leave(relay.run(argv[-1] if argv[1:] else "chat"))
+        _exit_now(relay.run(argv[-1] if argv[1:] else "chat"))
     if command == "statusline" and (not argv[1:] or (argv[1] == "--beside" and len(argv) == 3)):  # noqa: PLR2004
         from handoff import statusline
 
-        _leave(0, statusline.run(argv[2] if argv[1:] else ""))
+        _exit_now(0, statusline.run(argv[2] if argv[1:] else ""))
     params = parse(command, argv[1:])
     if params is None:
         from handoff.cli import main as slow_main
 
         code = slow_main(name, argv)
         # From a hook, exit code 2 would stop the editor's compaction.
-        _leave(0 if command in SILENT else code)
+        _exit_now(0 if command in SILENT else code)
         return
     if command in SILENT:
-        _leave(0, *_serve_hook(command, params))
-    _leave(*run(command, params))
+        _exit_now(0, *_serve_hook(command, params))
+    _exit_now(*run(command, params))
 
 
-def relays(arguments: list[str]) -> bool:
-    """Tell whether `mcp` may begin at once; whatever is unusual argparse should see."""
+def can_relay(arguments: list[str]) -> bool:
+    """Return True if the relay of `mcp` can start at once; argparse handles other arguments."""
     return arguments in ([], ["--client", "chat"], ["--client", "code"])
 
 
 def parse(command: str, arguments: list[str]) -> "Params | None":
-    """Return the parameters of a hot command, or None for what argparse should see."""
+    """Return the parameters of a hot command, or None if argparse should handle it."""
     if command not in HOT_COMMANDS:
         return None
     params: Params = {"protocol": wire.PROTOCOL}
@@ -91,7 +91,7 @@ def parse(command: str, arguments: list[str]) -> "Params | None":
         elif argument == "--save-state" and command == "inject":
             params["save_state"] = True
         elif argument in ("-q", "--quiet") and command == "inject":
-            continue  # the older spelling of a hook; we are never loud
+            continue  # an older hook passes it; the command is always quiet
         elif argument in ("-l", "--level") and command == "inject":
             params["level"] = next(rest, "")
         elif argument.startswith("-") or not argument:
@@ -110,7 +110,7 @@ def parse(command: str, arguments: list[str]) -> "Params | None":
 
 
 def working_directory() -> str:
-    """Return where we are, or nothing if that directory was deleted under us."""
+    """Return the current directory, or an empty string if it was deleted."""
     try:
         return posix.getcwd()
     except OSError:
@@ -118,7 +118,7 @@ def working_directory() -> str:
 
 
 def rendering(as_json: bool) -> "Params":
-    """Tell the daemon what this terminal can show."""
+    """Return the abilities of this terminal, for the daemon that renders the answer."""
     columns, colour = 80, False
     if posix.isatty(1):
         colour = not paths.variable("NO_COLOR") and paths.variable("TERM") != "dumb"
@@ -138,9 +138,9 @@ def run(command: str, params: "Params") -> "Outcome":
 
         code, why, remedy = EXIT_FAILED, str(reason), "End it and start it anew: handoff restart"
         if not isinstance(reason, Hanging):
-            from handoff.lock_holder import absence
+            from handoff.lock_holder import unreachable_message
 
-            code, (why, remedy) = EXIT_NOT_RUNNING, absence(why)
+            code, (why, remedy) = EXIT_NOT_RUNNING, unreachable_message(why)
         if command == "show":
             from handoff.cli import show_offline
 
@@ -178,7 +178,7 @@ def versions_differ(result: "Params") -> str:
 def call(
     method: str, params: "Params", seconds: float, connection: "_socket.socket | None" = None
 ) -> "Params":
-    """Ask and return the reply, no later than the budget allows."""
+    """Send a request and return the reply within the time; a busy daemon is asked again."""
     deadline = time.monotonic() + seconds
     while True:
         reply = _exchange(wire.request(method, params), deadline, connection)
@@ -195,10 +195,10 @@ def _exchange(
     """Send one request and wait for its reply."""
     connection = connection or connect(deadline)
     try:
-        try:  # noqa: SIM105  contextlib is one import more
+        try:  # noqa: SIM105  contextlib would cost its import
             connection.sendall(request)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it took no more of it, and may have said why
+            pass  # the daemon stopped reading, and may have replied why
         parts = []
         while True:
             connection.settimeout(max(deadline - time.monotonic(), 0.001))
@@ -216,7 +216,7 @@ def _exchange(
 
 
 def connect(deadline: float) -> "_socket.socket":
-    """Connect to the first socket that answers."""
+    """Return a connection to the first socket that accepts one and is ours."""
     import _socket
 
     for path in paths.socket_candidates():
@@ -226,7 +226,7 @@ def connect(deadline: float) -> "_socket.socket":
             try:
                 connection.connect(path.encode("utf-8", "surrogateescape"))
             except BlockingIOError:
-                # A full backlog is EAGAIN on a Unix socket: the daemon lives, it is busy.
+                # A Unix socket with a full backlog gives EAGAIN: the daemon lives, but is busy.
                 connection.close()
                 if time.monotonic() > deadline:
                     break
@@ -239,14 +239,15 @@ def connect(deadline: float) -> "_socket.socket":
                     return connection
                 connection.close()
                 break
-    # Said by whoever tells it: a relay whose package was removed can load no words.
+    # The caller chooses the message: a relay whose package was removed could not load one.
     raise Unreachable
 
 
 def is_ours(connection: "_socket.socket") -> bool:
-    """Tell whether we or root listen there: `su` may leave us another user's XDG_RUNTIME_DIR.
+    """Return True if this user or root listens at the other end.
 
-    Both the kernels' structures have the user in their second word.
+    `su` may leave us another user's XDG_RUNTIME_DIR. The structures of both kernels have the user
+    id in their second word.
     """
     import _socket
 
@@ -262,9 +263,9 @@ def is_ours(connection: "_socket.socket") -> bool:
 
 
 def _serve_hook(command: str, params: "Params") -> tuple[str, str]:
-    """Answer a hook: within the budget or from disk, and never as a failure."""
+    """Return stdout and stderr for a hook, in time or from disk, and never as a failure."""
     try:
-        # The daemon takes us in while we read what the hook has to say.
+        # Connect first: the daemon accepts the connection while we read the hook's input.
         connection = _connect_or_none()
         hook = hook_input()
         params["hook"] = hook
@@ -290,9 +291,9 @@ def _connect_or_none() -> "_socket.socket | None":
 def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str]:
     if command == "hook" and not (
         text_of(hook, "hook_event_name") == "SessionStart"
-        and text_of(hook, "source") in TOLD_FROM_DISK
+        and text_of(hook, "source") in SOURCES_FROM_DISK
     ):
-        return "", ""  # all the rest is in the transcript
+        return "", ""  # the content of all other events is in the transcript
     start = paths.variable("CLAUDE_PROJECT_DIR") or text_of(hook, "cwd") or params["cwd"]
     root = paths.project_root(start)
     plain = not params.get("save_state") and params.get("level", "L1") == "L1"
@@ -313,7 +314,7 @@ def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str
 def fields_of(hook: str) -> "Params":
     try:
         found = wire.decode(hook.encode())
-    except Exception:  # noqa: BLE001  whatever came on stdin, it was no hook's JSON
+    except Exception:  # noqa: BLE001  stdin was not the JSON of a hook
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -324,16 +325,16 @@ def text_of(hook: "Params", name: str) -> str:
 
 
 def hook_input() -> str:
-    """Read the hook's JSON from stdin, if something is there, without ever waiting long."""
+    """Return the hook's JSON on stdin, as far as it arrives within HOOK_BUDGET_SECONDS."""
     kind = posix.fstat(0).st_mode & 0o170000
     if kind not in (0o010000, 0o140000, 0o100000):  # a pipe, a socket or a file
         return ""
-    import _signal  # type: ignore[import-not-found]  # built in, while select may be a file
+    import _signal  # type: ignore[import-not-found]  # built in; select may be a separate file
 
     parts: list[bytes] = []
     try:
-        _signal.signal(_signal.SIGALRM, _give_up)
-        # Whoever started us may have blocked it.
+        _signal.signal(_signal.SIGALRM, _raise_timeout)
+        # The parent process may have blocked SIGALRM.
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGALRM])
         _signal.setitimer(_signal.ITIMER_REAL, HOOK_BUDGET_SECONDS)
         while sum(map(len, parts)) < HOOK_INPUT_MAX_BYTES:
@@ -347,19 +348,19 @@ def hook_input() -> str:
     return b"".join(parts).decode("utf-8", "replace")
 
 
-def _give_up(*_: object) -> None:
+def _raise_timeout(*_: object) -> None:
     raise TimeoutError
 
 
-def _leave(code: int, out: str = "", err: str = "") -> None:
-    """Print and end without the interpreter's own farewell."""
+def _exit_now(code: int, out: str = "", err: str = "") -> None:
+    """Print, and end the process without the interpreter's own shutdown."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            if stream is not None:  # closed before we began
+            if stream is not None:  # None if it was closed before the start
                 stream.flush()
         except OSError:
-            pass  # nobody reads on
-    if err:  # it may carry a name; what the daemon answers is harmless already
+            pass  # the reader is gone
+    if err:  # it may contain a name; the daemon's output is harmless already
         from handoff.common.plain_text import plain
 
         err = plain(err)

@@ -1,4 +1,4 @@
-"""The one door from the client into the daemon's code, for what works without a daemon."""
+"""The only import of the daemon's code by the client, for commands that work without a daemon."""
 
 from types import ModuleType
 
@@ -13,15 +13,15 @@ def daemon_code() -> ModuleType:
     return commands
 
 
-def greeting() -> ModuleType:
-    """What a relay answers by itself; unlike the rest it loads next to nothing."""
-    from handoffd.api import mcp_initialize as found
+def mcp_answers() -> ModuleType:
+    """Return the code of a relay's own answers; unlike the rest it loads next to nothing."""
+    from handoffd.api import mcp_initialize
 
-    return found
+    return mcp_initialize
 
 
 def daemon_parser() -> "ArgumentParser":
-    """What `handoffd --help` is made from."""
+    """Return the parser that `handoffd --help` is made from."""
     from handoffd.command_line import parser
 
     return parser()

@@ -1,4 +1,4 @@
-"""What every command takes, read from the parsers of --help; and the man pages made from it.
+"""The arguments of every command, read from the parsers of --help, and the man pages made of them.
 
 python -m handoff.man_pages handoff        prints handoff.1
 python -m handoff.man_pages handoffd       prints handoffd.1
@@ -16,7 +16,7 @@ from handoff import __version__, cli, local
 from handoff.common import paths
 
 FILE, DIRECTORY = "file", "directory"
-# What a value is, by the name that help gives it; what is not here cannot be completed.
+# The kind of a value, by its name in the help. A value with another name cannot be completed.
 _KINDS = {
     "DIR": DIRECTORY,
     "PROJECT": DIRECTORY,
@@ -28,7 +28,7 @@ SUMMARIES = {
     "handoff": "the client of handoffd, which keeps the handoff of every project current",
     "handoffd": "keeps the handoff of every Claude Code project current",
 }
-# Python says this, each version in its own words.
+# Python's own texts for these actions differ from version to version.
 _OWN = {"_HelpAction": "show the help, and exit", "_VersionAction": "show the version, and exit"}
 _FILES = (
     ("~/.config/handoffd/config.toml", "the configuration; none is needed"),
@@ -43,7 +43,7 @@ class Argument:
     """An option, or an operand, which has no flags."""
 
     flags: tuple[str, ...]
-    # What its value is called; empty for an option that takes none.
+    # The name of the value; empty for an option that takes none.
     value: str
     text: str
     choices: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class CommandManual:
-    """A command, with those below it."""
+    """A command, with the commands below it."""
 
     name: str
     summary: str
@@ -68,7 +68,7 @@ class CommandManual:
     commands: tuple["CommandManual", ...]
 
     def walk(self) -> Iterator["CommandManual"]:
-        """Yield itself and all below it."""
+        """Yield the command itself and all commands below it."""
         yield self
         for command in self.commands:
             yield from command.walk()
@@ -77,7 +77,7 @@ class CommandManual:
 def program(name: str) -> CommandManual:
     """Return a program with all its commands."""
     if name == "handoff":
-        return _command(cli.build(name, cli.COMMANDS), name, SUMMARIES[name])
+        return _command(cli.build_parser(name, cli.COMMANDS), name, SUMMARIES[name])
     return _command(local.daemon_parser(), name, SUMMARIES[name])
 
 
@@ -116,7 +116,7 @@ def _argument(action: argparse.Action, prog: str) -> Argument:
     return Argument(
         tuple(action.option_strings),
         name if takes_value else "",
-        # Where it is on this machine is of no use on another.
+        # The path on this machine is of no use on another one.
         text.replace(paths.config_file(), "~/.config/handoffd/config.toml"),
         tuple(map(str, action.choices or ())),
         optional=action.nargs in ("?", "*") or bool(action.option_strings),
@@ -167,7 +167,7 @@ def _synopsis(command: CommandManual) -> list[str]:
 
 
 def _own_options(command: CommandManual) -> tuple[Argument, ...]:
-    """Leave out the help that every command has."""
+    """Return the options of a command without --help, which every command has."""
     return tuple(option for option in command.options if "--help" not in option.flags)
 
 
@@ -180,7 +180,7 @@ def _usage(argument: Argument) -> str:
 
 
 def _value(argument: Argument) -> str:
-    """Return what stands for a value: its choices where they are few, else its name."""
+    """Return the placeholder of a value: its choices if they are short, else its name."""
     named = argument.value.lower() != argument.value and argument.value in argument.text
     short = len("|".join(argument.choices)) <= 20  # noqa: PLR2004  half a line of a usage
     return (
@@ -220,7 +220,7 @@ def _paragraph(text: str) -> list[str]:
 
 
 def _roff(text: str) -> str:
-    """Write a text so that nothing in it is taken for a request, and a dash stays one."""
+    """Escape a text so that roff takes no part of it for a request, and a dash stays a dash."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     escaped = escaped.replace("`", "\\(ga").replace("~", "\\(ti").replace("^", "\\(ha")
     escaped = "".join(c if c.isascii() else f"\\[u{ord(c):04X}]" for c in escaped)

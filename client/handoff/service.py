@@ -1,4 +1,4 @@
-"""Starting and stopping the daemon: by the installed unit, else as a background process."""
+"""Start and stop the daemon: by the installed unit, else as a background process."""
 
 import contextlib
 import fcntl
@@ -26,11 +26,11 @@ SOCKET_UNIT = "handoffd.socket"
 LABEL = "dev.handoffd"
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
-SAID_MAX_BYTES = 1 << 16
+ERRORS_MAX_BYTES = 1 << 16
 
 
 def running() -> int | None:
-    """Return the process of the daemon that answers, or None."""
+    """Return the process id of the daemon that answers, or None."""
     try:
         return int(Client(2.0).call("status")["data"]["pid"])
     except (NotRunningError, NotAnsweringError):
@@ -48,7 +48,7 @@ def has_systemd_unit() -> bool:
 
 
 def unit_properties() -> tuple[dict[str, str], dict[str, str]]:
-    """Return what systemd says of our service and of its socket; nothing where it is silent."""
+    """Return systemd's properties of our service and of its socket; empty if systemd is silent."""
     names = "LoadState,UnitFileState,ActiveState,Result,MainPID,ExecStart"
     said = _run("systemctl", "--user", "show", UNIT, SOCKET_UNIT, f"--property={names}")
     blocks = said.stdout.split("\n\n") if said is not None and not said.returncode else []
@@ -90,7 +90,7 @@ def _run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str] | N
 
 
 def start() -> int:
-    """Start the daemon once, however many ask at the same time; return its process."""
+    """Start the daemon, once even if several clients ask together; return its process id."""
     os.makedirs(paths.state_dir(), mode=0o700, exist_ok=True)
     handle = os.open(f"{paths.state_dir()}/up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -104,10 +104,10 @@ def start() -> int:
         if has_systemd_unit():
             # Starts that a person asks for must not run into the limit meant for crash loops.
             succeeds("systemctl", "--user", "reset-failed", UNIT)
-            manage("systemctl", "--user", "start", UNIT)
+            run_or_fail("systemctl", "--user", "start", UNIT)
         elif has_launchd_agent():
             forget_failures()
-            manage("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
+            run_or_fail("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")
         else:
             with _open_errors() as errors:
                 return _wait_until_up(_spawn(errors), errors)
@@ -117,7 +117,7 @@ def start() -> int:
 
 
 def failures() -> list[str]:
-    """Return when and why daemons ended without being told to, the last one last."""
+    """Return one line per daemon that ended unasked, with the time and the reason, newest last."""
     try:
         with open(f"{paths.state_dir()}/failures", encoding="utf-8", errors="replace") as stream:
             return stream.read(1 << 14).splitlines()
@@ -134,13 +134,13 @@ def _answers_or_is_gone() -> int | None:
     return running() or (0 if lock_holder() is None else None)
 
 
-def manage(*words: str) -> None:
+def run_or_fail(*words: str) -> None:
     if not succeeds(*words):
         raise HandoffError(f"`{' '.join(words)}` failed.", "See: handoff logs")
 
 
 def _open_errors() -> IO[bytes]:
-    """Open what a start says when it fails: in memory where that can be, for disks are full."""
+    """Open a file for the errors of a start: in memory if possible, since the disk may be full."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("errors"), "w+b")
     return tempfile.TemporaryFile()
@@ -171,7 +171,7 @@ def _wait_until_up(
 
     pid = _wait(answers_or_ended, START_SECONDS)
     if pid == 0:
-        said = os.pread(errors.fileno(), SAID_MAX_BYTES, 0) if errors else b""
+        said = os.pread(errors.fileno(), ERRORS_MAX_BYTES, 0) if errors else b""
         text = said.decode("utf-8", "replace").strip()
         raise HandoffError("handoffd did not start.", text or "See: handoff logs")
     if pid is None:
@@ -182,7 +182,7 @@ def _wait_until_up(
 
 
 def stop() -> int | None:
-    """End the daemon and wait until it is gone; return the process it was."""
+    """End the daemon and wait until it is gone; return its process id, or None if none ran."""
     activated = is_active(SOCKET_UNIT)
     if activated and not is_active(UNIT):
         return None  # asking its socket would start it
@@ -190,16 +190,17 @@ def stop() -> int | None:
     if pid is None:
         return None
     if is_active(UNIT):
-        manage("systemctl", "--user", "stop", UNIT)
+        run_or_fail("systemctl", "--user", "stop", UNIT)
 
-    def lives() -> bool:
-        # By its lock, or its answer, we know that it is ours; one that hangs is ended all the same.
+    def is_alive() -> bool:
+        # The lock, or the answer, shows that the process is our daemon. A daemon that hangs has no
+        # answer, but is ended as well.
         return pid == lock_holder() or (not activated and pid == running())
 
     for number in (signal.SIGTERM, signal.SIGKILL):
-        if lives():
+        if is_alive():
             os.kill(pid, number)
-        if _wait(lambda: None if lives() else pid, STOP_SECONDS):
+        if _wait(lambda: None if is_alive() else pid, STOP_SECONDS):
             return pid
     raise HandoffError(f"handoffd (process {pid}) does not end.", "See: handoff logs")
 

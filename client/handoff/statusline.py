@@ -1,4 +1,4 @@
-"""The status line: ours, below that of a person's own command. As light as fast.py."""
+"""The status line: our line, below the output of a person's own command. As light as fast.py."""
 
 import posix
 import select
@@ -7,7 +7,8 @@ import time
 from handoff import fast
 from handoff.common import paths, wire
 
-# The client cancels a status line that is late; this ends what nobody waits for any more.
+# Claude Code cancels a status line that is late. This limit ends a command whose output is no
+# longer awaited.
 THEIRS_SECONDS = 5.0
 OUTPUT_MAX_BYTES = 1 << 16
 COLUMNS = 80
@@ -15,15 +16,15 @@ _SIGHUP, _SIGINT, _SIGKILL, _SIGPIPE, _SIGTERM = 1, 2, 9, 13, 15
 
 
 def run(command: str) -> str:
-    """Return what is shown: their line first, then ours."""
+    """Return the text to show: the output of their command first, then our line."""
     given = fast.hook_input()
     theirs = _start(command, given) if command else None
-    ours = _ours(given)
+    ours = _our_line(given)
     shown = _finish(*theirs) if theirs else ""
     return f"{shown.rstrip()}\n{ours}" if shown.strip() and ours else (shown.strip() or ours)
 
 
-def _ours(given: str) -> str:
+def _our_line(given: str) -> str:
     columns = paths.variable("COLUMNS")
     params = {
         "protocol": wire.PROTOCOL,
@@ -47,10 +48,10 @@ def _ours(given: str) -> str:
 
 
 def _start(command: str, given: str) -> tuple[int, int]:
-    """Start their command with what the client gave us; returns its process and its output."""
+    """Start their command with our input; return its process id and the pipe of its output."""
     stdin, feed = posix.pipe()
     output, stdout = posix.pipe()
-    # What is not read in time does not hold us up.
+    # A command that does not read its input must not block us.
     posix.set_blocking(feed, False)
     pid = posix.posix_spawn(
         "/bin/sh",
@@ -69,13 +70,13 @@ def _start(command: str, given: str) -> tuple[int, int]:
     try:  # noqa: SIM105  contextlib would cost its import
         posix.write(feed, given.encode("utf-8", "replace"))
     except OSError:
-        pass  # it reads nothing
+        pass  # the command does not read its input
     posix.close(feed)
     return pid, output
 
 
 def _end_with_us(pid: int) -> None:
-    """Let their command not outlive a status line that the client cancels."""
+    """Kill their command when a signal ends us: it must not outlive a cancelled status line."""
     import _signal  # type: ignore[import-not-found]
 
     def end(number: int, _frame: object) -> None:
@@ -87,13 +88,13 @@ def _end_with_us(pid: int) -> None:
 
 
 def _finish(pid: int, output: int) -> str:
-    """Return what their command printed, as far as it came in time."""
+    """Return the output of their command, as far as it came in time."""
     parts: list[bytes] = []
     size = 0
     deadline = time.monotonic() + THEIRS_SECONDS
     while size < OUTPUT_MAX_BYTES:
         if not select.select([output], [], [], max(deadline - time.monotonic(), 0))[0]:
-            posix.killpg(pid, _SIGKILL)  # what it started hangs with it
+            posix.killpg(pid, _SIGKILL)  # the processes that it started hang with it
             break
         part = posix.read(output, 1 << 16)
         if not part:

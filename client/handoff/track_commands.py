@@ -1,4 +1,4 @@
-"""What the commands about track records share: their arguments, progress, and choices."""
+"""The shared part of the commands about track records: arguments, progress and choices."""
 
 import argparse
 import os
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from handoff import fast
-from handoff.cli import ASKED_SECONDS, add_json, here, positive
+from handoff.cli import ASKED_SECONDS, add_json, current_directory, positive
 from handoff.common import paths, triggers
 from handoff.common.errors import NotRunningError
 from handoff.common.plain_text import PlainText
 
-# As help lists them: the most usual one first.
+# In the order of the help: the most usual trigger first.
 TRIGGERS = tuple(reversed(triggers.TRIGGERS))
 _POLL_SECONDS = 2.0
 _WAIT_MINUTES = 30
@@ -37,7 +37,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def add_request(parser: argparse.ArgumentParser) -> None:
-    """Add what may be said of a record that is to be made."""
+    """Add the options that describe a track record to be made."""
     parser.add_argument("--track", metavar="T", help="a track's id, or `general`")
     parser.add_argument("--bead", metavar="ID", help="the epic it is about")
     parser.add_argument("--phase", metavar="P", help="where the work is (default: by the plan)")
@@ -71,22 +71,22 @@ def request(given: argparse.Namespace, *more: str) -> dict[str, Any]:
 
 
 def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
-    """Run a command, put its choice to whoever is there, and print what came of it."""
+    """Run a command, put its choice to a person at the terminal, and print the result."""
     wanted = getattr(given, "if_parallel", None)
     waits_until = 0.0
     if wanted == "wait":
         waits_until = time.monotonic() + given.wait_minutes * 60
     elif wanted:
         params["if_parallel"] = wanted
-    told: Callable[[dict[str, Any]], None] = tell
+    on_step: Callable[[dict[str, Any]], None] = print_step
     while True:
-        data, text, note = call(command, params, given.json, told)
+        data, text, note = call(command, params, given.json, on_step)
         choice: dict[str, Any] = data.get("choice") or {}
         workers = isinstance(choice.get("options"), dict)
         if workers and waits_until and time.monotonic() < waits_until:
-            if told is tell:
-                _tell_waiting(choice)
-            told = _tell_nobody
+            if on_step is print_step:
+                _print_waiting(choice)
+            on_step = _ignore_step
             time.sleep(_POLL_SECONDS)
             continue
         asks = choice and not (workers and waits_until) and not given.json
@@ -106,40 +106,43 @@ def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
 
 
 def call(
-    command: str, params: dict[str, Any], as_json: bool, tell: Callable[[dict[str, Any]], None]
+    command: str, params: dict[str, Any], as_json: bool, on_step: Callable[[dict[str, Any]], None]
 ) -> tuple[dict[str, Any], str, str]:
-    """Ask the daemon, or do it here without one; returns the data, the text and a remark."""
+    """Ask the daemon, or run the command here without one; return data, text and a note."""
     from handoff import local
     from handoff.client import Client
 
-    params = {"cwd": here(), **{name: value for name, value in params.items() if value}}
+    params = {
+        "cwd": current_directory(),
+        **{name: value for name, value in params.items() if value},
+    }
     style = fast.rendering(as_json)
     try:
-        result = Client(ASKED_SECONDS).follow(command, tell, render=style, **params)
+        result = Client(ASKED_SECONDS).follow(command, on_step, render=style, **params)
     except NotRunningError as reason:
-        data, text = local.daemon_code().tracks_text(command, params, style, tell)
+        data, text = local.daemon_code().tracks_text(command, params, style, on_step)
         return data, text, f"{reason.title} Done without it.\n"
     return result["data"], result["text"], ""
 
 
-def tell(step: dict[str, Any]) -> None:
-    """Show a step as it is taken; what is read by a program stays clean on stdout."""
+def print_step(step: dict[str, Any]) -> None:
+    """Print a step when it is taken, on stderr: stdout stays clean for a program that reads it."""
     sys.stderr.write(f"{step['line']}\n")
     sys.stderr.flush()
 
 
-def _tell_nobody(_step: dict[str, Any]) -> None:
-    """Say nothing: it was said before."""
+def _ignore_step(_step: dict[str, Any]) -> None:
+    """Print nothing: the step was printed before."""
 
 
-def _tell_waiting(choice: dict[str, Any]) -> None:
+def _print_waiting(choice: dict[str, Any]) -> None:
     names = ", ".join(worker["name"] for worker in choice.get("workers", ()))
     sys.stderr.write(f"… waiting for {names}\n")
     sys.stderr.flush()
 
 
 def _choose(choice: dict[str, Any], text: str) -> str:
-    """Ask a person at a terminal; nothing where there is none."""
+    """Ask a person at the terminal and return the answer; empty if there is no terminal."""
     if not os.isatty(0) or not os.isatty(2):
         return ""
     sys.stderr.write(PlainText(text.rpartition("\n\n")[0] + "\n\n"))

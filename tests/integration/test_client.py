@@ -322,7 +322,7 @@ def test_hot_path_imports_next_to_nothing(live):
         "import sys; sys.path.append(sys.argv[1]); import posix; from handoff import fast\n"
         "def leave(code, out='', err=''):\n print(out[:17], sorted(m for m in sys.modules if m in "
         "('os', 're', 'json', 'typing', 'socket', 'pathlib', 'argparse', 'site', 'enum', 'asyncio')))\n raise SystemExit\n"
-        "fast._leave = leave\nfast.main('handoff', ['inject'])"
+        "fast._exit_now = leave\nfast.main('handoff', ['inject'])"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(site)], env=live.environment, cwd=project,

@@ -187,7 +187,7 @@ def test_their_status_line_is_shown_beside_ours_and_comes_back(theirs):
     found = json.loads(new)["statusLine"]
 
     assert found["command"].startswith("'/home/ann/my tools/handoff' statusline")
-    assert (theirs or "") == claude_entries.beside(found["command"])
+    assert (theirs or "") == claude_entries.command_beside(found["command"])
     assert theirs is None or found["padding"] == 0
     assert new == claude_entries.put_status_line(new, PROGRAM)
     assert text == claude_entries.take_all(new, text)

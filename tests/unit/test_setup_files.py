@@ -26,7 +26,7 @@ def test_a_file_that_can_be_replaced(path):
     """Nothing is wrong with it, and its mode is kept."""
     path.chmod(0o640)
 
-    draft = foreign_files.look(str(path), "hooks")
+    draft = foreign_files.read_draft(str(path), "hooks")
 
     assert (b"{}", None, []) == (draft.before, draft.problem, draft.missing_directories)
     foreign_files.replace(draft, b"{}", b"[]")
@@ -39,7 +39,7 @@ def test_a_new_file_is_for_the_user_alone(tmp_path):
     """It and the directories that it needs."""
     path = tmp_path / "a/b/new.json"
 
-    assert [str(tmp_path / "a"), str(tmp_path / "a/b")] == foreign_files.look(
+    assert [str(tmp_path / "a"), str(tmp_path / "a/b")] == foreign_files.read_draft(
         str(path), "x"
     ).missing_directories
     change(path, None, b"{}")
@@ -55,7 +55,7 @@ def test_a_link_is_followed_and_stays(path, tmp_path):
     link.parent.mkdir()
     link.symlink_to("../inner.json")
 
-    draft = foreign_files.look(str(link), "hooks")
+    draft = foreign_files.read_draft(str(link), "hooks")
     foreign_files.replace(draft, b"{}", b"[]")
 
     assert (None, b"{}", str(path)) == (draft.problem, draft.before, draft.target)
@@ -69,7 +69,7 @@ def test_a_link_that_leads_elsewhere_meanwhile(path, tmp_path):
     link, other = tmp_path / "link.json", tmp_path / "other.json"
     other.write_bytes(b"{}")
     link.symlink_to(path)
-    draft = foreign_files.look(str(link), "hooks")
+    draft = foreign_files.read_draft(str(link), "hooks")
     link.unlink()
     link.symlink_to(other)
 
@@ -96,7 +96,7 @@ def test_links_that_are_not_followed(path, tmp_path):
         ("directory", "is no file"),
         ("open", f"others can write to {shared}"),
     ):
-        problem = foreign_files.look(str(tmp_path / name), "x").problem
+        problem = foreign_files.read_draft(str(tmp_path / name), "x").problem
         assert problem is not None, name
         assert why in problem.title
 
@@ -120,14 +120,14 @@ def test_a_link_through_a_directory_that_others_can_write_to(tmp_path, where, mo
     else:
         targets = {"of the file": shared / "settings.json", "above it": deep / "settings.json"}
         link.symlink_to(targets.get(where, shared / "between"))
-    assert foreign_files.look(str(path), "x").problem is None
+    assert foreign_files.read_draft(str(path), "x").problem is None
     shared.chmod(mode)
-    problem = foreign_files.look(str(path), "x").problem
+    problem = foreign_files.read_draft(str(path), "x").problem
     assert f"others can write to {shared}." in problem.title
     assert f"chmod go-w {shared}" in problem.hint
     shared.chmod(mode | 0o1000)  # others can add files there, and take none away
 
-    assert foreign_files.look(str(path), "x").problem is None
+    assert foreign_files.read_draft(str(path), "x").problem is None
 
 
 def test_a_new_file_below_a_linked_directory(tmp_path):
@@ -135,12 +135,12 @@ def test_a_new_file_below_a_linked_directory(tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
     (tmp_path / "linked").symlink_to(shared)
-    assert foreign_files.look(f"{tmp_path}/linked/new/settings.json", "x").problem is None
+    assert foreign_files.read_draft(f"{tmp_path}/linked/new/settings.json", "x").problem is None
     shared.chmod(0o775)
 
     assert (
         "others can write"
-        in foreign_files.look(f"{tmp_path}/linked/new/settings.json", "x").problem.title
+        in foreign_files.read_draft(f"{tmp_path}/linked/new/settings.json", "x").problem.title
     )
 
 
@@ -158,7 +158,7 @@ def test_another_user_s_link(path, tmp_path):
 
     assert (
         f"others can write to {between}."
-        in foreign_files.look(str(tmp_path / "link"), "x").problem.title
+        in foreign_files.read_draft(str(tmp_path / "link"), "x").problem.title
     )
 
 
@@ -172,7 +172,9 @@ def test_a_directory_that_goes_meanwhile(path, tmp_path, monkeypatch):
     monkeypatch.setattr(foreign_files.os, "readlink", gone)
     monkeypatch.setattr(foreign_files.os.path, "realpath", lambda _path: str(path))
 
-    assert "cannot be followed" in foreign_files.look(str(tmp_path / "link"), "x").problem.title
+    assert (
+        "cannot be followed" in foreign_files.read_draft(str(tmp_path / "link"), "x").problem.title
+    )
 
 
 @pytest.mark.skipif(
@@ -185,7 +187,8 @@ def test_a_link_to_another_user_s_file(path, tmp_path):
     (tmp_path / "link").symlink_to(path)
 
     assert (
-        "another user (id 61000)" in foreign_files.look(str(tmp_path / "link"), "x").problem.title
+        "another user (id 61000)"
+        in foreign_files.read_draft(str(tmp_path / "link"), "x").problem.title
     )
 
 
@@ -193,8 +196,8 @@ def test_no_write_bit_means_read_only(path):
     """For root as well."""
     path.chmod(0o444)
 
-    assert "read-only" in foreign_files.look(str(path), "x").problem.title
-    assert "chmod u+w" in foreign_files.look(str(path), "x").problem.hint
+    assert "read-only" in foreign_files.read_draft(str(path), "x").problem.title
+    assert "chmod u+w" in foreign_files.read_draft(str(path), "x").problem.hint
 
 
 def test_a_directory_in_which_nothing_can_be_made(tmp_path):
@@ -204,7 +207,9 @@ def test_a_directory_in_which_nothing_can_be_made(tmp_path):
     (tmp_path / "closed").chmod(0o555)
 
     for name in ("missing", "there", "deep/below"):
-        assert "read-only" in foreign_files.look(f"{tmp_path}/closed/{name}", "x").problem.title
+        assert (
+            "read-only" in foreign_files.read_draft(f"{tmp_path}/closed/{name}", "x").problem.title
+        )
     (tmp_path / "closed").chmod(0o755)
 
 
@@ -215,8 +220,8 @@ def test_something_else_in_place_of_a_file(tmp_path):
     (tmp_path / "below").write_bytes(b"")
 
     for name in ("fifo", "directory"):
-        assert "is no file" in foreign_files.look(f"{tmp_path}/{name}", "x").problem.title
-    assert foreign_files.look(f"{tmp_path}/below/file", "x").problem
+        assert "is no file" in foreign_files.read_draft(f"{tmp_path}/{name}", "x").problem.title
+    assert foreign_files.read_draft(f"{tmp_path}/below/file", "x").problem
 
 
 @pytest.mark.skipif(
@@ -227,14 +232,14 @@ def test_another_user_s_file(path):
     """It is named with its owner."""
     os.chown(path, 61000, 61000)
 
-    assert "another user (id 61000)" in foreign_files.look(str(path), "x").problem.title
+    assert "another user (id 61000)" in foreign_files.read_draft(str(path), "x").problem.title
 
 
 def test_bytes_that_are_no_text(path):
     """Nothing is guessed."""
     path.write_bytes(b'{"a": "\xff"}')
 
-    draft = foreign_files.look(str(path), "x")
+    draft = foreign_files.read_draft(str(path), "x")
 
     assert "no UTF-8" in draft.problem.title
     assert "" == draft.text

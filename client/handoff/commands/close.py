@@ -4,7 +4,7 @@ import select
 import stat
 import sys
 
-from handoff.cli import add_json, with_or_without
+from handoff.cli import add_json, run_online_or_offline
 from handoff.common import paths
 from handoff.common.errors import HandoffError
 
@@ -57,11 +57,11 @@ def run(given: argparse.Namespace) -> int:
     own = ("purpose", "escalate", "session", "project", "dry_run")
     names = (*(name for name, _ in SECTIONS), *own)
     params = {name: getattr(given, name) for name in names}
-    return with_or_without("close", {**params, "text": _input()}, as_json=given.json)
+    return run_online_or_offline("close", {**params, "text": _input()}, as_json=given.json)
 
 
 def _input() -> str:
-    """Read markdown from stdin, if somebody gives us some."""
+    """Return the markdown on stdin, or an empty string if stdin has none."""
     try:
         kind = os.fstat(0).st_mode
     except OSError:
@@ -69,7 +69,7 @@ def _input() -> str:
     piped = stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
     if not piped and not stat.S_ISREG(kind):
         return ""
-    # A program may have left us a pipe into which nobody ever writes.
+    # The parent process may have left us a pipe that is never written to.
     if piped and not select.select([0], [], [], _WAIT_SECONDS)[0]:
         sys.stderr.write(f"Nothing came on stdin for {_WAIT_SECONDS:g} s; it was not read.\n")
         return ""

@@ -5,7 +5,7 @@ from handoff.cli import add_json
 from handoff.common.errors import EXIT_USAGE, HandoffError
 from handoff.common.plain_text import PlainText, plain_json, plain_line
 from handoff.doctor import examine
-from handoff.doctor.environment import look
+from handoff.doctor.environment import read_environment
 from handoff.doctor.finding import BAD, NOTE, Finding, exit_code
 from handoff.setup import locations
 
@@ -23,7 +23,7 @@ def run(given: argparse.Namespace) -> int:
     if given.explain:
         print(PlainText(_explanation(given.explain)))
         return 0
-    found = examine(look())
+    found = examine(read_environment())
     every = [finding for findings in found.values() for finding in findings]
     code = exit_code(every)
     if given.json:
@@ -39,19 +39,19 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _explanation(word: str) -> str:
-    """Return what docs/troubleshooting.md says under a heading."""
-    with open(locations.shipped("docs/troubleshooting.md"), encoding="utf-8") as stream:
+    """Return the section of docs/troubleshooting.md under a heading."""
+    with open(locations.shipped_file("docs/troubleshooting.md"), encoding="utf-8") as stream:
         _, *sections = stream.read().split("\n## ")
-    told = {heading: text.strip() for heading, _, text in (s.partition("\n") for s in sections)}
-    if word not in told:
-        problem = HandoffError(f"No warning has the word {word!r}.", f"Known: {', '.join(told)}")
+    texts = {heading: text.strip() for heading, _, text in (s.partition("\n") for s in sections)}
+    if word not in texts:
+        problem = HandoffError(f"No warning has the word {word!r}.", f"Known: {', '.join(texts)}")
         problem.exit_code = EXIT_USAGE
         raise problem
-    return told[word]
+    return texts[word]
 
 
 def _lines(found: dict[str, list[Finding]]) -> list[str]:
-    """Lay out the findings: the subject once, then its findings, each with its remedy below."""
+    """Return the lines of a report: a subject once, then its findings, each above its remedy."""
     width = max(map(len, found)) + 2
     lines = []
     for subject, findings in found.items():

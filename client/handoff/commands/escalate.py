@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.cli import add_json, with_or_without
+from handoff.cli import add_json, run_online_or_offline
 
 EXAMPLE = "handoff escalate 'the migration drops a column; check before the next step'"
 
@@ -15,4 +15,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     params = {"reason": given.reason or " ", "project": given.project}
-    return with_or_without("escalate", params, as_json=given.json)
+    return run_online_or_offline("escalate", params, as_json=given.json)

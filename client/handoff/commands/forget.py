@@ -3,13 +3,13 @@ import sys
 from typing import Any
 
 from handoff import fast
-from handoff.cli import add_json, here
+from handoff.cli import add_json, current_directory
 from handoff.client import Client
 from handoff.common.errors import EXIT_CHOICE_NEEDED
 from handoff.common.plain_text import PlainText
 
 EXAMPLE = "handoff forget .        (what would go is shown before it is asked for)"
-# The databases are written anew, which takes its time where they are large.
+# The databases are rewritten, which takes long if they are large.
 REPLY_SECONDS = 120.0
 
 
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    params: dict[str, Any] = {"cwd": here(), "render": fast.rendering(given.json)}
+    params: dict[str, Any] = {"cwd": current_directory(), "render": fast.rendering(given.json)}
     if given.target is not None:
         params["target"] = given.target
     client = Client(REPLY_SECONDS)

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.cli import add_json, add_project, positive, with_or_without
+from handoff.cli import add_json, add_project, positive, run_online_or_offline
 
 EXAMPLE = "handoff list --limit 5"
 
@@ -12,6 +12,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    return with_or_without(
+    return run_online_or_offline(
         "list", {"project": given.project, "limit": given.limit}, as_json=given.json
     )

@@ -16,7 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="chat",
         help="the side that a call speaks for unless it says otherwise (default: %(default)s)",
     )
-    # How a relay that finds no daemon starts the process that answers from core.db.
+    # A relay that finds no daemon starts a process with this flag, which answers from core.db.
     parser.add_argument("--from-disk", action="store_true", help=argparse.SUPPRESS)
 
 

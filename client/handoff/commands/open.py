@@ -1,7 +1,7 @@
 import argparse
 import sys
 
-from handoff.cli import add_json, add_project, with_or_without
+from handoff.cli import add_json, add_project, run_online_or_offline
 
 EXAMPLE = "handoff open ~/code/shop"
 
@@ -12,6 +12,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    # Into a session goes only what carries our mark.
+    # Text that goes into a session must carry our mark.
     framed = not sys.stdout.isatty() and not given.json
-    return with_or_without("open", {"project": given.project, "framed": framed}, as_json=given.json)
+    return run_online_or_offline(
+        "open", {"project": given.project, "framed": framed}, as_json=given.json
+    )

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.cli import add_json, add_project, hot
+from handoff.cli import add_json, add_project, run_hot
 
 EXAMPLE = "handoff pause .        (and `handoff unpause .` to go on)"
 
@@ -11,4 +11,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    return hot("pause", given)
+    return run_hot("pause", given)

@@ -40,31 +40,31 @@ def run(given: argparse.Namespace) -> int:
         refused = refusal(given, "repair", "Mend it? [Y/n] ")
         if refused is not None:
             return refused
-    with _daemon_aside():
+    with _daemon_stopped():
         _print(code.mend_stores(), as_json=given.json)
     return 0
 
 
 @contextlib.contextmanager
-def _daemon_aside() -> Iterator[None]:
-    """Keep the daemon down, and its socket closed: a question would start it under the repair."""
+def _daemon_stopped() -> Iterator[None]:
+    """Keep the daemon down and its socket closed: a request would start it during the repair."""
     listening = service.is_active(service.SOCKET_UNIT)
     if listening:
-        service.manage("systemctl", "--user", "stop", service.SOCKET_UNIT)
+        service.run_or_fail("systemctl", "--user", "stop", service.SOCKET_UNIT)
     pid = None
     try:
         pid = service.stop()
         yield
     finally:
         start = ("systemctl", "--user", "start", service.SOCKET_UNIT)
-        # Before the daemon, which would else make a socket of its own.
+        # The socket unit comes before the daemon, which would else make a socket of its own.
         if listening and not service.succeeds(*start):
             sys.stderr.write(f"{service.SOCKET_UNIT} is not up again. Run: {' '.join(start)}\n")
         if pid is not None:
             sys.stderr.write(f"handoffd is up again (process {service.start()}).\n")
 
 
-# Words
+# Output
 
 
 def _print(data: Data, *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     names = ("target", "implement", "session", "project")
     params = {name: getattr(given, name) for name in names}
-    # A file is named from here, a track from anywhere.
+    # The path of a file is relative to this directory; the name of a track is not.
     if given.target and os.path.isfile(given.target):
         params["target"] = os.path.realpath(given.target)
     return track_commands.run("resume", params, given)

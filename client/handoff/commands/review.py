@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.cli import add_json, add_project, with_or_without
+from handoff.cli import add_json, add_project, run_online_or_offline
 
 EXAMPLE = "handoff review"
 
@@ -15,4 +15,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     params = {"project": given.project, "settle": given.settle}
-    return with_or_without("review", params, as_json=given.json)
+    return run_online_or_offline("review", params, as_json=given.json)

@@ -2,7 +2,7 @@ import argparse
 import sys
 
 from handoff import fast, local
-from handoff.cli import add_json, here
+from handoff.cli import add_json, current_directory
 from handoff.client import Client
 from handoff.common.errors import NotAnsweringError, NotRunningError
 from handoff.common.plain_text import PlainText
@@ -29,12 +29,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     fields = ("message", "goal", "now", "hypothesis", "outcome", "status")
     values = {name: getattr(given, name) for name in fields}
-    cwd = here()
+    cwd = current_directory()
     style = fast.rendering(given.json)
     note = ""
     try:
-        told = {name: value for name, value in values.items() if value is not None}
-        text = Client().call("save", cwd=cwd, tags=given.tag, render=style, **told)["text"]
+        changes = {name: value for name, value in values.items() if value is not None}
+        text = Client().call("save", cwd=cwd, tags=given.tag, render=style, **changes)["text"]
     except (NotRunningError, NotAnsweringError) as reason:
         text = local.daemon_code().save_text(cwd, values, given.tag, style)
         note = f"{reason.title} Saved without it.\n"

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.cli import add_json, add_project, hot, positive
+from handoff.cli import add_json, add_project, positive, run_hot
 
 EXAMPLE = "handoff sessions . --limit 5"
 
@@ -12,4 +12,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    return hot("sessions", given)
+    return run_hot("sessions", given)

@@ -35,9 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     asks = can_ask(given)
     if asks:
-        _ask_what_is_open(given)
+        _ask_open_questions(given)
     chosen = selection.choose(given.wanted, given.unwanted)
-    plan = selection.make(chosen, given.write)
+    plan = selection.make_plan(chosen, given.write)
     problems = selection.problems(plan)
     if given.dry_run:
         print(plan.report(whole=True), end="")
@@ -52,15 +52,15 @@ def run(given: argparse.Namespace) -> int:
     refused = refusal(given, "setup", "Do this? [Y/n] ")
     if refused is not None:
         return refused
-    with manifest.alone():
-        _as_shown(plan, selection.make(chosen, given.write)).apply()
+    with manifest.exclusive():
+        _require_same(plan, selection.make_plan(chosen, given.write)).apply()
     print(f"Done.\n\n{NEXT}")
     return 0
 
 
-def _ask_what_is_open(given: argparse.Namespace) -> None:
+def _ask_open_questions(given: argparse.Namespace) -> None:
     if given.write is None:
-        now = parts.written_where((foreign_files.read(paths.config_file()) or b"").decode())
+        now = parts.write_setting((foreign_files.read(paths.config_file()) or b"").decode())
         print("Where may handoffd write .flow-guardian/handoff.yaml unasked?")
         print("  marked: in projects of yours with .git, .flow-guardian or pyproject.toml")
         print("  none:   nowhere; what it knows is told to sessions all the same")
@@ -71,8 +71,8 @@ def _ask_what_is_open(given: argparse.Namespace) -> None:
             given.wanted.append(part)
 
 
-def _as_shown(shown: SetupPlan, latest: SetupPlan) -> SetupPlan:
-    """Return the latest plan, if it does just what was agreed to: others write these files, too."""
-    if shown.gist() != latest.gist():
+def _require_same(shown: SetupPlan, latest: SetupPlan) -> SetupPlan:
+    """Return the latest plan if it still does the same: other programs write these files, too."""
+    if shown.changed_lines() != latest.changed_lines():
         raise HandoffError("A file has changed meanwhile; nothing was done.", "Run it again.")
     return latest

@@ -8,7 +8,7 @@ from handoff import cli
 from handoff.common.plain_text import PlainText, plain
 
 EXAMPLE = "handoff slash conductor-handoff resume auth_20260301"
-# Whoever waits longer than Claude Code does is ended, and the slash command is dropped with it.
+# Claude Code ends a program that takes too long, and drops the slash command with it.
 _PATIENCE = ("--wait-minutes", "1")
 _NOTHING = "This project has no handoff yet.\n"
 _HANDOFF_USAGE = """\
@@ -56,19 +56,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    # Claude Code reads UTF-8, whatever the locale.
+    # Claude Code reads UTF-8 in every locale.
     inner = getattr(sys.stdout, "inner", None)
     if isinstance(inner, io.TextIOWrapper):
         inner.reconfigure(encoding="utf-8", errors="replace")
     try:
         sys.stdout.write(PlainText(_answer(given.name, _words(given.words))))
-    except Exception as problem:  # noqa: BLE001  a failure would be seen by nobody
+    except Exception as problem:  # noqa: BLE001  a failure would not be shown
         sys.stdout.write(f"handoff slash {given.name}: {problem!r}\n")
     return 0
 
 
 def _words(given: list[str]) -> list[str]:
-    """Return the words: as they are, or out of the one text that stdin or another agent gives."""
+    """Return the words as they are, or split the single text that stdin or another agent gives."""
     if len(given) > 1:
         return given
     text = "".join(given)
@@ -76,7 +76,7 @@ def _words(given: list[str]) -> list[str]:
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     try:
         return shlex.split(text)
-    except ValueError:  # a quote that stands alone
+    except ValueError:  # a quote without its partner
         return text.split()
 
 
@@ -86,8 +86,8 @@ def _answer(name: str, words: list[str]) -> str:
     return _ACTIONS[name](words)
 
 
-def _told(*words: str) -> str:
-    """Run a command here, and return all that it says."""
+def _output_of(*words: str) -> str:
+    """Run a command in this process, and return all its output."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         cli.main("handoff", list(words))
@@ -96,34 +96,34 @@ def _told(*words: str) -> str:
 
 def _conductor(words: list[str]) -> str:
     if not words:
-        return _told("auto", "--slash", *_PATIENCE)
+        return _output_of("auto", "--slash", *_PATIENCE)
     actions = {"create": _create, "resume": _resume}
     return actions[words[0]](words[1:]) if words[0] in actions else _HANDOFF_USAGE
 
 
 def _create(words: list[str]) -> str:
-    return _told("create", *_PATIENCE, *words)
+    return _output_of("create", *_PATIENCE, *words)
 
 
 def _resume(words: list[str]) -> str:
-    return _told("resume", *words)
+    return _output_of("resume", *words)
 
 
 def _open(_words: list[str]) -> str:
-    return _told("open") or _NOTHING
+    return _output_of("open") or _NOTHING
 
 
 def _close(_words: list[str]) -> str:
-    return _told("close", "--dry-run")
+    return _output_of("close", "--dry-run")
 
 
 def _thread(words: list[str]) -> str:
     action = words[0] if words else ""
     if action.startswith("hof_"):
-        return _told("thread", "get", *words)
+        return _output_of("thread", "get", *words)
     if action in ("get", "read", "close"):
-        # To watch has no end.
-        return _told("thread", *(word for word in words if not word.startswith("--w")))
+        # --watch would never end.
+        return _output_of("thread", *(word for word in words if not word.startswith("--w")))
     return {"create": _CREATE_THREAD, "add": _ADD_TO_THREAD}.get(action, _THREAD_USAGE)
 
 

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.cli import add_json, hot
+from handoff.cli import add_json, run_hot
 
 EXAMPLE = "handoff status --json"
 
@@ -10,4 +10,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    return hot("status", given)
+    return run_hot("status", given)

@@ -14,7 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    plan = removal.make()
+    plan = removal.make_plan()
     print(plan.report(whole=not (can_ask(given) or given.yes)), end="", flush=True)
     if given.dry_run:
         return 0
@@ -24,20 +24,20 @@ def run(given: argparse.Namespace) -> int:
     refused = refusal(given, "teardown", "Take this out? [Y/n] ")
     if refused is not None:
         return refused
-    with manifest.alone():
-        left = removal.apply(plan)
-    sys.stderr.writelines(f"handoff: {problem}\n" for problem in left)
-    if left:
+    with manifest.exclusive():
+        problems = removal.apply(plan)
+    sys.stderr.writelines(f"handoff: {problem}\n" for problem in problems)
+    if problems:
         sys.stderr.write("The rest is done. Run it again when this is mended.\n")
         return EXIT_FAILED
-    _say_farewell()
+    _print_closing()
     return 0
 
 
-def _say_farewell() -> None:
+def _print_closing() -> None:
     print("Done: what `handoff setup` put in is out.\n")
     for path in manifest.backups():
         print(f"A file was changed since. What it was before setup is kept: {path}")
     if service.running() is not None:
         print("handoffd still runs, since setup did not start it. To end it: handoff down")
-    print(removal.left_alone(), end="")
+    print(removal.remaining_files(), end="")

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from handoff import fast, local
-from handoff.cli import ASKED_SECONDS, add_json, end_on_interrupt, here
+from handoff.cli import ASKED_SECONDS, add_json, current_directory, end_on_interrupt
 from handoff.client import Client
 from handoff.common import paths, wire
 from handoff.common.errors import (
@@ -72,7 +72,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class _Types(tuple[str, ...]):
-    """For help and completion: whatever else is given is refused by us, with the right command."""
+    """The choices for help and completion; `_require_type` refuses other values with advice."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ def _require_type(given: argparse.Namespace) -> None:
     import shlex
 
     near = [*difflib.get_close_matches(given.type, TYPES, 1), "progress"][0]
-    # Most likely it was left out, and this is the text.
+    # Most likely TYPE was left out, and this is the text.
     content = given.type if given.content is None else given.content
     words = ["handoff", "thread", "add", given.id, near, content]
     problem = HandoffError(
@@ -130,11 +130,12 @@ def run(given: argparse.Namespace) -> int:
     words = vars(given).items()
     own = ("run", "json", "yes", "watch")
     params = {name: value for name, value in words if name not in own and value is not None}
-    params["cwd"] = here()
+    params["cwd"] = current_directory()
     if given.action in ("create", "add"):
         params["content"] = _content(given.content)
     if given.action in ("create", "add", "read"):
-        # The daemon may end after it was done and before it said so: it is not done again here.
+        # The daemon may end after the action and before its reply. By this key the action is not
+        # done again here.
         params["once"] = secrets.token_hex(16)
     if given.action == "close" and not given.yes:
         answer = _ask_first(params, given)
@@ -144,7 +145,7 @@ def run(given: argparse.Namespace) -> int:
         return _watch(params, as_json=given.json)
     data, text, note = _call(params)
     if given.action == "create" and not given.json:
-        # A script takes the id; a person reads on.
+        # A script reads the id on stdout; the hint is for a person, on stderr.
         text, _, hint = text.partition("\n")
         text, note = f"{text}\n", hint + note
     _print(data, text, as_json=given.json)
@@ -153,7 +154,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _call(params: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
-    """Ask the daemon, or do it here without one; returns the data, the text and a remark."""
+    """Ask the daemon, or run the action here without one; return data, text and a note."""
     style = fast.rendering(as_json=False)
     try:
         result = Client(ASKED_SECONDS).call("thread", render=style, **params)
@@ -164,7 +165,7 @@ def _call(params: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
 
 
 def _print(data: dict[str, Any], text: str, *, as_json: bool) -> None:
-    """Print what was rendered, or just what the tool returns."""
+    """Print the rendered text, or the result of the tool as JSON."""
     text = plain_json(data["result"]) + "\n" if as_json else text
     sys.stdout.write(PlainText(text))
     sys.stdout.flush()
@@ -180,7 +181,7 @@ def _content(given: str | None) -> str:
 def _from_stdin(*, waits: bool) -> str:
     if sys.stdin is None or (os.isatty(0) and not waits):
         return ""
-    # A program may have left us a pipe into which nobody ever writes.
+    # The parent process may have left us a pipe that is never written to.
     if not waits and not select.select([0], [], [], _STDIN_SECONDS)[0]:
         raise _usage(f"Nothing came on stdin for {_STDIN_SECONDS:g} s.")
     data = sys.stdin.buffer.read(2 * wire.ENTRY_MAX_BYTES)
@@ -204,7 +205,7 @@ def _usage(title: str) -> HandoffError:
 
 
 def _ask_first(params: dict[str, Any], given: argparse.Namespace) -> int | None:
-    """Let a person agree; returns the exit code if nothing is to be closed."""
+    """Ask a person to agree; return None to go on, else the exit code."""
     asked = {"action": "get", "id": given.id, "cwd": params["cwd"]}
     found = _call(asked)[0]["result"]
     if found["handoff"]["status"] == "completed":
@@ -232,33 +233,33 @@ def _agrees(question: str) -> bool:
 
 
 def _watch(params: dict[str, Any], *, as_json: bool) -> int:
-    """Print what is there, then each entry as it comes, until the thread is closed.
+    """Print the thread, then each entry as it comes, until the thread is closed.
 
-    A change is only a hint: what is printed is always asked for, from the last entry on. So
-    nothing is lost or printed twice when the daemon is restarted in between.
+    A change is only a hint: the entries are always asked for, from the last printed one on. So no
+    entry is lost or printed twice when the daemon is restarted in between.
     """
     end_on_interrupt()
     shown = _Shown(params, as_json)
-    told = False
+    is_outage_reported = False
     while True:
         try:
             for change in Client(ASKED_SECONDS).watch("thread", **params | {"action": "watch"}):
-                if told:
-                    told = False
+                if is_outage_reported:
+                    is_outage_reported = False
                     sys.stderr.write("It is back.\n")
                 if shown.is_news(change) and shown.ask():
                     return 0
         except (NotRunningError, NotAnsweringError):
             if not shown.begun:
                 raise
-        if not told:
-            told = True
+        if not is_outage_reported:
+            is_outage_reported = True
             sys.stderr.write("handoffd has ended; waiting for it. Ctrl-C ends this.\n")
         time.sleep(_AGAIN_SECONDS)
 
 
 class _Shown:
-    """What of a thread is on the screen."""
+    """The part of a thread that is on the screen."""
 
     def __init__(self, params: dict[str, Any], as_json: bool) -> None:
         self.params, self.as_json = params, as_json
@@ -266,13 +267,13 @@ class _Shown:
         self.last = 0
 
     def is_news(self, change: dict[str, Any]) -> bool:
-        """Tell whether there may be something that was not printed yet."""
+        """Return True if there may be an entry that was not printed yet."""
         if "thread" not in change:
             return True
         return bool(change["status"] == "completed" or change.get("seq", 0) > self.last)
 
     def ask(self) -> bool:
-        """Print what is new; returns whether that was the end."""
+        """Print the new entries; return True if the thread is closed."""
         params = self.params
         if self.begun:
             params = {**params, "after": self.last, "new": False}
@@ -295,6 +296,6 @@ class _Shown:
         return closed
 
     def _print_lines(self, found: dict[str, Any]) -> None:
-        """Print the whole once, then one line an entry."""
+        """Print the whole thread once, then one line per entry."""
         for item in found["entries"] if self.begun else [found]:
             print(plain_json(item, indent=None))

@@ -24,15 +24,15 @@ def run(given: argparse.Namespace) -> int:
 
 def _check(*, as_json: bool) -> int:
     from handoff.doctor import versions
-    from handoff.doctor.environment import look
+    from handoff.doctor.environment import read_environment
 
-    scene = look()
-    parts = versions.parts(scene)
+    environment = read_environment()
+    parts = versions.parts(environment)
     remedies = {name: versions.remedy_for(name, version) for name, version in parts.items()}
     code = EXIT_VERSIONS_DIFFER if any(remedies.values()) else 0
-    problem = "" if scene.daemon_version else str(scene.problem)
-    if problem and scene.problem is not None:
-        code = scene.problem.exit_code
+    problem = "" if environment.daemon_version else str(environment.problem)
+    if problem and environment.problem is not None:
+        code = environment.problem.exit_code
     if as_json:
         print(plain_json({**parts, "exit": code}))
         return code

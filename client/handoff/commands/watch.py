@@ -1,7 +1,7 @@
 import argparse
 import time
 
-from handoff.cli import add_json, add_project, end_on_interrupt, here
+from handoff.cli import add_json, add_project, current_directory, end_on_interrupt
 from handoff.client import Client
 from handoff.common.plain_text import plain_json
 
@@ -14,7 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    params = {"cwd": here()}
+    params = {"cwd": current_directory()}
     if given.project:
         params["project"] = given.project
     end_on_interrupt()

@@ -1,6 +1,6 @@
 import argparse
 
-from handoff.cli import add_json, add_project, hot
+from handoff.cli import add_json, add_project, run_hot
 
 EXAMPLE = "handoff why goal"
 
@@ -12,4 +12,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    return hot("why", given)
+    return run_hot("why", given)

@@ -1,1 +1,1 @@
-"""The only code that the client and the daemon share. Light: the hot path loads part of it."""
+"""The only code that client and daemon share. It is light: the hot path loads a part of it."""

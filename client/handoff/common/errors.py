@@ -1,4 +1,4 @@
-"""What can go wrong, in words a person can act on. No imports: everybody loads this."""
+"""Errors with a remedy that a person can act on. No imports: both sides load this module."""
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -34,14 +34,14 @@ class NotRunningError(HandoffError):
 
 
 class NotAnsweringError(HandoffError):
-    """A daemon is there, but it hangs."""
+    """A daemon runs, but it hangs."""
 
     def __init__(self, title: str = "handoffd does not answer.") -> None:
         super().__init__(title, "End it and start it anew: handoff restart")
 
 
 class VersionsDifferError(HandoffError):
-    """The daemon, of the version named, speaks another protocol."""
+    """The daemon speaks another protocol; `version` is the daemon's version."""
 
     exit_code = EXIT_VERSIONS_DIFFER
 
@@ -51,7 +51,7 @@ class VersionsDifferError(HandoffError):
 
 
 class UnknownMethodError(HandoffError):
-    """The daemon is older than the question."""
+    """The daemon is too old to know the method."""
 
 
 class AlreadyRunningError(HandoffError):
@@ -59,14 +59,14 @@ class AlreadyRunningError(HandoffError):
 
 
 class ChoiceNeededError(HandoffError):
-    """More than one thing may be meant; the remedy names them."""
+    """The request has more than one meaning; the remedy names the choices."""
 
     exit_code = EXIT_CHOICE_NEEDED
 
 
 class UnsafePathError(HandoffError):
-    """A path we would have to write through is not what it seems."""
+    """A path to be written through is unsafe: a symlink, or not the expected kind of file."""
 
 
 class HandoffValidationError(HandoffError, ValueError):
-    """A checkpoint without what it must have."""
+    """A field of a checkpoint is missing or invalid."""

@@ -1,4 +1,7 @@
-"""Where things are. Both sides must agree, and the hot path loads this: posix only."""
+"""The paths of files, sockets and projects, on which both sides must agree.
+
+The hot path loads this module, so it imports posix only.
+"""
 
 import posix
 
@@ -6,7 +9,7 @@ MARKERS = (".flow-guardian", ".git", "pyproject.toml")
 SOCKET_NAME = "handoffd.sock"
 # sun_path holds 108 bytes on Linux and 104 on macOS, the final NUL included.
 SOCKET_PATH_MAX = 103
-# No path is longer; to look for one that claims to be would take minutes.
+# No path is longer. The search for a longer one would take minutes.
 PATH_MAX = 4096
 CHECKPOINT = ".flow-guardian/handoff.yaml"
 
@@ -41,7 +44,7 @@ def config_file() -> str:
 
 
 def socket_candidates() -> list[str]:
-    """Every place the socket can be, first choice first."""
+    """Return every path where the socket can be, the first choice first."""
     given = variable("HANDOFFD_SOCKET")
     if given:
         return [given]
@@ -75,7 +78,7 @@ def has_marker(directory: str) -> bool:
 
 
 def is_home(directory: str) -> bool:
-    """Tell whether a directory is $HOME, whatever links lead to it."""
+    """Return True if a directory is $HOME, also if links lead to it."""
     try:
         one, other = posix.stat(directory), posix.stat(home())
     except OSError:
@@ -86,7 +89,7 @@ def is_home(directory: str) -> bool:
 def project_root(start: str) -> str:
     """Return the nearest ancestor with a marker, else the start itself.
 
-    A marker in $HOME or / is no project's: it would swallow every project below.
+    A marker in $HOME or / makes no project: it would include every project below.
     """
     directory = start.rstrip("/") or "/"
     while directory not in ("/", ""):
@@ -97,10 +100,10 @@ def project_root(start: str) -> str:
 
 
 def brief_file(root: str) -> str:
-    """Return where the daemon keeps the rendered brief of a project.
+    """Return the path where the daemon keeps the rendered brief of a project.
 
-    The name is FNV-1a, because the hot path has no hash module; the brief names
-    its project in the first line, so a collision is noticed.
+    The name is an FNV-1a hash, because the hot path has no hash module. The brief names its
+    project in the first line, so a collision is noticed.
     """
     value = 0xCBF29CE484222325
     for byte in root.encode("utf-8", "surrogateescape"):
@@ -109,7 +112,7 @@ def brief_file(root: str) -> str:
 
 
 def checkpoint_stamp(root: str) -> str:
-    """Return the size and time of a project's checkpoint: what a brief was made from."""
+    """Return the size and time of a project's checkpoint; a brief notes those it was made from."""
     try:
         status = posix.lstat(f"{root}/{CHECKPOINT}")
     except OSError:
@@ -118,7 +121,7 @@ def checkpoint_stamp(root: str) -> str:
 
 
 def read_brief(root: str) -> str | None:
-    """Return the rendered brief, unless the checkpoint has changed since."""
+    """Return the rendered brief, or None if there is none or the checkpoint has changed since."""
     try:
         handle = posix.open(brief_file(root), posix.O_RDONLY | posix.O_NOFOLLOW)
         try:

@@ -2,9 +2,9 @@
 
 Pure, and shared by the daemon and the client. Three things become harmless in any spelling: tags
 (ours, and those of the client that runs a session), the call for a person, and characters that a
-terminal obeys or a reader does not see. To find them a text is folded character by character
-(NFKD, without marks and case, look-alikes as what they look like); each character of the folded
-text knows its place in the text itself.
+terminal obeys or a reader does not see. To find them, a text is folded character by character:
+NFKD, without marks and case, and with a Latin letter or a plain sign for each look-alike. The
+place of each folded character in the text itself is kept.
 """
 
 import html
@@ -26,7 +26,7 @@ def _each_like(characters: str, letters: str) -> dict[str, str]:
 _ALIKE = {
     **dict.fromkeys("‹〈⟨❬❮❰⦉⦑⧼≺⋖⧀", "<"),
     **dict.fromkeys("›〉⟩❭❯❱⦊⦒⧽≻⋗⧁", ">"),
-    # They look like a bracket, but are ordinary where no Latin name follows.
+    # They look like a bracket, but are ordinary letters if no Latin name follows.
     **dict.fromkeys("˂ᐸᚲ𝈶", _NEARLY_LESS),
     **dict.fromkeys("⁄∕⧸╱", "/"),
     **_each_like("авекмнорстухіјѕһԁԛԝѵпшияғҽ", "abekmhopctyxijshdqwvnwnrfe"),
@@ -41,28 +41,28 @@ _ALIKE_IN_CAPITALS = _each_like("ΑΒΕΗΙΚΜΝΟΡΤΥΧϹϺ", "abehikmnoptyx
 _LATIN = re.compile(
     r"(?:LATIN .*LETTER |INDICATOR SYMBOL LETTER )(?:SMALL CAPITAL )?([A-Z])(?: WITH .*)?"
 )
-# Characters that take no room, or room that nobody sees, besides the controls and formats.
+# Characters without width, or with an invisible one, besides the controls and formats.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2065\u3164\uffa0")
 _HIDDEN = ((0x180B, 0x180F), (0xFE00, 0xFE0D), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF))
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # The style of an emoji; behind anything else, or twice, such a selector carries hidden data.
 _SELECTED = re.compile("[\ufe0e\ufe0f]+")
 _STYLED = frozenset({"So", "Sm", "Sk", "Po", "Pd"})
-# How often a text may be encoded in entities; beyond that it is meant to hide something.
+# The maximum depth of entities in entities; a text with more is assumed to hide something.
 _ENTITIES_DEEP = 8
-# How many characters a table remembers.
+# The maximum number of characters that a table remembers.
 _KNOWN_MAX = 4096
 
 _NAME = r"(?:[/\\!?|]|&#|[^\W\d])"
 _GREATER = "&(?:amp;)*gt;?"
 _END = rf"(?:(?<![-=])>(?!=)|{_GREATER})"
-# With space behind the bracket it is a tag only as a whole: `a < b` and `a < b->c` are none.
+# With a space behind the bracket only a whole tag counts: `a < b` and `a < b->c` are no tags.
 _WORD = r"[^\W\d][\w:.-]{0,80}+\s*+"
 _WHOLE_TAG = (
     rf"(?:/\s*+{_WORD}(?:>|{_GREATER})|{_WORD}(?:/?(?:(?<!-)>|{_GREATER})"
     rf"|(?<=\s)[\w:-]{{1,80}}+\s*+=[^<>\n]{{0,200}}?(?:(?<!-)>|{_GREATER})))"
 )
-# An entity of `<` or of what looks like it, also of one that was encoded twice.
+# An entity of `<` or of a look-alike, also one that was encoded twice.
 _ENTITY = (
     r"&(?:amp;|#0*38;|#x0*26;)*"
     r"(?:n?lt|nvlt|notless|lang|langle|leftanglebracket|bra|lsaquo"
@@ -75,7 +75,7 @@ _OPENING = re.compile(
 )
 _CLOSING = re.compile(rf"[^<>&\n]{{0,200}}?(?P<sign>{_END})")
 _COMPARED = re.compile(rf"(?<=[\w)\]])<(?!{_WHOLE_TAG})(?=[^\W_][\w.]{{0,40}}+(?![\w.:-]))")
-# More than a name up to the closing bracket, and an operand behind it: each of both compares.
+# More than a name up to the closing bracket, and an operand behind it: both brackets compare.
 _OPERANDS = re.compile(r"[^\s|()<>&\"'`=]{1,80}+[\s|()](?:[^<>&\n\"'`=]|[!=]=){0,200}?>\s*+[\w(]")
 
 # A ligature (`ff`) is folded to the first of its letters.
@@ -90,7 +90,7 @@ class PlainText(str):
 
 
 def plain(text: str, *, calls: bool = False) -> PlainText:
-    """Return a text, made harmless; with `calls`, the call for a person in it is meant as one."""
+    """Return the text made harmless; with `calls`, a call for a person in it stays a call."""
     if isinstance(text, PlainText):
         return text
     if not (text.isascii() and text.isprintable()):
@@ -128,7 +128,7 @@ def _one_line(text: str) -> str:
 
 
 def plain_lines(lines: Iterable[str]) -> PlainText:
-    """Return lines as one text, which is harmless as a whole: a call may stand on two of them."""
+    """Return lines as one text, which is harmless as a whole: a call may span two of them."""
     parts: list[str] = []
     for harmless, group in groupby(lines, lambda line: isinstance(line, PlainText)):
         some = list(group)
@@ -155,7 +155,7 @@ def plain_values(
 
 
 def attribute(text: str, most: int) -> PlainText:
-    """Return a text as the quoted value of an attribute of our mark, of at most so many letters."""
+    """Return at most `most` characters of a text as the quoted value of our mark's attribute."""
     line = plain_line(text)[:most]
     signs = {"<": "(", ">": ")", _NEARLY_LESS: "("}
     pairs = zip(line, _each_folded(line), strict=True)
@@ -163,7 +163,7 @@ def attribute(text: str, most: int) -> PlainText:
 
 
 def uncalled(text: str) -> str:
-    """Return a text in which a mention of the call for a person is none."""
+    """Return the text with each mention of the call for a person changed into no call."""
     folded = _folded(text)
     if "needed" not in folded.text:
         return text
@@ -190,9 +190,9 @@ def _json_escape(char: str) -> str:
 
 
 class PlainStream:
-    """A stream that makes harmless what is written, unless it is known to be harmless.
+    """A stream that makes written text harmless, unless it is a PlainText already.
 
-    It has no descriptor to tell, so that `input` writes its question here, too.
+    It has no method `fileno`, so that `input` writes its question here, too.
     """
 
     def __init__(self, inner: TextIO) -> None:
@@ -221,7 +221,7 @@ class PlainStream:
 
 
 def _replaced(text: str, spots: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with other signs in some places; of two that overlap the first counts."""
+    """Return the text with some spans replaced; of two spans that overlap the first one counts."""
     parts: list[str] = []
     done = 0
     for start, end, sign in sorted(spots):
@@ -232,7 +232,7 @@ def _replaced(text: str, spots: Iterable[tuple[int, int, str]]) -> str:
 
 
 def _brackets(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where a tag begins, and its closing bracket if that is near."""
+    """Yield the replacements of each tag's opening bracket, and of a closing one that is near."""
     folded = _folded(text)
     for found in _OPENING.finditer(folded.text):
         number = int(found["ten"] or 0) or int(found["sixteen"] or "0", 16)
@@ -248,7 +248,7 @@ def _brackets(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_compared(found: re.Match[str], closing: re.Match[str] | None) -> bool:
-    """Return True if a bracket compares two values, and so does the one behind it, if any."""
+    """Return True if a bracket compares two values, and so does the closing one, if any."""
     if not _COMPARED.match(found.string, found.start()):
         return False
     return not closing or bool(_OPERANDS.match(found.string, found.end()))
@@ -260,7 +260,7 @@ def _marks(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 class _Folded(NamedTuple):
-    """A folded text without the characters that do not count, and the place of each other one."""
+    """A folded text without its ignored characters, and the place of each other one."""
 
     text: str
     places: Sequence[int]
@@ -309,7 +309,7 @@ def _in_json(char: str) -> str:
 
 
 def _fold(char: str) -> str:
-    """Return the one character that stands for another in a folded text."""
+    """Return the character that stands for a given one in a folded text."""
     whole = unicodedata.normalize("NFKD", char)
     first = next((c for c in whole if unicodedata.category(c) not in ("Mn", "Me", "Cf")), "")
     if letter := _ALIKE_IN_CAPITALS.get(first):
@@ -322,7 +322,7 @@ def _fold(char: str) -> str:
 
 
 class _Each(dict[int, str]):
-    """A table for str.translate that asks for a character when it first comes."""
+    """A table for str.translate that computes the entry of a character at its first use."""
 
     def __init__(self, ask: Callable[[str], str]) -> None:
         self.ask = ask

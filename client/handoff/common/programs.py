@@ -1,22 +1,22 @@
-"""Programs of others: where PATH says, but never inside a project. The daemon uses it as well."""
+"""Other programs, found on PATH but never inside a project. The daemon uses this as well."""
 
 import os
 import shutil
 
 from handoff.common import paths
 
-# Trusted even where a repository lies in or above them: /opt/homebrew is one.
+# Directories that are trusted even if a repository lies in or above them: /opt/homebrew is one.
 _SYSTEM = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
 _PACKAGE_MANAGERS = ("/opt/homebrew/", "/opt/local/", "/nix/", "/snap/")
 
 
 def find(name: str) -> str | None:
-    """Return the path of a program."""
+    """Return the path of a program, or None."""
     return shutil.which(name, path=search_path())
 
 
 def environment() -> dict[str, str]:
-    """Return our environment for a program, which starts others by name (`env node`)."""
+    """Return our environment with the safe PATH: a program starts others by name (`env node`)."""
     return {**os.environ, "PATH": search_path()}
 
 
@@ -37,7 +37,7 @@ def search_path(given: str | None = None) -> str:
 def _current_project() -> str:
     try:
         return paths.project_root(os.getcwd())
-    except OSError:  # it was deleted
+    except OSError:  # the directory was deleted
         return ""
 
 

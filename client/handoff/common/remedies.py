@@ -1,4 +1,4 @@
-"""What to do when a disk refuses to be written."""
+"""The remedies for a disk that refuses a write."""
 
 import errno
 
@@ -19,5 +19,5 @@ def remedy(problem: OSError) -> str:
 
 
 def refused(problem: OSError, path: str) -> HandoffError:
-    """Say what could not be written, and what to do about it."""
+    """Return an error that names the path that could not be written, and the remedy."""
     return HandoffError(f"Cannot write {path}: {problem.strerror}.", remedy(problem))

@@ -1,4 +1,4 @@
-"""JSON and TOML of others: refused where it is nested too deeply to be worked with."""
+"""A parser of JSON and TOML of others; it refuses documents that are nested too deeply."""
 
 import json
 import tomllib
@@ -8,7 +8,7 @@ DEPTH_MAX = 100
 
 
 class TooDeepError(ValueError):
-    """A document is nested more deeply than any that we work with."""
+    """A document is nested more deeply than DEPTH_MAX levels."""
 
     def __init__(self) -> None:
         super().__init__(f"it is nested more than {DEPTH_MAX} levels deep")
@@ -32,7 +32,7 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def _shallow(value: Any) -> Any:
-    """Return a value that code may walk by recursion; level by level, so that this needs none."""
+    """Return the value if code can walk it by recursion; the check itself goes level by level."""
     level = [value]
     for _ in range(DEPTH_MAX + 1):
         level = [item for outer in level for item in _items(outer)]
@@ -42,7 +42,7 @@ def _shallow(value: Any) -> Any:
 
 
 def _items(value: Any) -> list[Any]:
-    """Return the containers in a container; an object may have been read as pairs."""
+    """Return the containers in a container; an object may have been parsed into pairs."""
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, list | tuple):

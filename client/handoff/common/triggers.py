@@ -1,4 +1,4 @@
-"""The triggers, the most important first. Both sides name them."""
+"""The names of the triggers, the most important first. Both sides use them."""
 
 PRE_FINISH = "pre-finish"
 EPIC_END = "epic-end"
@@ -8,5 +8,5 @@ IDLE = "idle"
 MANUAL = "manual"
 
 TRIGGERS = (PRE_FINISH, EPIC_END, EPIC_START, DESIGN_END, IDLE, MANUAL)
-# Their track record names an epic of Beads.
+# The track record of these triggers names an epic of Beads.
 EPIC_TRIGGERS = (EPIC_START, EPIC_END)

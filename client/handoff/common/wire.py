@@ -1,6 +1,6 @@
-"""The frames both sides exchange: JSON-RPC 2.0, one object a line, UTF-8.
+"""The frames that both sides exchange: JSON-RPC 2.0, one object per line, UTF-8.
 
-docs/protocol.md describes the methods. The hot path loads this: C modules only.
+docs/protocol.md describes the methods. The hot path loads this module, so it imports C code only.
 """
 
 import _json
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 REQUEST_MAX_BYTES = 1 << 20
-# The words of one entry in a thread.
+# The maximum size of the text of one entry in a thread.
 ENTRY_MAX_BYTES = 256 << 10
 
 PARSE_ERROR = -32700
@@ -37,21 +37,24 @@ class _StrictContext(_ScannerContext):
     strict = True
 
 
-_scan: "Any" = _json.make_scanner(_ScannerContext())  # type: ignore[arg-type]  # it wants no more
+_scan: "Any" = _json.make_scanner(_ScannerContext())  # type: ignore[arg-type]  # it reads no more
 _scan_strictly: "Any" = _json.make_scanner(_StrictContext())  # type: ignore[arg-type]
 
 
 def decode(line: bytes) -> "Any":
-    """Parse one frame that our own daemon sent; the package json would cost a second floor."""
+    """Return the value of a frame from our own daemon, without the cost of importing json."""
     return _scan(line.decode("utf-8", "replace"), 0)[0]
 
 
 def decode_strictly(line: bytes) -> "Any":
-    """Parse what anybody sent, as the daemon will; a ValueError if it is not JSON and no more."""
+    """Return the value of a frame from any sender, parsed as strictly as the daemon parses it.
+
+    A frame that is not JSON, or more than one JSON value, raises a ValueError.
+    """
     text = line.decode("utf-8", "surrogatepass")
     try:
         value, end = _scan_strictly(text, 0)
-    except (StopIteration, SystemError):  # without the package json it cannot say what is wrong
+    except (StopIteration, SystemError):  # the scanner needs the package json to name the error
         raise ValueError("no JSON") from None
     if end != len(text):
         raise ValueError("more than JSON")
@@ -59,7 +62,7 @@ def decode_strictly(line: bytes) -> "Any":
 
 
 def encode(value: "Any") -> str:
-    """Write plain values as compact JSON."""
+    """Return plain values as compact JSON."""
     if value is None:
         return "null"
     if value is True or value is False:

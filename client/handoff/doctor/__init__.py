@@ -1,4 +1,4 @@
-"""What `handoff doctor` looks at, one module a subject. Nothing here changes anything."""
+"""The checks of `handoff doctor`, one module per subject. No check changes anything."""
 
 from handoff.doctor import (
     daemon,
@@ -30,7 +30,7 @@ SUBJECTS = {
 }
 
 
-def examine(scene: Environment) -> dict[str, list[Finding]]:
-    """Return what was found of each subject of which there is something to say."""
-    found = {subject: look(scene) for subject, look in SUBJECTS.items()}
+def examine(environment: Environment) -> dict[str, list[Finding]]:
+    """Return the findings per subject, without the subjects that have none."""
+    found = {subject: check(environment) for subject, check in SUBJECTS.items()}
     return {subject: findings for subject, findings in found.items() if findings}

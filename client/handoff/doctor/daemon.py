@@ -1,4 +1,4 @@
-"""Does the daemon answer, and where; and what it says is wrong with itself."""
+"""Check whether and where the daemon answers, and report its own warnings."""
 
 import os
 import pwd
@@ -10,27 +10,29 @@ from handoff.common.errors import NotRunningError
 from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, explained, note, ok
 
-# What is told in other words elsewhere.
-TOLD_ELSEWHERE = ("letters_dead",)
+# The warnings that another subject reports in other words.
+REPORTED_ELSEWHERE = ("letters_dead",)
 
 
-def examine(scene: Environment) -> list[Finding]:
-    if scene.problem is None:
-        status = scene.status
+def examine(environment: Environment) -> list[Finding]:
+    if environment.problem is None:
+        status = environment.status
         found = [ok(f"process {status['pid']} answers at {status['socket']}")]
     else:
-        found = [bad(scene.problem.title, scene.problem.hint, scene.problem.exit_code)]
-    is_there = not isinstance(scene.problem, NotRunningError)
-    found += _last_failure(is_there=is_there)
+        found = [
+            bad(environment.problem.title, environment.problem.hint, environment.problem.exit_code)
+        ]
+    is_there = not isinstance(environment.problem, NotRunningError)
+    found += _failure_note(is_there=is_there)
     for path in paths.socket_candidates():
-        if path == scene.status.get("socket"):
+        if path == environment.status.get("socket"):
             break
-        found += _look_at(path, is_there=is_there)
+        found += _socket_findings(path, is_there=is_there)
     return found
 
 
-def _last_failure(*, is_there: bool) -> list[Finding]:
-    """Say why the last daemon ended that was not told to."""
+def _failure_note(*, is_there: bool) -> list[Finding]:
+    """Return a note on the last daemon that ended unasked, with the reason."""
     for line in service.failures()[-1:]:
         when, _, why = line.partition(" ")
         which = "the one before it" if is_there else "it"
@@ -38,8 +40,8 @@ def _last_failure(*, is_there: bool) -> list[Finding]:
     return []
 
 
-def _look_at(path: str, *, is_there: bool) -> list[Finding]:
-    """Say what stands in the way at one of the places where a socket may be."""
+def _socket_findings(path: str, *, is_there: bool) -> list[Finding]:
+    """Return the obstacle at one of the paths where a socket may be."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -66,9 +68,9 @@ def _name(user: int) -> str:
         return f"user {user}"
 
 
-def examine_warnings(scene: Environment) -> list[Finding]:
+def examine_warnings(environment: Environment) -> list[Finding]:
     return [
         bad(warning["text"], explained(warning["anchor"]))
-        for warning in scene.warnings
-        if warning["code"] not in TOLD_ELSEWHERE
+        for warning in environment.warnings
+        if warning["code"] not in REPORTED_ELSEWHERE
     ]

@@ -1,4 +1,4 @@
-"""Where the state is kept: whose it is, who may read it, whether there is room."""
+"""Check the state directory: its owner, its mode and its free space."""
 
 import os
 
@@ -8,12 +8,12 @@ from handoff.common.errors import HandoffError
 from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, note, ok
 
-# A transaction needs some room; below the first we would soon be unable to keep anything.
+# A transaction needs some space. Below _FULL_BYTES the daemon could soon keep nothing any more.
 _FULL_BYTES = 20 << 20
 _LOW_BYTES = 200 << 20
 
 
-def examine(scene: Environment) -> list[Finding]:
+def examine(environment: Environment) -> list[Finding]:
     path = paths.state_dir()
     if not os.path.lexists(path):
         return []
@@ -24,8 +24,8 @@ def examine(scene: Environment) -> list[Finding]:
     if mode & 0o077:
         text = f"{path} is open to others (mode {mode:04o})"
         found.append(bad(text, f"Run: chmod 700 {path}"))
-    if scene.problem is not None:  # a daemon that answers looks by itself
-        found += _look_at_core()
+    if environment.problem is not None:  # a daemon that answers checks core.db itself
+        found += _core_findings()
     disk = os.statvfs(path)
     if disk.f_flag & os.ST_RDONLY:
         text = f"the disk of {path} is read-only: nothing can be kept"
@@ -33,7 +33,7 @@ def examine(scene: Environment) -> list[Finding]:
     return found + judge_space(path, disk.f_bavail * disk.f_frsize)
 
 
-def _look_at_core() -> list[Finding]:
+def _core_findings() -> list[Finding]:
     try:
         core = local.daemon_code().look_at_stores()["core"]
     except HandoffError as problem:

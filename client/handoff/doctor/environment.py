@@ -1,4 +1,4 @@
-"""What the daemon says of itself, if it answers, and how Claude Code is set up here."""
+"""The input of the checks: the daemon's report, if it answers, and Claude Code's settings."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from handoff.common.safe_parsing import load_json
 from handoff.setup import foreign_files, locations
 from handoff.setup.claude_entries import PLUGIN
 
-# Looking for what is about to be deleted takes longer than an ordinary question.
+# The search for transcripts that are about to be deleted takes longer than an ordinary request.
 _ASKED_SECONDS = 10.0
 
 
@@ -31,7 +31,7 @@ class ClaudeCode:
 
     @property
     def plugin(self) -> bool | None:
-        """Whether our plugin is enabled; None where it is not installed."""
+        """True if our plugin is enabled, False if it is disabled, None if it is not installed."""
         enabled = self.settings.get("enabledPlugins")
         found = enabled.get(PLUGIN) if isinstance(enabled, dict) else None
         return found if isinstance(found, bool) else None
@@ -39,10 +39,11 @@ class ClaudeCode:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """All that is looked at more than once."""
+    """The input that several checks share."""
 
     claude: ClaudeCode
-    # Empty where the daemon does not answer; `problem` says why, or what else it cannot answer.
+    # Empty if the daemon does not answer. `problem` is then the reason, else the reason why the
+    # method `doctor` has no answer.
     status: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     known: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class Environment:
     daemon_version: str = ""
 
 
-def look() -> Environment:
+def read_environment() -> Environment:
     claude = claude_code()
     try:
         answer = Client().call("status")
@@ -61,7 +62,7 @@ def look() -> Environment:
     known, unanswered = {}, None
     try:
         known = Client(_ASKED_SECONDS).call("doctor")["data"]
-        answer = Client().call("status")  # with what was found by looking closely
+        answer = Client().call("status")  # it now includes the findings of the method `doctor`
     except UnknownMethodError:
         pass
     except HandoffError as problem:
@@ -82,7 +83,7 @@ def claude_code() -> ClaudeCode:
 
 
 def read_json(path: str) -> tuple[dict[str, Any], str]:
-    """Return an object from a file, and what is wrong with it; one that is absent is empty."""
+    """Return the object in a file, and a problem with it; an absent file is an empty object."""
     try:
         found = load_json(foreign_files.read(path) or b"{}")
     except OSError as problem:
@@ -93,7 +94,7 @@ def read_json(path: str) -> tuple[dict[str, Any], str]:
 
 
 def _plugin_version(directory: str) -> str:
-    """Return the version of our plugin that Claude Code has installed, or nothing."""
+    """Return the version of our plugin that Claude Code has installed, or an empty string."""
     installed, _ = read_json(f"{directory}/plugins/installed_plugins.json")
     plugins = installed.get("plugins")
     entries = plugins.get(PLUGIN) if isinstance(plugins, dict) else None

@@ -1,4 +1,4 @@
-"""A finding, with what to do about it."""
+"""A finding of a check, with its remedy."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from handoff.common.errors import (
 )
 
 OK, NOTE, BAD = "ok", "note", "bad"
-# What misleads most decides on the exit code.
+# The most misleading problem decides on the exit code.
 _EXITS = (EXIT_NOT_RUNNING, EXIT_NOT_FRESH, EXIT_VERSIONS_DIFFER, EXIT_FAILED)
 
 
@@ -27,7 +27,7 @@ def ok(text: str) -> Finding:
 
 
 def note(text: str, remedy: str) -> Finding:
-    """Something that a person may want otherwise; nobody is misled by it."""
+    """Return a finding that a person may want to change, but that does not mislead."""
     return Finding(NOTE, text, remedy)
 
 
@@ -36,7 +36,7 @@ def bad(text: str, remedy: str, code: int = EXIT_FAILED) -> Finding:
 
 
 def explained(heading: str) -> str:
-    """Return how to read what docs/troubleshooting.md says; the wheel brings it along."""
+    """Return the command that prints a section of docs/troubleshooting.md, which the wheel has."""
     return f"More: handoff doctor --explain {heading}"
 
 
@@ -46,7 +46,7 @@ def exit_code(findings: list[Finding]) -> int:
 
 
 def age(seconds: float) -> str:
-    """Return how long ago something was, in words."""
+    """Return a duration in words."""
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"

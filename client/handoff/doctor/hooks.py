@@ -1,4 +1,4 @@
-"""Are the hooks installed, can they run, and do they really fire."""
+"""Check that the hooks are installed, that they can run, and that they really fire."""
 
 import os
 import shlex
@@ -14,13 +14,14 @@ from handoff.doctor.environment import ClaudeCode, Environment, read_json, worki
 from handoff.doctor.finding import Finding, age, bad, explained, note, ok
 from handoff.setup.claude_entries import PLUGIN, hook_program
 
-# A hook is heard before its prompt is in the transcript; clocks and a slow disk get this much.
+# A hook is heard before its prompt is in the transcript. This much is allowed for clocks and a
+# slow disk.
 _GRACE_SECONDS = 30.0
 _SETUP = "Run: handoff setup"
 
 
-def examine(scene: Environment) -> list[Finding]:
-    claude = scene.claude
+def examine(environment: Environment) -> list[Finding]:
+    claude = environment.claude
     if claude.problem:
         text = f"{claude.settings_file} cannot be read ({claude.problem}): no hook runs"
         return [bad(text, "Mend that file.")]
@@ -29,16 +30,22 @@ def examine(scene: Environment) -> list[Finding]:
         return [note("no hooks: a new session is not told what the last one left", _SETUP)]
     if not programs and not claude.plugin:
         return [note("the plugin is disabled", f"Run: claude plugin enable {PLUGIN}")]
-    found = _twice(claude, programs) + _switched_off(claude) + _programs(claude, programs)
-    silence = silent_since(scene, time.time()) if not found else ""
+    found = (
+        _installed_twice(claude, programs)
+        + _switched_off(claude)
+        + _missing_programs(claude, programs)
+    )
+    silence = silent_since(environment, time.time()) if not found else ""
     if silence:
         remedy = explained("hooks-silent")
         found.append(bad(f"no hook was heard, though you typed a prompt at {silence}", remedy))
-    return found + ([] if any(item.exit for item in found) else [ok(_heard(scene, programs))])
+    return found + (
+        [] if any(item.exit for item in found) else [ok(_summary(environment, programs))]
+    )
 
 
 def programs_of(settings: dict[str, Any]) -> Iterator[str]:
-    """Yield the program of every hook that answers by `handoff hook` (or by the older `inject`)."""
+    """Yield the program of every hook that runs `handoff hook` (or the older `handoff inject`)."""
     events = settings.get("hooks")
     for groups in events.values() if isinstance(events, dict) else ():
         for group in groups if isinstance(groups, list) else ():
@@ -48,7 +55,7 @@ def programs_of(settings: dict[str, Any]) -> Iterator[str]:
                     yield program
 
 
-def _twice(claude: ClaudeCode, programs: list[str]) -> list[Finding]:
+def _installed_twice(claude: ClaudeCode, programs: list[str]) -> list[Finding]:
     if not programs or not claude.plugin:
         return []
     text = f"hooks in {claude.settings_file}, and in the plugin as well; each is told once"
@@ -56,7 +63,7 @@ def _twice(claude: ClaudeCode, programs: list[str]) -> list[Finding]:
 
 
 def _switched_off(claude: ClaudeCode) -> list[Finding]:
-    """Say where all hooks are switched off: for the user, or in the project that we are in."""
+    """Return the files that switch all hooks off: for the user, or in the current project."""
     project = paths.project_root(working_directory())
     files = [claude.settings_file]
     files += [f"{project}/.claude/{name}" for name in ("settings.json", "settings.local.json")]
@@ -67,8 +74,8 @@ def _switched_off(claude: ClaudeCode) -> list[Finding]:
     ]
 
 
-def _programs(claude: ClaudeCode, programs: list[str]) -> list[Finding]:
-    """Say which hooks start a program that is not there."""
+def _missing_programs(claude: ClaudeCode, programs: list[str]) -> list[Finding]:
+    """Return the programs of hooks that are not there."""
     gone = [program for program in dict.fromkeys(programs) if not _is_there(program)]
     found = [bad(f"a hook starts {program}, which is not there", _SETUP) for program in gone]
     if claude.plugin and not _is_there("handoff"):
@@ -85,21 +92,22 @@ def _is_there(program: str) -> bool:
     return shutil.which(expanded, path=search) is not None
 
 
-def silent_since(scene: Environment, now: float) -> str:
-    """Return when a prompt was typed that must have fired a hook, if none was heard; else nothing.
+def silent_since(environment: Environment, now: float) -> str:
+    """Return the time of a prompt that must have fired a hook, if no hook was heard.
 
-    It must have been typed while the settings were as they are now, and the daemon listened.
+    The prompt must have been typed since the last change of the settings, and while the daemon
+    listened. The result is empty if there is no such prompt.
     """
-    heard = scene.status.get("hooks")
+    heard = environment.status.get("hooks")
     if heard is None:
         return ""
-    here = os.path.realpath(f"{scene.claude.directory}/projects")
+    here = os.path.realpath(f"{environment.claude.directory}/projects")
     typed = [
         root["typed_at"]
-        for root in scene.known.get("roots", ())
+        for root in environment.known.get("roots", ())
         if os.path.realpath(root["path"]) == here and root["typed_at"]
     ]
-    since = max(scene.claude.changed_at, now - scene.status["uptime_seconds"])
+    since = max(environment.claude.changed_at, now - environment.status["uptime_seconds"])
     if any(_seconds(event["at"]) >= since for event in heard.values()):
         return ""
     late = [time for time in typed if since + _GRACE_SECONDS < _seconds(time)]
@@ -110,9 +118,9 @@ def _seconds(time: str) -> float:
     return datetime.fromisoformat(time).timestamp()
 
 
-def _heard(scene: Environment, programs: list[str]) -> str:
-    where = "in settings.json" if programs else f"in the plugin {scene.claude.plugin_version}"
-    heard = scene.status.get("hooks") or {}
+def _summary(environment: Environment, programs: list[str]) -> str:
+    where = "in settings.json" if programs else f"in the plugin {environment.claude.plugin_version}"
+    heard = environment.status.get("hooks") or {}
     last = sorted(heard.items(), key=lambda item: float(item[1]["seconds"]))
     ages = ", ".join(f"{name} {age(event['seconds'])} ago" for name, event in last)
     return f"{where}; heard last: {ages}" if ages else f"{where}; none was heard yet"

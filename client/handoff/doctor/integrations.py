@@ -1,4 +1,4 @@
-"""What is around the daemon: configuration, git, handoff directories, links, another `flow`."""
+"""Check the surroundings: configuration, git, handoff directories, links, another `flow`."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from handoff.doctor.environment import Environment, working_directory
 from handoff.doctor.finding import Finding, bad, note, ok
 
 
-def examine(_scene: Environment) -> list[Finding]:
+def examine(_environment: Environment) -> list[Finding]:
     found = []
     if programs.find("git") is None:
         found.append(note("git is not on PATH", "Install it to see branches and files."))
@@ -25,7 +25,7 @@ def examine(_scene: Environment) -> list[Finding]:
 
 
 def _handoffs() -> list[Finding]:
-    """Say what is wrong with handoff directories, and with the programs that are told."""
+    """Return the problems of handoff directories, and of the linked programs."""
     code = local.daemon_code()
     try:
         said = [*code.contract_findings(), *code.link_findings(working_directory())]
@@ -38,7 +38,7 @@ def _handoffs() -> list[Finding]:
 
 
 def _flow() -> list[Finding]:
-    """Say when two programs are called `flow`, and which one wins."""
+    """Return which program wins if two of them are called `flow`."""
     order = [path for path in dict.fromkeys(os.environ.get("PATH", "").split(":")) if path]
     flows = [path for path in (f"{directory}/flow" for directory in order) if shutil.which(path)]
     ours = [path for path in flows if os.path.basename(os.path.realpath(path)) == "handoff"]

@@ -1,11 +1,11 @@
-"""Notes and mails that were not sent."""
+"""Check for notes and mails that were not sent."""
 
 from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, note, ok
 
 
-def examine(scene: Environment) -> list[Finding]:
-    letters = scene.status.get("letters")
+def examine(environment: Environment) -> list[Finding]:
+    letters = environment.status.get("letters")
     if not letters:
         return []
     found = [

@@ -1,4 +1,4 @@
-"""What Claude Code deletes before its handoff was made."""
+"""Check for sessions that Claude Code deletes before they leave a handoff."""
 
 import os
 import shlex
@@ -8,34 +8,38 @@ from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, explained, note, ok
 
 _NAMED_MAX = 5
-# The daemon tells of no more.
-_TOLD_MAX = 100
-# Long enough for most, and a number that Claude Code accepts.
+# The daemon lists no more sessions than this.
+_LISTED_MAX = 100
+# Long enough for most people, and a number that Claude Code accepts.
 _LONGER_DAYS = 365
 
 
-def examine(scene: Environment) -> list[Finding]:
-    return _refused(scene) + judge(scene.known)
+def examine(environment: Environment) -> list[Finding]:
+    return _refused(environment) + judge(environment.known)
 
 
-def _refused(scene: Environment) -> list[Finding]:
-    """Zero days: Claude Code then uses nothing of the file; an older one writes no transcript."""
-    days = scene.claude.settings.get("cleanupPeriodDays", _LONGER_DAYS)
+def _refused(environment: Environment) -> list[Finding]:
+    """Return a finding if the period is zero days or no number of days.
+
+    Claude Code then uses nothing of the file. With zero days, an older version writes no
+    transcript.
+    """
+    days = environment.claude.settings.get("cleanupPeriodDays", _LONGER_DAYS)
     if isinstance(days, (int, float)) and not isinstance(days, bool) and days > 0:
         return []
-    path = scene.claude.settings_file
+    path = environment.claude.settings_file
     text = f"cleanupPeriodDays is {days} in {path}: Claude Code refuses that file, hooks and all"
     return [bad(text, f"Set it to a number of days, such as {_LONGER_DAYS}, or remove it.")]
 
 
 def judge(known: dict[str, Any]) -> list[Finding]:
-    """Name the sessions that are about to go, and how to keep what they knew."""
+    """Return the sessions that are about to be deleted, and how to keep their content."""
     if not known:
         return []
     unsaved = known["unsaved"]
     found = [note(_sentence(item), f"Run: {_command(item)}") for item in unsaved[:_NAMED_MAX]]
     if len(unsaved) > _NAMED_MAX:
-        number = f"{len(unsaved) - _NAMED_MAX} {'or ' if len(unsaved) >= _TOLD_MAX else ''}more"
+        number = f"{len(unsaved) - _NAMED_MAX} {'or ' if len(unsaved) >= _LISTED_MAX else ''}more"
         text = f"{number} sessions without a handoff will be deleted"
         files = ", ".join(
             f"{os.path.dirname(root['path'])}/settings.json" for root in known["roots"]

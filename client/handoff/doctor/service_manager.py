@@ -1,4 +1,4 @@
-"""Who keeps the daemon running: systemd, launchd, or nobody."""
+"""Check whether systemd or launchd keeps the daemon running."""
 
 import os
 import plistlib
@@ -10,14 +10,14 @@ from handoff.common import paths
 from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, bad, note, ok
 
-_NOBODY = "no service: handoffd will not be there after a restart of the machine"
+_NO_SERVICE = "no service: handoffd will not be there after a restart of the machine"
 _SETUP = "Make it one: handoff setup"
 _BY_HAND = "There is no systemd here: then run handoff up; Claude Code's tools start it, too."
 _AT_LOGIN = ("enabled", "enabled-runtime", "linked", "linked-runtime", "alias")
 
 
-def examine(scene: Environment) -> list[Finding]:
-    pid = scene.status.get("pid")
+def examine(environment: Environment) -> list[Finding]:
+    pid = environment.status.get("pid")
     if sys.platform == "darwin":
         return [judge_agent(f"{paths.home()}/Library/LaunchAgents/{service.LABEL}.plist")]
     unit, socket = service.unit_properties()
@@ -25,11 +25,11 @@ def examine(scene: Environment) -> list[Finding]:
 
 
 def judge_unit(unit: dict[str, str], socket: dict[str, str], pid: int | None) -> list[Finding]:
-    """Judge what systemd says of our units, and of the process that answers."""
+    """Judge systemd's properties of our units, and the process that answers."""
     if not unit:
-        return [note(_NOBODY, _BY_HAND)]
+        return [note(_NO_SERVICE, _BY_HAND)]
     if unit.get("LoadState") != "loaded":
-        return [note(_NOBODY, _SETUP)]
+        return [note(_NO_SERVICE, _SETUP)]
     found = []
     program = re.search(r"path=(\S+)", unit.get("ExecStart", ""))
     if program and not os.access(program[1], os.X_OK):
@@ -54,7 +54,7 @@ def judge_agent(path: str) -> Finding:
         with open(path, "rb") as stream:
             words = " ".join(plistlib.load(stream).get("ProgramArguments", []))
     except (OSError, ValueError, plistlib.InvalidFileException):
-        return note(_NOBODY, _SETUP)
+        return note(_NO_SERVICE, _SETUP)
     program = re.search(r"[^\s\"']*/handoffd\b", words)
     if program and not os.access(os.path.expandvars(program[0]), os.X_OK):
         text = f"{service.LABEL} starts {program[0]}, which is not there"

@@ -1,4 +1,4 @@
-"""Is what we know as new as what is on disk; the disk is looked at here as well."""
+"""Check that the daemon has read all transcripts; the disk is examined here as well."""
 
 import os
 import time
@@ -12,18 +12,18 @@ from handoff.doctor.finding import Finding, age, bad, note, ok
 FRESH_SECONDS = 10.0
 _NAMED_MAX = 5
 _COMPARED = 5
-# So many the daemon lists at most.
+# The daemon lists at most this many transcripts.
 _LISTED = 20
 _WAIT = "Wait a moment; if it stays, see: handoff logs"
 
 
-def examine(scene: Environment) -> list[Finding]:
-    status = scene.status
+def examine(environment: Environment) -> list[Finding]:
+    status = environment.status
     if not status:
         return []
     roots = [root["path"] for root in status["roots"]]
     seen = newest_on_disk(roots)
-    found = _unfollowed(scene, roots)
+    found = _unfollowed(environment, roots)
     found += [
         note(f"{root['path']} is not there yet", "Start Claude Code once.")
         for root in status["roots"]
@@ -32,12 +32,12 @@ def examine(scene: Environment) -> list[Finding]:
     if status["paused"]:
         paused = ", ".join("everything" if item == "*" else item for item in status["paused"])
         found.append(note(f"paused: {paused}", "Run: handoff unpause"))
-    behind = _behind(status) + unnoticed(seen, scene.known.get("newest", []), time.time())
+    behind = _behind(status) + unnoticed(seen, environment.known.get("newest", []), time.time())
     return found + (behind or [ok(_summary(status, seen))])
 
 
 def _behind(status: dict[str, Any]) -> list[Finding]:
-    """Say which transcripts are not read yet."""
+    """Return the transcripts that are not read yet."""
     stale = [item for item in status["lag"] if item["seconds"] > FRESH_SECONDS]
     found = [
         bad(
@@ -78,11 +78,11 @@ def _scan(path: str) -> list["os.DirEntry[str]"]:
 def unnoticed(
     seen: list[tuple[float, str, int]], newest: list[dict[str, Any]], now: float
 ) -> list[Finding]:
-    """Say what grew on disk and the daemon has not noticed: its own figures would not show it."""
+    """Return the transcripts that grew unnoticed: the daemon's own figures would not show them."""
     if not newest:
         return []
     known = {item["transcript"]: item["bytes"] for item in newest}
-    # What a full list leaves out may be known all the same.
+    # A transcript that a full list leaves out may be known all the same.
     compared = [item for item in seen if item[1] in known or len(newest) < _LISTED]
     return [
         bad(
@@ -96,14 +96,17 @@ def unnoticed(
     ]
 
 
-def _unfollowed(scene: Environment, roots: list[str]) -> list[Finding]:
-    """Say that the sessions of this shell are not followed: a service has no shell's variables."""
-    directory = scene.claude.directory
+def _unfollowed(environment: Environment, roots: list[str]) -> list[Finding]:
+    """Return a finding if this shell's CLAUDE_CONFIG_DIR is not followed.
+
+    A service does not have the variables of a shell.
+    """
+    directory = environment.claude.directory
     here = os.path.realpath(f"{directory}/projects")
     if not os.path.isdir(directory) or here in map(os.path.realpath, roots):
         return []
     text = f"{directory}, the CLAUDE_CONFIG_DIR of this shell, is not followed"
-    remedy = f'[claude] config_dirs = ["{directory}"] in {scene.status["config"]}'
+    remedy = f'[claude] config_dirs = ["{directory}"] in {environment.status["config"]}'
     return [bad(text, f"Put this there, then `handoff restart`: {remedy}")]
 
 

@@ -1,4 +1,4 @@
-"""How near this user is to the kernel's limits on watched directories. Linux only."""
+"""Check how near this user is to the kernel's limits on watched directories. Linux only."""
 
 import contextlib
 import os
@@ -8,14 +8,14 @@ from handoff.doctor.environment import Environment
 from handoff.doctor.finding import Finding, note, ok
 
 _LIMITS = "sys/fs/inotify"
-# From here on the next program may be refused.
+# From this share on, the kernel may refuse the next program.
 _NEARLY = 0.9
 # An editor may hold a hundred thousand watches; counting them must not take long.
 _COUNTING_SECONDS = 0.5
 
 
-def examine(scene: Environment) -> list[Finding]:
-    return judge("/proc", os.getuid(), scene.status.get("watched"))
+def examine(environment: Environment) -> list[Finding]:
+    return judge("/proc", os.getuid(), environment.status.get("watched"))
 
 
 def judge(proc: str, user: int, ours: int | None) -> list[Finding]:
@@ -46,7 +46,10 @@ def judge(proc: str, user: int, ours: int | None) -> list[Finding]:
 
 
 def count(proc: str, user: int) -> tuple[dict[str, int], bool]:
-    """Count what this user's processes hold, as far as one may look; tells whether that is all."""
+    """Count the inotify objects of this user's processes, as far as they may be examined.
+
+    The second result is False if the count took too long and was stopped.
+    """
     used = {"instances": 0, "watches": 0}
     deadline = time.monotonic() + _COUNTING_SECONDS
     for process in filter(str.isdigit, os.listdir(proc)):

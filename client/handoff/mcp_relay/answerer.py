@@ -1,4 +1,4 @@
-"""Who answers a relay: the daemon, or a process of the relay's own; and the lines they exchange."""
+"""The process that answers a relay, the daemon or the relay's own child, and their lines."""
 
 import select
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Frame = dict[str, Any]
 
 _READ_BYTES = 1 << 16
-# A reply may be of any size.
+# A reply may have any size.
 _REPLY_MAX_BYTES = 1 << 62
 _CREATE = "create_handoff"
 _READ_ONLY = "get_handoff"
@@ -22,7 +22,7 @@ _AGAIN = "Try again."
 
 
 class Lines:
-    """Bytes in, whole lines out; of a line beyond `most` bytes nothing but its end is kept."""
+    """Splits bytes into whole lines; a line of more than `most` bytes is dropped up to its end."""
 
     __slots__ = ("_most", "_parts", "_size")
 
@@ -32,7 +32,7 @@ class Lines:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes | None]:
-        """Return the lines that are complete now; None stands for one that was too long."""
+        """Return the lines that are complete now; None stands for a line that was too long."""
         *ends, rest = data.split(b"\n")
         found = []
         for end in ends:
@@ -42,7 +42,7 @@ class Lines:
         return found
 
     def finish(self) -> list[bytes | None]:
-        """Return a last line that has no end."""
+        """Return the last line, if it has no newline."""
         return [self._take()] if self._size else []
 
     def _keep(self, part: bytes) -> None:
@@ -60,42 +60,42 @@ class Lines:
 
 
 class McpRequest:
-    """What the client asked, since when it waits, and of how many an answer may yet come."""
+    """A request of the client, the time since when it waits, and the number of answers to come."""
 
-    __slots__ = ("frame", "handed", "line", "since", "tool")
+    __slots__ = ("answers_due", "frame", "line", "since", "tool")
 
     def __init__(self, frame: "Frame", line: bytes, since: float, tool: object = None) -> None:
         self.frame = frame
         self.line = line
         self.since = since
         self.tool = tool
-        self.handed = 0
+        self.answers_due = 0
 
     @property
-    def doubt(self) -> str:
-        """What an error must say, as whoever was handed the call and fell silent may have done it.
+    def warning(self) -> str:
+        """The warning in an error: an answerer that fell silent may have done the call.
 
-        A client that says it again gives it another key, so it would be there twice.
+        A call that the client repeats gets another key, so its entry would be there twice.
         """
-        if not self.handed or self.tool in (None, _READ_ONLY):
+        if not self.answers_due or self.tool in (None, _READ_ONLY):
             return ""
-        if self.tool == _CREATE:  # nobody has been told its id
+        if self.tool == _CREATE:  # its id is unknown to the client
             return "It may have been kept: ask the user before you create it again."
         return "It may have been kept: look with get_handoff before you say it again."
 
     def answered(self, line: bytes) -> bytes:
-        """Take an answer; returns it, with its own id, and an error with its doubt."""
-        self.handed -= 1
+        """Count an answer and return it: with the request's own id, an error with its warning."""
+        self.answers_due -= 1
         own = self.frame["id"]
         if line.startswith(b'{"jsonrpc":"2.0","id":null,') and own is not None:
-            # It is nested so deeply that we could just read it, and the daemon could not.
+            # The request is nested so deeply that the relay could just read it, but not the daemon.
             return error(own, wire.INVALID_REQUEST, "That cannot be read")
-        doubt = self.doubt
-        return _with_doubt(line, doubt) if doubt else line
+        warning = self.warning
+        return _with_warning(line, warning) if warning else line
 
 
 class Answerer:
-    """Who answers, one request at a time: the daemon, or a child of ours that reads core.db."""
+    """The daemon, or a child of ours that reads core.db; it answers one request at a time."""
 
     __slots__ = ("_lines", "asked", "asked_at", "child", "greeted", "outgoing", "stream")
 
@@ -118,7 +118,7 @@ class Answerer:
 
     def ask(self, request: McpRequest, now: float) -> None:
         self.asked, self.asked_at = request, now
-        request.handed += 1
+        request.answers_due += 1
         self.outgoing = request.line
         self.flush()
 
@@ -129,10 +129,10 @@ class Answerer:
         except BlockingIOError:
             return
         except OSError:
-            self.outgoing = b""  # it is gone, as reading will show
+            self.outgoing = b""  # the answerer is gone, as the next read will show
 
     def receive(self) -> list[bytes] | None:
-        """Return the lines that came, or None at the end."""
+        """Return the lines that came, or None at the end of the stream."""
         try:
             data = self.stream.recv(_READ_BYTES)
         except BlockingIOError:
@@ -148,9 +148,10 @@ class Answerer:
 
 
 def ready(events: dict[int, int], seconds: float | None) -> list[int]:
-    """Wait for something to happen, as select does; returns where, whatever it is.
+    """Wait for an event as select does; return the handles that have one, of any kind.
 
-    select itself cannot wait for a handle beyond 1023, and who started us may have left many open.
+    select itself cannot wait for a handle beyond 1023, and the parent process may have left many
+    handles open.
     """
     poll = select.poll()
     for handle, wanted in events.items():
@@ -188,14 +189,14 @@ def decoded(line: bytes) -> "Frame":
     return found if isinstance(found, dict) else {}
 
 
-def _with_doubt(line: bytes, doubt: str) -> bytes:
+def _with_warning(line: bytes, warning: str) -> bytes:
     reply = decoded(line)
     problem, result = reply.get("error"), reply.get("result") or {}
     if problem:
-        problem["message"] = f"{problem.get('message')}\n{doubt}"
+        problem["message"] = f"{problem.get('message')}\n{warning}"
     elif result.get("isError"):
         for block in result.get("content", ()):
-            block["text"] = f"{block['text'].removesuffix(_AGAIN).rstrip()}\n{doubt}"
+            block["text"] = f"{block['text'].removesuffix(_AGAIN).rstrip()}\n{warning}"
     else:
         return line
     return wire.encode(reply).encode()

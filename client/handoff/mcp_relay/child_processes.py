@@ -1,4 +1,4 @@
-"""The processes that a relay starts: one that starts the daemon, and one that does without it."""
+"""The processes that a relay starts: one starts the daemon, and one answers without it."""
 
 import posix
 import sys
@@ -10,30 +10,30 @@ if TYPE_CHECKING:
     import _socket
     from collections.abc import Sequence
 
-_SAID_MAX = 400
+_ERROR_TEXT_MAX = 400
 
 
 class Child:
-    """A process of ours; `handle` is where it says what went wrong."""
+    """A child process; `handle` is the pipe with its error output."""
 
-    __slots__ = ("_said", "failed", "handle", "pid")
+    __slots__ = ("_error_output", "failed", "handle", "pid")
 
     def __init__(self, pid: int, handle: int = -1) -> None:
         self.pid = pid
         self.handle = handle
         self.failed = False
-        self._said = b""
+        self._error_output = b""
 
     @property
-    def said(self) -> str:
-        """What it said, as one line."""
-        text = self._said[:_SAID_MAX].decode("utf-8", "replace")
+    def error_text(self) -> str:
+        """The error output, as one line."""
+        text = self._error_output[:_ERROR_TEXT_MAX].decode("utf-8", "replace")
         return " ".join(text.removeprefix("handoff: ").split())
 
     def is_done(self) -> bool:
-        """Hear what it says; at the end tell whether it failed."""
+        """Read the error output; at its end set `failed` and return True."""
         data = posix.read(self.handle, 4096)
-        self._said += data[:_SAID_MAX]
+        self._error_output += data[:_ERROR_TEXT_MAX]
         if data:
             return False
         posix.close(self.handle)
@@ -41,13 +41,13 @@ class Child:
         return True
 
     def end(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process, and wait for its end."""
         posix.kill(self.pid, 9)
         posix.waitpid(self.pid, 0)
 
 
-def starter() -> "Child | None":
-    """Start the daemon as `handoff up` does; None while another relay is at it."""
+def start_daemon() -> "Child | None":
+    """Start the daemon as `handoff up` does; return None while another relay starts it."""
     lock = _lock()
     if lock is None:
         return None
@@ -68,8 +68,8 @@ def starter() -> "Child | None":
             posix.close(lock)
 
 
-def alone(client: str) -> "tuple[Child, _socket.socket]":
-    """Start one that answers from core.db, with a socket for its stdin and stdout."""
+def start_offline_answerer(client: str) -> "tuple[Child, _socket.socket]":
+    """Start a process that answers from core.db, with a socket for its stdin and stdout."""
     import _socket
 
     ours, its = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -85,7 +85,7 @@ def alone(client: str) -> "tuple[Child, _socket.socket]":
 
 
 def _spawn(words: list[str], actions: "Sequence[tuple[object, ...]]") -> int:
-    """Start `handoff` in a process group of its own: what ends us is not meant for it."""
+    """Start `handoff` in a process group of its own: a signal to our group is not meant for it."""
     environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"PYTHON")}
     command = [sys.executable, "-P", "-m", "handoff", *words]
     return posix.posix_spawn(
@@ -94,9 +94,10 @@ def _spawn(words: list[str], actions: "Sequence[tuple[object, ...]]") -> int:
 
 
 def _lock() -> int | None:
-    """Take the lock that the starting process keeps; None if another has it.
+    """Return the lock that the starting process keeps, or None if another process has it.
 
-    Without it, all the relays of a user would start one at the same moment.
+    Without the lock, all relays of a user would start a daemon at the same moment. The result is
+    -1 if the lock cannot be opened.
     """
     import fcntl
 
@@ -104,7 +105,7 @@ def _lock() -> int | None:
     try:
         handle = posix.open(f"{paths.state_dir()}/relay.lock", flags, 0o600)
     except (OSError, KeyError):
-        return -1  # whoever starts it will say why
+        return -1  # the starting process reports why
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

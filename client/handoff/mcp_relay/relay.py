@@ -1,13 +1,13 @@
 """stdin and stdout <-> the daemon's socket, for MCP.
 
-Lines pass as they are, one at a time: the daemon answers a connection's requests in their turn.
-A call of a tool gets a key of its own, so that it can be asked again when the daemon goes away
-in the middle, and is done once all the same. While no daemon is there, whatever is no call is
-answered here at once, and a call by a process of ours that reads core.db.
+Lines pass unchanged, one at a time: the daemon answers the requests of a connection in order.
+A tool call gets a key of its own. If the daemon goes away in the middle, the call is asked again
+with the same key, and is done only once. While no daemon runs, a child process that reads core.db
+answers the calls, and the relay itself answers all other requests at once.
 A relay lives as long as its client, so it loads no more than the hot path does.
 """
 
-import _signal  # type: ignore[import-not-found]  # the public one loads enum
+import _signal  # type: ignore[import-not-found]  # the public module loads enum
 import posix
 import select
 import time
@@ -34,39 +34,39 @@ if TYPE_CHECKING:
     Frame = dict[str, Any]
 
 CALL = "tools/call"
-# Who asks something else than a call waits this long for the daemon, then is answered from here.
+# A request other than a call waits this long for the daemon; then the relay answers it.
 GREETING_SECONDS = 0.25
-# A call waits this long for a daemon that may be coming, and this long for the answer of one that
-# is there; then a process of ours has as long as it takes to get its turn among other writers.
-# After a minute clients give up, so it is over before.
+# A call waits PATIENCE_SECONDS for a daemon that may be starting, and ANSWER_SECONDS for the answer
+# of one that runs. Then a child process has CHILD_SECONDS, enough to get its turn among other
+# writers. Clients give up after a minute, so the relay gives up after TOTAL_SECONDS.
 PATIENCE_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
 CHILD_SECONDS = 25.0
 TOTAL_SECONDS = 50.0
-# How long one that hangs, or speaks another protocol, is not asked again.
+# A daemon that hangs, or speaks another protocol, is not asked again for this long.
 AVOID_SECONDS = 30.0
 START_PAUSE_SECONDS = 1.0
 START_PAUSE_MAX_SECONDS = 600.0
-# So long after the last request we part from whoever answers: the daemon has room for so many
-# connections, and a process of ours costs memory.
+# This long after the last request the relay closes its connection or ends its child: the daemon
+# has room for a limited number of connections, and a child costs memory.
 IDLE_SECONDS = 60.0
 TICK_SECONDS = 0.05
 LINE_MAX_BYTES = 4 << 20
-# With more than this to read, the client is asked for nothing more, and nobody for it.
+# While the client has more than this left to read, its requests are neither read nor passed on.
 OUTPUT_MAX_BYTES = 4 << 20
 READ_BYTES = 1 << 16
 
 
 def run(client: str) -> int:
-    """Relay until the client closes stdin; a signal of its is a quiet end, too."""
+    """Relay until the client closes stdin; SIGINT and SIGTERM end the relay quietly, too."""
     if not (_is_open(0) and _is_open(1)):
-        posix._exit(0)  # noqa: SLF001  or a socket would be opened in their place
+        posix._exit(0)  # noqa: SLF001  else a socket would get the number of the closed one
     if not _is_open(2):
         posix.open("/dev/null", posix.O_WRONLY)
     for number in (_signal.SIGINT, _signal.SIGTERM):
         _signal.signal(number, lambda *_: posix._exit(0))  # noqa: SLF001
     if posix.isatty(0):
-        _tell("this speaks MCP with a client that starts it; see: handoff mcp --help")
+        _warn("this speaks MCP with a client that starts it; see: handoff mcp --help")
     relay = Relay(client)
     relay.serve()
     relay.part()
@@ -74,7 +74,7 @@ def run(client: str) -> int:
 
 
 def directory() -> str:
-    """Return where the client works; a name that is not UTF-8 cannot be told."""
+    """Return the directory in which the client works; a name that is not UTF-8 cannot be sent."""
     for found in (paths.variable("CLAUDE_PROJECT_DIR"), fast.working_directory()):
         if found.startswith("/") and found == found.encode("utf-8", "replace").decode():
             return found
@@ -82,7 +82,7 @@ def directory() -> str:
 
 
 class Relay:
-    """Takes what the client asks, finds somebody who answers, and brings the answer back."""
+    """Takes the requests of the client, finds an answerer, and returns its answers."""
 
     def __init__(self, client: str) -> None:
         self.client = client
@@ -93,34 +93,36 @@ class Relay:
         self.reading = True
         self.input = Lines(LINE_MAX_BYTES)
         self.output = bytearray()
-        # What waits: calls, each since it is the first of them, and all the rest.
+        # The requests that wait: calls, and all others. A call's time counts from the moment when
+        # it became the first of the calls.
         self.calls: list[McpRequest] = []
-        self.questions: list[McpRequest] = []
+        self.other_requests: list[McpRequest] = []
         self.peer: Answerer | None = None
         self.starter: Child | None = None
-        # No daemon can be started; one that answered since it was tried is there, though.
+        # is_alone: no daemon can be started. has_answered: a daemon has answered since the last
+        # attempt to start one, so one runs although the attempt failed.
         self.is_alone = False
         self.has_answered = False
         self.next_connect = self.next_start = self.avoid_until = 0.0
         self.start_pause = START_PAUSE_SECONDS
-        self.told: set[str] = set()
+        self.warned: set[str] = set()
 
     def serve(self) -> None:
-        """Relay until nothing more can come and everything is answered."""
-        self._seek(time.monotonic())
-        while self.reading or self.calls or self.questions or self.output:
+        """Relay until no more input can come and every request is answered."""
+        self._find_answerer(time.monotonic())
+        while self.reading or self.calls or self.other_requests or self.output:
             self._wait()
-            self._see_to(time.monotonic())
+            self._do_due_work(time.monotonic())
 
     def part(self) -> None:
         if self.peer is not None:
             self.peer.close()
             self.peer = None
 
-    # What comes and goes
+    # Input and output
 
     def _wait(self) -> None:
-        """Wait for the next thing to happen, and take it."""
+        """Wait for the next events, and handle them."""
         peer, starter = self.peer, self.starter
         events = {
             0: select.POLLIN * (self.reading and not self._is_full()),
@@ -136,16 +138,16 @@ class Relay:
             self._write(now)
         if peer and peer.handle in found:
             peer.flush()
-            self._hear(peer, now)
+            self._receive(peer, now)
         if starter and starter.handle in found and starter.is_done():
             self._started(starter, now)
         if 0 in found:
             self._read(now)
-        if not (found or self.calls or self.questions):
-            self.part()  # nobody needs it any more
+        if not (found or self.calls or self.other_requests):
+            self.part()  # it is no longer needed
 
     def _seconds(self) -> float | None:
-        if (self.calls or self.questions) and not self._is_full():
+        if (self.calls or self.other_requests) and not self._is_full():
             return TICK_SECONDS
         return IDLE_SECONDS if self.peer else None
 
@@ -161,25 +163,25 @@ class Relay:
             data = b""
         self.reading = bool(data)
         for line in self.input.feed(data) if data else self.input.finish():
-            self._take(line, now)
+            self._handle_line(line, now)
 
     def _write(self, now: float) -> None:
         if self.calls and self._is_full():
-            self.calls[0].since = now  # it waits for the client, not for an answer
+            self.calls[0].since = now  # the call waits for the client, not for an answer
         try:
-            # No more than fits for certain: a client that does not read must not stop us.
+            # Write no more than certainly fits: a client that does not read must not block us.
             del self.output[: posix.write(1, self.output[: select.PIPE_BUF])]
         except BlockingIOError:
             return
-        except OSError:  # nobody listens any more
+        except OSError:  # the client is gone
             self.reading = False
-            for waiting in (self.calls, self.questions, self.output):
+            for waiting in (self.calls, self.other_requests, self.output):
                 waiting.clear()
 
-    def _hear(self, peer: Answerer, now: float) -> None:
+    def _receive(self, peer: Answerer, now: float) -> None:
         lines = peer.receive()
         if lines is None:
-            self._lose(peer, now)
+            self._part_from(peer, now)
             return
         for line in lines:
             if not peer.greeted:
@@ -187,9 +189,9 @@ class Relay:
             elif peer.asked is not None:
                 self._answered(peer, peer.asked, line, now)
 
-    # What the client asks
+    # Requests
 
-    def _take(self, line: bytes | None, now: float) -> None:
+    def _handle_line(self, line: bytes | None, now: float) -> None:
         if line is None:
             self._refuse(None, wire.INVALID_REQUEST, _too_long(LINE_MAX_BYTES))
             return
@@ -202,7 +204,7 @@ class Relay:
             self._refuse(None, wire.PARSE_ERROR, "That is not JSON")
             return
         if is_request(frame):
-            if "id" in frame:  # what has none wants no answer, and MCP has none that we act upon
+            if "id" in frame:  # a notification wants no answer, and we act upon none of MCP's
                 self._enqueue(frame, line, now)
         elif not is_answer(frame):
             self._refuse(None, wire.INVALID_REQUEST, "That is not a JSON-RPC request")
@@ -211,7 +213,7 @@ class Relay:
         is_call = frame["method"] == CALL
         if is_call:
             self.calls_made += 1
-            # The last of two members with one name counts.
+            # Of two members with the same name the last one counts, so it is ours.
             line = line[:-1] + f',"once":"{self.key}.{self.calls_made}"}}'.encode()
         if len(line) > wire.REQUEST_MAX_BYTES:
             text = f"{_too_long(len(line))} Say it in several entries, or name a file that holds it"
@@ -221,7 +223,7 @@ class Relay:
             tool = params.get("name") if isinstance(params, dict) else None
             self.calls.append(McpRequest({"id": frame["id"]}, line + b"\n", now, tool))
         elif self.peer or self._connect(now):
-            self.questions.append(McpRequest(frame, line + b"\n", now))
+            self.other_requests.append(McpRequest(frame, line + b"\n", now))
         else:
             self._answer_here(frame)
 
@@ -229,18 +231,18 @@ class Relay:
         try:
             from handoff import local
 
-            self.output += wire.encode(local.greeting().answer(frame)).encode() + b"\n"
-        except Exception as problem:  # noqa: BLE001  it was upgraded under us, or is gone
+            self.output += wire.encode(local.mcp_answers().answer(frame)).encode() + b"\n"
+        except Exception as problem:  # noqa: BLE001  the package was upgraded or removed meanwhile
             text = f"handoffd cannot be loaded ({problem}). Install it again, then reconnect"
             self._refuse(frame["id"], wire.INTERNAL_ERROR, text)
 
     def _refuse(self, request_id: "Any", code: int, message: str) -> None:
         self.output += error(request_id, code, message) + b"\n"
 
-    # What is answered
+    # Answers
 
     def _greeted(self, peer: Answerer, line: bytes, now: float) -> None:
-        """Take the answer to our hello; who speaks otherwise is left alone."""
+        """Take the answer to our hello; avoid a daemon that speaks another protocol."""
         reply = decoded(line)
         result = reply.get("result") or {}
         problem = reply.get("error") or {}
@@ -248,7 +250,7 @@ class Relay:
         if peer.greeted:
             self.is_alone, self.has_answered = False, True
         elif problem.get("code") == wire.BUSY:
-            self._lose(peer, now)
+            self._part_from(peer, now)
         else:
             its = result or problem.get("data") or {}
             version = f"handoffd {its.get('version', '?')} (protocol {its.get('protocol', '?')})"
@@ -259,12 +261,12 @@ class Relay:
         peer.asked = None
         if peer.child is None:
             self.start_pause = START_PAUSE_SECONDS
-        if self._drop(request, now):  # else it was answered from here
+        if self._drop(request, now):  # else the relay has answered it already
             self.output += request.answered(line) + b"\n"
 
     def _drop(self, request: McpRequest, now: float) -> bool:
-        """Wait no longer for an answer; False if nobody did."""
-        for waiting in (self.calls, self.questions):
+        """Remove a request from those that wait; return False if it did not wait."""
+        for waiting in (self.calls, self.other_requests):
             if request in waiting:
                 waiting.remove(request)
                 if self.calls and waiting is self.calls:
@@ -272,24 +274,27 @@ class Relay:
                 return True
         return False
 
-    def _lose(self, peer: Answerer, now: float) -> None:
-        """Part from one who is gone; what it was asked waits for another."""
+    def _part_from(self, peer: Answerer, now: float) -> None:
+        """Part from an answerer that is gone; its request waits for another one.
+
+        The request is given up if the answerer was our child.
+        """
         self.part()
         if peer.child and peer.asked:
             self._give_up(peer.asked, "core.db cannot be read without it", now)
 
     def _give_up(self, request: McpRequest, why: str, now: float) -> None:
         if self._drop(request, now):
-            text = f"handoffd does not answer, and {why}. Run: handoff restart\n{request.doubt}"
+            text = f"handoffd does not answer, and {why}. Run: handoff restart\n{request.warning}"
             self._refuse(request.frame["id"], wire.INTERNAL_ERROR, text.rstrip())
 
-    # What is due
+    # Due work
 
-    def _see_to(self, now: float) -> None:
-        while (self.questions and not self._is_full()) and (
-            self.peer is None or now - self.questions[0].since > GREETING_SECONDS
+    def _do_due_work(self, now: float) -> None:
+        while (self.other_requests and not self._is_full()) and (
+            self.peer is None or now - self.other_requests[0].since > GREETING_SECONDS
         ):
-            self._answer_here(self.questions.pop(0).frame)
+            self._answer_here(self.other_requests.pop(0).frame)
         if self._is_full():
             return
         peer = self.peer
@@ -298,23 +303,23 @@ class Relay:
         if peer and peer.asked:
             waited = now - peer.asked_at
             if peer.child and waited > CHILD_SECONDS:
-                self._lose(peer, now)
+                self._part_from(peer, now)
             elif not peer.child and waited > ANSWER_SECONDS:
                 self._avoid("handoffd does not answer", now)
         if self.calls and not (self.peer and self.peer.asked):
-            self._seek(now)
-        self._ask(now)
+            self._find_answerer(now)
+        self._ask_next(now)
 
-    def _ask(self, now: float) -> None:
+    def _ask_next(self, now: float) -> None:
         peer = self.peer
-        waiting = self.questions or self.calls
+        waiting = self.other_requests or self.calls
         if waiting and peer and peer.greeted and not peer.asked:
             peer.ask(waiting[0], now)
 
-    # Who is to answer
+    # The search for an answerer
 
-    def _seek(self, now: float) -> None:
-        """Find somebody who answers: the daemon, one that we start, or a child of ours."""
+    def _find_answerer(self, now: float) -> None:
+        """Find an answerer: the daemon, a daemon that we start, or a child of ours."""
         peer = self.peer
         if peer and peer.greeted and not peer.child:
             return
@@ -326,10 +331,10 @@ class Relay:
             if not self._connect(now):
                 self._start(now)
         if self.calls and not self.peer and (self.is_alone or now < self.avoid_until):
-            self._go_alone(now)
+            self._start_child(now)
 
     def _connect(self, now: float) -> bool:
-        """Connect to the daemon, in the place of whoever answered till now."""
+        """Replace the answerer by a connection to the daemon; return False if there is none."""
         if now < self.avoid_until:
             return False
         try:
@@ -341,7 +346,7 @@ class Relay:
         return True
 
     def _avoid(self, why: str, now: float) -> None:
-        self._tell_once(f"{why}; answering without it. Run: handoff restart")
+        self._warn_once(f"{why}; answering without it. Run: handoff restart")
         self.avoid_until = now + AVOID_SECONDS
         self.part()
 
@@ -352,7 +357,7 @@ class Relay:
         try:
             from handoff.mcp_relay import child_processes
 
-            self.starter = child_processes.starter()
+            self.starter = child_processes.start_daemon()
         except (OSError, ImportError) as problem:
             self._cannot_start(str(problem))
         if self.starter or self.is_alone:
@@ -363,29 +368,29 @@ class Relay:
         self.starter = None
         self.is_alone = False
         if starter.failed and not self.has_answered:
-            self._cannot_start(starter.said)
+            self._cannot_start(starter.error_text)
         elif not self.peer:
             self._connect(now)
 
     def _cannot_start(self, why: str) -> None:
         self.is_alone = True
-        self._tell_once(f"no daemon ({why}); answering without it. See: handoff doctor")
+        self._warn_once(f"no daemon ({why}); answering without it. See: handoff doctor")
 
-    def _go_alone(self, now: float) -> None:
+    def _start_child(self, now: float) -> None:
         try:
             from handoff.mcp_relay import child_processes
 
-            child, stream = child_processes.alone(self.client)
+            child, stream = child_processes.start_offline_answerer(self.client)
         except (OSError, ImportError) as problem:
             why = f"nothing can be started ({problem}); it may have to be installed again"
             self._give_up(self.calls[0], why, now)
         else:
             self.peer = Answerer(stream, b"", child)
 
-    def _tell_once(self, text: str) -> None:
-        if text not in self.told:
-            self.told.add(text)
-            _tell(text)
+    def _warn_once(self, text: str) -> None:
+        if text not in self.warned:
+            self.warned.add(text)
+            _warn(text)
 
 
 def _is_open(handle: int) -> bool:
@@ -396,7 +401,7 @@ def _is_open(handle: int) -> bool:
     return True
 
 
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     try:
         posix.write(2, f"handoff mcp: {text}\n".encode("utf-8", "replace"))
     except OSError:

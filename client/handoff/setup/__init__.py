@@ -1,5 +1,5 @@
-"""What `handoff setup` puts into Claude Code and around it, and `handoff teardown` takes out.
+"""The code of `handoff setup`, which puts us into Claude Code, and of `handoff teardown`.
 
-A part edits drafts of files and adds actions to a plan; nothing is touched before the plan is
-whole, was shown and was agreed to.
+A part of setup edits drafts of files and adds actions to a plan. Nothing is touched before the
+plan is complete, was shown and was agreed to.
 """

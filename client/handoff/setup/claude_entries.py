@@ -1,7 +1,7 @@
-"""Our entries in Claude's JSON files: how they are put in, told from others', and taken out.
+"""Our entries in Claude's JSON files: insertion, recognition and removal.
 
-Pure: text in, text out. An entry is known by the command that it runs, so that it is found
-again whatever became of the file around it, and of our notes.
+Pure: text in, text out. An entry is recognised by the command that it runs. So it is found again
+after any change of the file around it, and without our notes.
 """
 
 import os
@@ -17,20 +17,20 @@ NAME = "handoffd"
 PLUGIN = "handoffd@handoffd"
 SERVER = ("mcpServers", NAME)
 STATUS_LINE = ("statusLine",)
-# What Claude Code makes for a plugin, and leaves behind empty.
+# The keys that Claude Code makes for a plugin, and leaves behind empty.
 PLUGIN_KEYS = (("enabledPlugins",), ("extraKnownMarketplaces",))
-# What may follow `handoff hook` in a command of ours.
+# The possible endings of a command of ours after `handoff hook`.
 _HOOK_ENDINGS = ("", "2>/dev/null || :", "2>/dev/null; exit 0")
 
 Definition = dict[str, list[dict[str, Any]]]
 
 
 class ShapeError(ValueError):
-    """A value is not of the kind that Claude Code wants; says which."""
+    """A value is not of the kind that Claude Code wants; the message names it."""
 
 
 def hook_command(program: str) -> str:
-    """Return a command that exits with 0 also when the client was uninstalled."""
+    """Return a command that exits with 0 even if the client was uninstalled."""
     return f"{shlex.quote(program)} hook 2>/dev/null || :"
 
 
@@ -46,7 +46,7 @@ def with_command(definition: Definition, command: str) -> Definition:
 
 
 def put_hooks(text: str, wanted: Definition) -> str:
-    """Add our groups to each event, and take out those of ours that are others."""
+    """Add our wanted groups to each event, and take our other hooks out."""
     _check_hooks(text, wanted)
     text = take_hooks(text, wanted)
     for event, groups in wanted.items():
@@ -69,7 +69,7 @@ def _check(value: Any, kind: type, name: str) -> None:
 
 
 def take_hooks(text: str, but: Definition | None = None) -> str:
-    """Take our hooks out, and groups that hold nothing else."""
+    """Take our hooks out, and the groups that hold no other hooks; keep the groups in `but`."""
     hooks = json_edit.get(text, ("hooks",))
     for event, groups in _items(hooks):
         for index, group in reversed(list(_items(groups))):
@@ -95,7 +95,7 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 
 
 def hook_program(hook: Any) -> str:
-    """Return the program of a hook that answers by `handoff hook` (or by the older `inject`)."""
+    """Return the program of a hook that runs `handoff hook` (or the older `handoff inject`)."""
     command = hook.get("command") if isinstance(hook, dict) else None
     if not isinstance(command, str):
         return ""
@@ -117,7 +117,7 @@ def _shell_words(command: str) -> list[str]:
 
 
 def is_our_hook(hook: Any) -> bool:
-    """Tell whether a hook calls our program and does nothing else, as setup and plugin write it."""
+    """Return True if a hook calls our program and does nothing else, as setup and plugin do."""
     if not hook_program(hook):
         return False
     command = re.sub(r"^PATH=\"[^\"]*\" ", "", hook["command"])
@@ -133,7 +133,7 @@ def _words(command: str) -> list[str]:
 
 
 def server(program: str, *, code: bool) -> dict[str, Any]:
-    """Return the entry of an MCP server, as `claude mcp add` and Claude Desktop spell it."""
+    """Return our MCP server's entry, in the form of `claude mcp add` or of Claude Desktop."""
     if code:
         words = ["mcp", "--client", "code"]
         return {"type": "stdio", "command": program, "args": words, "env": {}}
@@ -166,14 +166,14 @@ def take_server(text: str) -> str:
 
 
 def put_status_line(text: str, program: str) -> str:
-    """Show our status line, beside the one that is there."""
+    """Add our status line, beside an existing one."""
     now = json_edit.get(text, STATUS_LINE)
     command = f"{shlex.quote(program)} statusline"
     if now is None:
         return json_edit.put(text, STATUS_LINE, {"type": "command", "command": command})
     if not _is_command(now):
         raise ShapeError("`statusLine` is there, and is of no kind that ours could be shown beside")
-    theirs = beside(now["command"])
+    theirs = command_beside(now["command"])
     theirs = now["command"] if theirs is None else theirs
     if theirs:
         command += f" --beside {shlex.quote(theirs)}"
@@ -183,9 +183,9 @@ def put_status_line(text: str, program: str) -> str:
 
 
 def take_status_line(text: str) -> str:
-    """Put the status line back that was there before ours."""
+    """Restore the status line that was there before ours."""
     now = json_edit.get(text, STATUS_LINE)
-    theirs = beside(now["command"]) if _is_command(now) else None
+    theirs = command_beside(now["command"]) if _is_command(now) else None
     if theirs is None:
         return text
     if not theirs:
@@ -193,8 +193,11 @@ def take_status_line(text: str) -> str:
     return json_edit.put(text, (*STATUS_LINE, "command"), theirs)
 
 
-def beside(command: str) -> str | None:
-    """Return the command that ours is shown beside, an empty text if none, None if not ours."""
+def command_beside(command: str) -> str | None:
+    """Return the command that our status line is shown beside.
+
+    The result is empty if ours is shown alone, and None if the status line is not ours.
+    """
     words = _words(command)
     if words[1:2] != ["statusline"] or os.path.basename(words[0]) != "handoff":
         return None
@@ -212,12 +215,12 @@ def _is_command(value: Any) -> bool:
 
 
 def outline(text: str) -> str:
-    """Return all that has to be known of a text to take ours out: whether servers were there."""
+    """Return the part of a text that is needed to take ours out: whether it had servers."""
     return "{}" if json_edit.get(text, SERVER[:1]) is None else json_edit.put("", SERVER[:1], {})
 
 
 def take_all(text: str, before: str, *, plugin: bool = False) -> str:
-    """Take all of ours out; if nothing else has changed, the text is what it was before."""
+    """Take all our entries out; the result is `before` itself if nothing else has changed."""
     new = take_server(take_status_line(without_hooks(text, before)))
     if new != text:
         new = _prune(new, before, [SERVER[:1]])
@@ -229,7 +232,7 @@ def take_all(text: str, before: str, *, plugin: bool = False) -> str:
 
 
 def without_hooks(text: str, before: str) -> str:
-    """Take our hooks out, and what is empty then and was not there before."""
+    """Take our hooks out, and the containers that are empty then and were not there before."""
     new = take_hooks(text)
     events = [("hooks", event) for event, _ in _items(json_edit.get(new, ("hooks",)))]
     return text if new == text else _prune(new, before, [*events, ("hooks",)])
@@ -243,7 +246,7 @@ def _prune(text: str, before: str, places: Iterable[json_edit.Path]) -> str:
 
 
 def is_but_for_plugin(text: str, expected: str) -> bool:
-    """Tell whether all that differs is what an uninstalled plugin leaves behind."""
+    """Return True if two texts differ only in the rest that an uninstalled plugin leaves behind."""
     return json_edit.same(_prune(text, expected, PLUGIN_KEYS), expected)
 
 

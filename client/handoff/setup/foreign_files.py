@@ -1,4 +1,4 @@
-"""Files of other programs: looked at first, and replaced whole or not at all."""
+"""Files of other programs: each is examined first, and replaced as a whole or not at all."""
 
 import contextlib
 import errno
@@ -12,17 +12,18 @@ from dataclasses import dataclass, field
 from handoff.common.errors import HandoffError
 
 NEW_MODE = 0o600
-# proper-lockfile, which Claude Code locks its file with: a lock this old was left by a crash.
+# Claude Code locks its file by proper-lockfile: a lock this old was left by a crash.
 LOCK_STALE_SECONDS = 10.0
 LOCK_PATIENCE_SECONDS = 15.0
 LINKS_MAX = 40
-# Claude Code's own memory: it rewrites it all the time, and prompts, paths and keys are in it.
+# Claude Code's own memory. It rewrites this file all the time, and keeps prompts, paths and keys
+# in it.
 MEMORY_NAMES = (".claude.json", ".config.json")
 
 
 @dataclass
 class Draft:
-    """A file as it is, and as it shall be; None: there is none."""
+    """The content of a file now, and the planned one; None means that there is no file."""
 
     path: str
     part: str
@@ -30,9 +31,9 @@ class Draft:
     after: bytes | None
     mode: int = NEW_MODE
     problem: HandoffError | None = None
-    # It is to be kept as it was, though somebody else will change it.
+    # The old content is kept, since another program will change the file.
     kept: bool = False
-    # Nothing can be put into what is there: the text is what is to be put in by hand.
+    # Nothing can be put into the existing file: the text is to be put in by hand.
     by_hand: bool = False
     missing_directories: list[str] = field(default_factory=list)
     # The file that a link leads to, else the path itself.
@@ -55,7 +56,7 @@ class Draft:
 
     @text.setter
     def text(self, new: str) -> None:
-        # A text that nobody touched must not make a file of a missing one.
+        # An empty text must not create a missing file.
         if new or self.after is not None:
             self.after = new.encode()
 
@@ -68,9 +69,9 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def look(path: str, part: str) -> Draft:
-    """Read a file, also by a link to it, and find out what would keep us from replacing it."""
-    draft = Draft(path, part, None, None, target=leads_to(path))
+def read_draft(path: str, part: str) -> Draft:
+    """Read a file, also by a link to it, and note the problem that prevents its replacement."""
+    draft = Draft(path, part, None, None, target=link_target(path))
     try:
         status = os.lstat(draft.target)
     except FileNotFoundError:
@@ -94,16 +95,16 @@ def look(path: str, part: str) -> Draft:
     return draft
 
 
-def leads_to(path: str) -> str:
-    """Return the file that a link leads to in the end, else the path itself."""
+def link_target(path: str) -> str:
+    """Return the final target of a link, or the path itself if it is no link."""
     return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def _read(draft: Draft) -> None:
-    # What cannot be replaced may still be read, to show what is to be added by hand.
+    # A file that cannot be replaced may still be read, to show the text to be added by hand.
     try:
         draft.before = draft.after = read(draft.target)
-        draft.text  # noqa: B018  looks whether it is text
+        draft.text  # noqa: B018  checks that it is text
     except OSError as problem:
         draft.problem = draft.problem or _problem(
             f"{draft.path} cannot be read: {problem.strerror}."
@@ -114,7 +115,7 @@ def _read(draft: Draft) -> None:
 
 
 def read(path: str) -> bytes | None:
-    """Return what is in a file; a FIFO in its place does not hold us."""
+    """Return the content of a file, or None without one; a FIFO in its place does not block."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -134,19 +135,19 @@ def _file_problem(path: str, status: os.stat_result) -> HandoffError | None:
         return _problem(f"{path} is no file.", "Move it away.")
     if status.st_uid != os.geteuid():
         return _problem(f"{path} belongs to another user (id {status.st_uid}).")
-    # root may write it all the same; who took all write bits away meant everybody.
+    # root may write the file all the same. A person who took all write bits away meant root, too.
     if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
         return _problem(f"{path} is read-only.", f"Make it writable: chmod u+w {path}")
     return None
 
 
 def _link_problem(path: str) -> HandoffError | None:
-    """Return why a path is not followed: it has a link, and others could lead it elsewhere."""
+    """Return a problem if a path has a link, and another user could lead it elsewhere."""
     real = os.path.realpath(path)
     if real == os.path.normpath(path):
         return None
     try:
-        place = next(_open_to_others(path), None)
+        place = next(_changeable_by_others(path), None)
     except OSError as problem:
         return _problem(f"{path} cannot be followed: {problem.strerror}.")
     if place is None:
@@ -157,11 +158,11 @@ def _link_problem(path: str) -> HandoffError | None:
     )
 
 
-def _open_to_others(path: str) -> Iterator[str]:
-    """Yield the directories and links on the way to a file that another user can change."""
+def _changeable_by_others(path: str) -> Iterator[str]:
+    """Yield those directories and links on the way to a file that another user can change."""
     directory, names, links = "/", path.split("/"), 0
     while names:
-        if _is_open(os.stat(directory)):
+        if _is_open_to_others(os.stat(directory)):
             yield directory
         name = names.pop(0)
         if name in ("", "."):
@@ -174,7 +175,7 @@ def _open_to_others(path: str) -> Iterator[str]:
         if not stat.S_ISLNK(status.st_mode):
             directory = place
             continue
-        if status.st_uid not in (0, os.geteuid()):  # in a directory such as /tmp
+        if status.st_uid not in (0, os.geteuid()):  # possible in a directory such as /tmp
             yield place
         links += 1
         if links > LINKS_MAX:
@@ -184,13 +185,13 @@ def _open_to_others(path: str) -> Iterator[str]:
         names[:0] = target.split("/")
 
 
-def _is_open(directory: os.stat_result) -> bool:
+def _is_open_to_others(directory: os.stat_result) -> bool:
     is_shared = directory.st_mode & 0o022 and not directory.st_mode & stat.S_ISVTX
     return bool(is_shared) or directory.st_uid not in (0, os.geteuid())
 
 
 def _directory_problem(path: str) -> HandoffError | None:
-    """Say why nothing can be made where a file is, or where its first directory would be."""
+    """Return a problem if nothing can be made in a file's nearest existing directory."""
     directory = os.path.dirname(path)
     while not os.path.lexists(directory):
         directory = os.path.dirname(directory)
@@ -206,7 +207,7 @@ def _directory_problem(path: str) -> HandoffError | None:
 
 
 def _missing_directories(path: str) -> list[str]:
-    """Return the directories that must be made first, the outermost first."""
+    """Return the directories that must be made for a file, the outermost first."""
     found: list[str] = []
     directory = os.path.dirname(path)
     while not os.path.lexists(directory):
@@ -216,19 +217,20 @@ def _missing_directories(path: str) -> list[str]:
 
 
 def make_directories(path: str) -> None:
-    """Make the directories above a path; all that we make are for the user alone."""
+    """Make the missing directories above a path, for the user alone."""
     for directory in _missing_directories(path):
         os.mkdir(directory, 0o700)
 
 
 def replace(draft: Draft, before: bytes | None, after: bytes | None) -> None:
-    """Give a file another content, or none, unless it is no longer what it was.
+    """Replace the content of a file, or remove the file if the new content is None.
 
-    A link stays a link to the same file; it goes where the file goes.
+    A file whose content is no longer `before` raises an error. A link stays a link to the same
+    file, and is removed together with the file.
     """
     if after is not None:
         make_directories(draft.target)
-    # Claude Code's lock lies beside the name that it knows.
+    # Claude Code's lock lies beside the path that it knows, which may be a link.
     with _lock(draft.path):
         if after is None:
             _check_unchanged(draft, before)
@@ -240,16 +242,16 @@ def replace(draft: Draft, before: bytes | None, after: bytes | None) -> None:
     _sync_directory(os.path.dirname(draft.target))
 
 
-def unfinished(path: str) -> str:
-    """Return where a file is written before it takes its place; a kill may leave it there."""
-    return f"{leads_to(path)}.handoff-new"
+def temporary_path(path: str) -> str:
+    """Return the path of the temporary file; a kill may leave it behind."""
+    return f"{link_target(path)}.handoff-new"
 
 
 def _rename_into_place(draft: Draft, before: bytes | None, after: bytes) -> None:
-    temporary = unfinished(draft.target)
+    temporary = temporary_path(draft.target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)  # of one that was killed; it may have another name, too
+        os.unlink(temporary)  # left by a killed process; the file may have a second name, too
     try:
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
             os.fchmod(stream.fileno(), draft.mode)
@@ -265,7 +267,7 @@ def _rename_into_place(draft: Draft, before: bytes | None, after: bytes) -> None
 
 
 def _check_unchanged(draft: Draft, before: bytes | None) -> None:
-    if leads_to(draft.path) != draft.target or read(draft.target) != before:
+    if link_target(draft.path) != draft.target or read(draft.target) != before:
         raise HandoffError(f"{draft.path} has changed meanwhile.", "Run it again.")
 
 
@@ -279,13 +281,16 @@ def _sync_directory(directory: str) -> None:
 
 @contextlib.contextmanager
 def _lock(path: str) -> Iterator[None]:
-    """Hold the lock that Claude Code holds while it reads and rewrites its file: a directory."""
+    """Hold the lock of Claude Code's own memory, a directory.
+
+    Claude Code holds it while it reads and rewrites the file. Other files have no lock.
+    """
     if not is_memory(path):
         yield
         return
     lock = f"{path}.lock"
     deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
-    while not _made(lock):
+    while not _take_lock(lock):
         if time.monotonic() > deadline:
             raise HandoffError(f"{path} is locked by another program.", f"It holds {lock}")
         time.sleep(0.05)
@@ -296,7 +301,7 @@ def _lock(path: str) -> Iterator[None]:
             os.rmdir(lock)
 
 
-def _made(lock: str) -> bool:
+def _take_lock(lock: str) -> bool:
     try:
         os.mkdir(lock)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""JSON that somebody else owns: edited where it must be, every other character as it was."""
+"""Edits of JSON that another program owns; every other character stays as it was."""
 
 import json
 import re
@@ -12,11 +12,11 @@ Path = Sequence[Step]
 
 
 class BrokenJsonError(ValueError):
-    """A text that is no JSON; says where."""
+    """A text is no JSON; the message says where."""
 
 
 class _Place(NamedTuple):
-    """A member of an object or an item of an array: where it starts, and its value."""
+    """A member of an object or an item of an array: its start, and its value's start and end."""
 
     key: Step
     start: int
@@ -33,19 +33,19 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def load(text: str) -> Any:
-    """Return the value of a text; an empty one is an empty object."""
+    """Return the value of a text; an empty text is an empty object."""
     try:
         return load_json(text, parse_constant=_refuse) if text.strip() else {}
     except json.JSONDecodeError as problem:
         raise BrokenJsonError(
             f"{problem.msg}: line {problem.lineno}, column {problem.colno}"
         ) from None
-    except ValueError as problem:  # a number of more digits than Python reads, or too deep
+    except ValueError as problem:  # a number with more digits than Python reads, or too deep
         raise BrokenJsonError(str(problem).partition(";")[0]) from None
 
 
 def same(one: str, other: str) -> bool:
-    """Tell whether two texts mean the same, whatever the order of their keys."""
+    """Return True if two texts have the same value, regardless of the order of keys."""
     return _canonical(one) == _canonical(other)
 
 
@@ -61,7 +61,7 @@ def get(text: str, path: Path) -> Any:
 
 
 def put(text: str, path: Path, value: Any) -> str:
-    """Set a member; objects on the way to it are made, also in the place of a null."""
+    """Return the text with a member set; objects on the way are made, also in place of a null."""
     text = text if text.strip() else "{}\n"
     place = _locate(text, path)
     if place is not None:
@@ -74,7 +74,7 @@ def put(text: str, path: Path, value: Any) -> str:
 
 
 def add(text: str, path: Path, item: Any) -> str:
-    """Append an item to an array, which is made if it is missing or null."""
+    """Return the text with an item appended to an array, which is made if it is missing or null."""
     place = _locate(text, path) if text.strip() else None
     if place is None or _is_null(text, place):
         return put(text, path, [item])
@@ -82,7 +82,7 @@ def add(text: str, path: Path, item: Any) -> str:
 
 
 def take(text: str, path: Path) -> str:
-    """Take a member or an item out, if it is there."""
+    """Return the text without a member or an item."""
     place = _locate(text, path)
     parent = _locate(text, path[:-1])
     if place is None or parent is None:
@@ -97,7 +97,7 @@ def take(text: str, path: Path) -> str:
 
 
 def differences(old: str, new: str) -> list[str]:
-    """Return what one text has and the other has not; what both have stays unseen."""
+    """Return the differences of two texts; a value that both have is not shown."""
     return list(_differences(load(old), load(new), ""))
 
 
@@ -136,7 +136,7 @@ def _locate(text: str, path: Path) -> _Place | None:
     start = _skip(text, 0)
     place = _Place("", start, start, _DECODER.raw_decode(text, start)[1])
     for step in path:
-        # JSON allows a key twice, and the last one counts.
+        # JSON allows a key twice; the last one counts.
         found = [member for member in _members(text, place.value) if member.key == step]
         if not found:
             return None
@@ -145,7 +145,7 @@ def _locate(text: str, path: Path) -> _Place | None:
 
 
 def _members(text: str, start: int) -> list[_Place]:
-    """Return what an object or an array holds; anything else holds nothing."""
+    """Return the members of an object or the items of an array; any other value has none."""
     found: list[_Place] = []
     if text[start] not in "{[":
         return found
@@ -188,12 +188,12 @@ def _fill(text: str, container: _Place, label: str, value: Any) -> str:
 
 
 def _shown(text: str, value: Any, indent: str) -> str:
-    """Return a value as the rest of the text would show it, for a line of that indent."""
+    """Return a value in the style of the text, for a line with the given indent."""
     return _dumped(value, _unit(text)).replace("\n", _newline(text) + indent)
 
 
 def _dumped(value: Any, indent: str | None = None) -> str:
-    """Return a value as JSON that can be encoded; half a surrogate pair stays an escape."""
+    """Return a value as JSON that UTF-8 can encode: half a surrogate pair stays an escape."""
     shown = json.dumps(value, ensure_ascii=False, indent=indent)
     return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", shown)
 
@@ -203,7 +203,7 @@ def _is_null(text: str, place: _Place) -> bool:
 
 
 def _unit(text: str) -> str | None:
-    """Return what one level is indented by, or None for a text on one line."""
+    """Return the indent of one level, or None for a text on one line."""
     first = re.search(r"\n([ \t]+)\S", text)
     if first is not None:
         return first[1]

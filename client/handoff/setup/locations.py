@@ -1,4 +1,4 @@
-"""Where our programs are, what was shipped with them, and where Claude keeps its files."""
+"""The paths of our programs, of the files shipped with them, and of Claude's files."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from handoff.common.errors import HandoffError
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def own(name: str) -> str:
+def installed_script(name: str) -> str:
     """Return the script that was installed with this package."""
     above = PACKAGE
     for _ in ("handoff", "site-packages", "python3", "lib"):
@@ -24,12 +24,13 @@ def own(name: str) -> str:
     return os.path.abspath(found)
 
 
-def lasting(name: str) -> str:
+def lasting_path(name: str) -> str:
     """Return the path under which a program will still be found after an upgrade.
 
-    pipx, uv and a person link to a script from a directory that stays; the script's own may not.
+    pipx, uv and a person link to a script from a directory that stays. The script's own directory
+    may not stay.
     """
-    script = own(name)
+    script = installed_script(name)
     for path in (shutil.which(name), f"{paths.home()}/.local/bin/{name}"):
         if path and os.path.realpath(path) == os.path.realpath(script):
             return os.path.abspath(path)
@@ -38,7 +39,7 @@ def lasting(name: str) -> str:
 
 def path_in_text(name: str) -> str:
     """Return a program's path for a file that must be UTF-8."""
-    path = lasting(name)
+    path = lasting_path(name)
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -49,13 +50,13 @@ def path_in_text(name: str) -> str:
 
 
 def is_on_path(name: str) -> bool:
-    """Tell whether a shell that looks for the name finds our program."""
+    """Return True if a shell that looks for the name finds our program."""
     found = shutil.which(name)
-    return found is not None and os.path.realpath(found) == os.path.realpath(own(name))
+    return found is not None and os.path.realpath(found) == os.path.realpath(installed_script(name))
 
 
-def shipped(name: str) -> str:
-    """Return a file or directory that is in the package, or in the checkout it runs from."""
+def shipped_file(name: str) -> str:
+    """Return a file or directory of the package, or of the checkout from which it runs."""
     for top in (PACKAGE, os.path.dirname(os.path.dirname(PACKAGE))):
         if os.path.exists(f"{top}/{name}"):
             return f"{top}/{name}"
@@ -63,11 +64,11 @@ def shipped(name: str) -> str:
 
 
 def marketplace() -> str:
-    """Return the directory that Claude Code takes for a marketplace: it holds the plugin."""
+    """Return the directory with the plugin, which Claude Code uses as a marketplace."""
     manifest = ".claude-plugin/marketplace.json"
     if os.path.exists(f"{PACKAGE}/marketplace/{manifest}"):
         return f"{PACKAGE}/marketplace"
-    return shipped(manifest).removesuffix(f"/{manifest}")
+    return shipped_file(manifest).removesuffix(f"/{manifest}")
 
 
 def plugin() -> str:
@@ -75,7 +76,7 @@ def plugin() -> str:
 
 
 def claude() -> str | None:
-    """Return the program of Claude Code."""
+    """Return the program of Claude Code, or None."""
     places = (programs.find("claude"), f"{paths.home()}/.local/bin/claude")
     for path in (*places, f"{paths.home()}/.claude/local/claude"):
         if path and os.access(path, os.X_OK) and os.path.isfile(path):
@@ -84,7 +85,7 @@ def claude() -> str | None:
 
 
 def claude_home() -> str:
-    """Return the directory of Claude Code's settings, which takes a `~` for a name as well."""
+    """Return the directory of Claude Code's settings; like Claude Code, do not expand a `~`."""
     given = paths.variable("CLAUDE_CONFIG_DIR")
     return os.path.abspath(given) if given else f"{paths.home()}/.claude"
 
@@ -95,7 +96,7 @@ def settings_file() -> str:
 
 def servers_file() -> str:
     """Return the file in which Claude Code keeps the MCP servers of a user."""
-    # An installation of long ago has it there, and Claude Code still looks there first.
+    # An old installation has the file there, and Claude Code still looks there first.
     if os.path.exists(f"{claude_home()}/.config.json"):
         return f"{claude_home()}/.config.json"
     is_given = paths.variable("CLAUDE_CONFIG_DIR")

@@ -1,4 +1,4 @@
-"""What setup has put in, written down before it is done: teardown goes by it after any kill."""
+"""The notes on setup's changes, written before each change: teardown uses them after any kill."""
 
 import contextlib
 import fcntl
@@ -20,22 +20,22 @@ from handoff.setup.text_diff import Reversal, reversal, undo
 
 @dataclass
 class ManifestRecord:
-    """A file that we changed: what it was without us, and each content that we gave it."""
+    """A file that we changed: a backup of its content without us, and digests of our contents."""
 
     part: str
     backup: str | None
     ours: list[str]
-    # Of a file that no copy may be kept of: which of the places for ours were there before, and
-    # how to get from each content of ours, by its digest, to what was there.
+    # For a file of which no copy may be kept: the places for our entries that were there before,
+    # and, per digest of our contents, the way back to the content before.
     outline: str | None = None
     reversals: dict[str, Reversal] = field(default_factory=dict)
 
-    def left_by_us(self, data: bytes) -> bool:
+    def is_ours(self, data: bytes) -> bool:
         name = digest(data)
         return name in self.ours and (self.outline is None or name in self.reversals)
 
     def reversed(self, data: bytes) -> bytes:
-        """Return what a file was without us: to the byte while it is ours, else in outline."""
+        """Return the content without us: exact if `data` is ours unchanged, else the outline."""
         found = self.reversals.get(digest(data))
         if found is None:
             return (self.outline or "").encode()
@@ -46,11 +46,11 @@ class ManifestRecord:
 class Manifest:
     files: dict[str, ManifestRecord] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    # Those that we made; they go when they are empty.
+    # The directories that we made; they are removed when they are empty.
     directories: list[str] = field(default_factory=list)
-    # systemd, launchd or background; empty: it was there before.
+    # systemd, launchd or background; empty if the service was there before.
     service: str = ""
-    # What we put into our own configuration's list of that name.
+    # The entries that we put into the list of that name in our own configuration.
     config_dirs: list[str] = field(default_factory=list)
     # The directories of Claude Code's settings into which the plugin was installed.
     plugin: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Manifest:
         return not (self.files or self.links or self.service or self.plugin)
 
     def backup_of(self, path: str) -> bytes | None:
-        """Return what a file was without us."""
+        """Return the content of a file without us, or None."""
         record = self.files.get(path)
         if record is None:
             return None
@@ -69,10 +69,10 @@ class Manifest:
         return None if record.outline is None else record.reversed(read(path) or b"")
 
     def enter(self, draft: Draft, baseline: bytes | None) -> None:
-        """Note a change that is about to be made; what the file was without us is kept."""
+        """Note a change that is about to be made, and keep the content of the file without us."""
         known = self.files.get(draft.path) or ManifestRecord(draft.part, None, [])
-        # Of a file that somebody changed since, only what we give it now can be called ours.
-        ours = known.ours if draft.before is not None and known.left_by_us(draft.before) else []
+        # If the file has changed since, only the new content counts as ours.
+        ours = known.ours if draft.before is not None and known.is_ours(draft.before) else []
         new = [] if draft.after is None else [digest(draft.after)]
         record = ManifestRecord(draft.part, None, list(dict.fromkeys(ours + new)))
         if not is_memory(draft.path):
@@ -95,7 +95,7 @@ class Manifest:
         _write(_file(), text.encode())
 
     def restore(self, data: bytes | None) -> None:
-        """Put back what was noted before."""
+        """Restore the earlier notes."""
         if data is None:
             erase()
         else:
@@ -103,7 +103,7 @@ class Manifest:
 
 
 def load() -> Manifest:
-    """Return what is noted; without a note that can be read, nothing."""
+    """Return the notes; they are empty if there are none that can be read."""
     try:
         data: dict[str, Any] = load_json(read(_file()) or b"{}")
         data.pop("handoff", None)
@@ -118,12 +118,12 @@ def saved() -> bytes | None:
 
 
 def erase() -> None:
-    """Forget it all; backups go as well."""
+    """Remove the notes and the backups."""
     shutil.rmtree(_directory(), ignore_errors=True)
 
 
 def forget_but(kept: Collection[str]) -> None:
-    """Forget it all but for some backups."""
+    """Remove the notes and the backups, except for some backups."""
     if not kept:
         erase()
         return
@@ -146,8 +146,8 @@ def backup_path(name: str) -> str:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Let nobody else set up or tear down at the same time."""
+def exclusive() -> Iterator[None]:
+    """Keep other processes from setup or teardown at the same time."""
     path = f"{_directory()}/lock"
     make_directories(path)
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as stream:

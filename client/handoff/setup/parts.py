@@ -1,4 +1,4 @@
-"""The parts of setup: each edits drafts and adds actions to the plan, and touches nothing."""
+"""The parts of setup: each edits drafts and adds actions to the plan, and changes no file."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ def plan_hooks(plan: SetupPlan) -> None:
 
 
 def leave_to_plugin(plan: SetupPlan) -> None:
-    """Take out what the plugin brings along, so that nothing fires twice."""
+    """Take out the entries that the plugin brings along, so that nothing fires twice."""
     draft = plan.draft(locations.settings_file(), "hooks")
     before = (plan.noted.backup_of(draft.path) or b"").decode()
     if draft.before is not None:
@@ -55,7 +55,7 @@ def _plan_server(plan: SetupPlan, path: str, part: str) -> None:
 
     def put(text: str) -> str:
         now = claude_entries.server_of(text)
-        # One that runs a client which is gone is of no use to anybody.
+        # An entry that runs a client which is gone is of no use.
         is_ours = claude_entries.has_our_server(text) and (
             path in plan.noted.files or not os.path.exists(now["command"])
         )
@@ -77,7 +77,7 @@ def plan_commands(plan: SetupPlan) -> None:
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Return the slash commands: a file's name, and its text with our program in it."""
+    """Yield the slash commands: the name of each file, and its text with our program's path."""
     directory = f"{locations.plugin()}/commands"
     path = shlex.quote(locations.path_in_text("handoff"))
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
@@ -90,7 +90,7 @@ def commands() -> Iterator[tuple[str, str]]:
 def with_program(text: str, path: str) -> str:
     """Name the program by its path: Claude Code may be started where it is not on the PATH.
 
-    What the program prints names itself by its bare name, so that both are granted.
+    The program's output uses its bare name, so both spellings are granted.
     """
     for lead in ("`handoff ", "\nhandoff "):
         text = text.replace(lead, lead.replace("handoff", path))
@@ -113,24 +113,24 @@ def plan_status_line(plan: SetupPlan) -> None:
 
 
 def plan_flow(plan: SetupPlan) -> None:
-    """Link `flow` beside `handoff`, unless some program has that name."""
+    """Plan a link `flow` beside `handoff`, unless another program has that name."""
     found = shutil.which("flow")
     if found is not None:
-        if os.path.realpath(found) != os.path.realpath(locations.own("handoff")):
+        if os.path.realpath(found) != os.path.realpath(locations.installed_script("handoff")):
             plan.remarks.append(f"{found} is another program, so there is no link `flow`.")
         return
     if locations.is_on_path("handoff"):
-        directory, target = os.path.dirname(locations.lasting("handoff")), "handoff"
+        directory, target = os.path.dirname(locations.lasting_path("handoff")), "handoff"
     else:
-        directory, target = f"{paths.home()}/.local/bin", locations.own("handoff")
+        directory, target = f"{paths.home()}/.local/bin", locations.installed_script("handoff")
     _plan_link(plan, f"{directory}/flow", target)
 
 
 def _plan_link(plan: SetupPlan, path: str, target: str) -> None:
-    # Only looked at: it says what would keep us from making something there.
+    # This draft is not edited: it shows the problem that would prevent a link there.
     look = plan.draft(path, "flow")
     if os.path.lexists(path):
-        if os.path.realpath(path) != os.path.realpath(locations.own("handoff")):
+        if os.path.realpath(path) != os.path.realpath(locations.installed_script("handoff")):
             plan.remarks.append(f"{path} is there already, and stays as it is.")
         return
     if look.problem:
@@ -155,7 +155,7 @@ def _plan_link(plan: SetupPlan, path: str, target: str) -> None:
 
 
 def unlink(path: str, target: str) -> bool:
-    """Remove a link if it still leads where we let it."""
+    """Remove a link if it still leads to our target; return True if it was removed."""
     if not os.path.islink(path) or os.readlink(path) != target:
         return False
     os.unlink(path)
@@ -163,12 +163,12 @@ def unlink(path: str, target: str) -> bool:
 
 
 def plan_configuration(plan: SetupPlan, write: str | None) -> None:
-    """Say where handoff.yaml may be written, and where Claude Code keeps its files."""
+    """Plan the settings: where handoff.yaml may be written, and where Claude Code's files are."""
     draft = plan.draft(paths.config_file(), "config")
     broken = draft.before and local.daemon_code().config_problem()
     if broken:
         raise HandoffError("The configuration is broken, so nothing was changed.", broken)
-    if write is not None and write != written_where(draft.text):
+    if write is not None and write != write_setting(draft.text):
         draft.text = toml_edit.put(draft.text, "checkpoint", "write", write)
     directory = locations.claude_home()
     known = toml_edit.load(draft.text).get("claude", {}).get("config_dirs", [])
@@ -184,7 +184,7 @@ def plan_configuration(plan: SetupPlan, write: str | None) -> None:
         plan.actions.append(SetupAction("", service_units.reload_configuration, note=note))
 
 
-def written_where(text: str) -> str:
+def write_setting(text: str) -> str:
     return str(toml_edit.load(text).get("checkpoint", {}).get("write", "marked"))
 
 

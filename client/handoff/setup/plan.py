@@ -1,4 +1,4 @@
-"""What is going to be done: drafts of files and actions; shown first, then done, or undone."""
+"""The plan of a change: drafts of files, and actions. It is shown first, then done, or undone."""
 
 import contextlib
 import difflib
@@ -13,7 +13,7 @@ from handoff.setup import claude_entries, foreign_files, json_edit, manifest
 from handoff.setup.foreign_files import Draft
 from handoff.setup.manifest import Manifest
 
-# The parts whose files are Claude's JSON, in which others have entries, too.
+# The parts whose files are Claude's JSON, in which other programs have entries, too.
 SHARED_PARTS = ("hooks", "plugin", "statusline", "mcp", "desktop")
 
 
@@ -23,14 +23,14 @@ def _nothing() -> None:
 
 @dataclass
 class SetupAction:
-    """Something that is done, and how it is undone."""
+    """An action, and its reversal."""
 
     title: str
     do: Callable[[], None]
     undo: Callable[[], None] = _nothing
-    # What is noted of it beforehand.
+    # Writes the action into the notes beforehand.
     note: Callable[[Manifest], None] = lambda _manifest: None
-    # It changes files that we change, too, and has to come first.
+    # The action changes files that we change, too, and has to come first.
     early: bool = False
 
 
@@ -40,17 +40,17 @@ class SetupPlan:
     drafts: dict[str, Draft] = field(default_factory=dict)
     actions: list[SetupAction] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    # It is undone last, when the files are again what they were.
+    # The last step of an undo, when the files have their old content again.
     last_undo: Callable[[], None] = _nothing
 
     def draft(self, path: str, part: str) -> Draft:
-        """Return the draft of a file; two parts may share one."""
+        """Return the draft of a file; two parts may share a draft."""
         if path not in self.drafts:
-            self.drafts[path] = foreign_files.look(path, part)
+            self.drafts[path] = foreign_files.read_draft(path, part)
         return self.drafts[path]
 
     def edit(self, draft: Draft, change: Callable[[str], str]) -> None:
-        """Change the text of a draft; what is wrong with the text is the draft's problem."""
+        """Change the text of a draft; an error in the text becomes the draft's problem."""
         try:
             if not isinstance(json_edit.load(draft.text), dict):
                 raise claude_entries.ShapeError("it is no JSON object")
@@ -62,9 +62,9 @@ class SetupPlan:
             draft.by_hand, draft.text = True, change("")
 
     def owns(self, draft: Draft) -> bool:
-        """Tell whether a file is just as we left it."""
+        """Return True if a file is exactly as we left it."""
         record = self.noted.files.get(draft.path)
-        return record is not None and draft.before is not None and record.left_by_us(draft.before)
+        return record is not None and draft.before is not None and record.is_ours(draft.before)
 
     @property
     def changes(self) -> list[Draft]:
@@ -75,12 +75,12 @@ class SetupPlan:
         return not (self.changes or self.actions)
 
     def shown(self, *, whole: bool) -> str:
-        """Return what will be done; files that are all ours in a line each, or whole."""
+        """Return the changes as text; a file that is all ours takes one line unless `whole`."""
         titles = [f"* {action.title}\n" for action in self.actions if action.title]
-        return "".join([*(_shown(draft, whole=whole) for draft in self.changes), *titles])
+        return "".join([*(_draft_text(draft, whole=whole) for draft in self.changes), *titles])
 
     def report(self, *, whole: bool) -> str:
-        """Return what will be done, and what is to be said of it."""
+        """Return the changes as text, with the remarks on them."""
         shown = self.shown(whole=whole)
         links = [
             f"{draft.path} is a link: {draft.target} is changed, and the link stays."
@@ -90,13 +90,13 @@ class SetupPlan:
         said = "".join(f"Note: {remark}\n" for remark in [*self.remarks, *links])
         return shown + ("\n" if shown and said else "") + said
 
-    def gist(self) -> list[str]:
-        """Return what would be added and taken out, for comparing two plans."""
+    def changed_lines(self) -> list[str]:
+        """Return the lines to be added and taken out, for the comparison of two plans."""
         lines = self.shown(whole=True).splitlines()
         return [line for line in lines if line.startswith(("+", "-", "*"))]
 
     def apply(self) -> None:
-        """Do it; if that fails half way, undo what was done."""
+        """Make the changes; if one fails, undo those that were made."""
         before = manifest.saved()
         undos = [self.last_undo]
         try:
@@ -109,11 +109,11 @@ class SetupPlan:
                 undos.append(action.undo)
                 action.do()
         except BaseException as problem:
-            left = _undo(undos)
-            if not left:
+            unresolved = _undo(undos)
+            if not unresolved:
                 self.noted.restore(before)
             if isinstance(problem, HandoffError | OSError):
-                raise _failure(problem, left) from None
+                raise _failure(problem, unresolved) from None
             raise
 
     def _touched(self) -> list[Draft]:
@@ -127,7 +127,7 @@ class SetupPlan:
         self.noted.save()
 
     def baseline(self, draft: Draft) -> bytes | None:
-        """Return what a file would be without us."""
+        """Return the content that a file would have without us."""
         if draft.before is None or draft.path not in self.noted.files:
             return draft.before
         kept = self.noted.backup_of(draft.path)
@@ -138,7 +138,7 @@ class SetupPlan:
         return claude_entries.take_all(draft.before.decode(), (kept or b"").decode()).encode()
 
 
-def _shown(draft: Draft, *, whole: bool) -> str:
+def _draft_text(draft: Draft, *, whole: bool) -> str:
     is_new = draft.before is None
     lines = _lines(draft.after)
     if is_new and not whole and draft.part not in SHARED_PARTS:
@@ -156,7 +156,7 @@ def _shown(draft: Draft, *, whole: bool) -> str:
 
 
 def _entries(draft: Draft) -> list[str]:
-    """Return the entries that come and go: keys of others may stand beside them, on one line."""
+    """Return the changed entries alone: other programs' keys may stand on the same line."""
     before = b"" if draft.by_hand else draft.before or b""
     return json_edit.differences(before.decode(), draft.text)
 
@@ -178,7 +178,7 @@ def _undo_of(draft: Draft) -> Callable[[], None]:
 
 
 def _is_as_left(draft: Draft, now: bytes | None) -> bool:
-    """Tell whether nobody but us, and Claude Code for our plugin, has changed a file."""
+    """Return True if only we have changed a file, or Claude Code for our plugin."""
     if not draft.kept or now is None:
         return now == draft.after
     try:
@@ -188,20 +188,20 @@ def _is_as_left(draft: Draft, now: bytes | None) -> bool:
 
 
 def _undo(undos: list[Callable[[], None]]) -> list[str]:
-    """Undo in reverse; return what could not be."""
-    left = []
+    """Run the undos in reverse order; return the problems of those that failed."""
+    problems = []
     for undo in reversed(undos):
         try:
             undo()
         except (HandoffError, OSError) as problem:
-            left.append(str(problem).replace("\n", " "))
-    return left
+            problems.append(str(problem).replace("\n", " "))
+    return problems
 
 
-def _failure(problem: HandoffError | OSError, left: list[str]) -> HandoffError:
+def _failure(problem: HandoffError | OSError, unresolved: list[str]) -> HandoffError:
     hint = problem.hint if isinstance(problem, HandoffError) else remedy(problem)
     hint = f"{hint}\n" if hint else ""
     title = problem.title if isinstance(problem, HandoffError) else f"{problem}."
-    if left:
-        return HandoffError(title, f"{hint}What was done could not all be undone: {left[0]}")
+    if unresolved:
+        return HandoffError(title, f"{hint}What was done could not all be undone: {unresolved[0]}")
     return HandoffError(title, f"{hint}What was done before that was undone; nothing has changed.")

@@ -27,14 +27,14 @@ def plan_plugin(plan: SetupPlan) -> None:
             "Claude Code's program `claude` is not on PATH, and the plugin is installed by it.",
             "Install Claude Code first, or leave the plugin out: hooks and MCP do the same.",
         )
-    _check_found()
-    # Claude Code will change it; what was there before is needed to take all of it out again.
+    _check_program()
+    # Claude Code will change the file. Its content before is needed to take all changes out again.
     draft.kept = True
-    plan.actions.append(_installing(claude, locations.claude_home(), locations.marketplace()))
+    plan.actions.append(_install_action(claude, locations.claude_home(), locations.marketplace()))
 
 
 def _readable(text: str) -> str:
-    """Return a text if it is JSON; what is wrong with it is said where it is edited."""
+    """Return the text if it is a JSON object, else an empty one; the edit reports the error."""
     try:
         return text if isinstance(json_edit.load(text), dict) else "{}"
     except ValueError:
@@ -42,7 +42,7 @@ def _readable(text: str) -> str:
 
 
 def is_enabled() -> bool:
-    """Tell whether Claude Code runs our hooks and our server by the plugin."""
+    """Return True if Claude Code runs our hooks and our server by the plugin."""
     try:
         text = (foreign_files.read(locations.settings_file()) or b"").decode("utf-8", "replace")
     except OSError:
@@ -50,17 +50,18 @@ def is_enabled() -> bool:
     return claude_entries.plugin_is_enabled(_readable(text))
 
 
-def _check_found() -> None:
-    """The plugin's hooks look for `handoff` in two places only."""
+def _check_program() -> None:
+    """Raise an error unless `handoff` is in one of the two places where the plugin looks for it."""
     local = f"{paths.home()}/.local/bin/handoff"
     if shutil.which("handoff") is None and not os.access(local, os.X_OK):
+        script = locations.installed_script("handoff")
         raise HandoffError(
             "The plugin looks for `handoff` on PATH and in ~/.local/bin, and it is in neither.",
-            f"Link it: mkdir -p ~/.local/bin && ln -s {locations.own('handoff')} {local}",
+            f"Link it: mkdir -p ~/.local/bin && ln -s {script} {local}",
         )
 
 
-def _installing(claude: str, config: str, marketplace: str) -> SetupAction:
+def _install_action(claude: str, config: str, marketplace: str) -> SetupAction:
     def install() -> None:
         run(claude, config, "marketplace", "add", marketplace)
         run(claude, config, "install", claude_entries.PLUGIN)
@@ -76,7 +77,7 @@ def _installing(claude: str, config: str, marketplace: str) -> SetupAction:
 
 
 def uninstall(config: str) -> None:
-    """Take out by Claude Code what it put in, as far as it is there."""
+    """Let Claude Code remove our plugin and our marketplace, as far as they are there."""
     has_plugin, has_marketplace = is_installed(config)
     claude = locations.claude()
     if claude is None and (has_plugin or has_marketplace):
@@ -91,7 +92,7 @@ def uninstall(config: str) -> None:
 
 
 def is_installed(config: str) -> tuple[bool, bool]:
-    """Tell whether Claude Code knows the plugin, and the marketplace."""
+    """Return whether Claude Code knows the plugin, and whether it knows the marketplace."""
     plugins = _json(f"{config}/plugins/installed_plugins.json").get("plugins")
     marketplaces = _json(f"{config}/plugins/known_marketplaces.json")
     has_plugin = isinstance(plugins, dict) and claude_entries.PLUGIN in plugins

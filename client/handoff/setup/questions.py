@@ -1,4 +1,4 @@
-"""Questions to a person at a terminal; whoever is not there is not asked."""
+"""Questions to a person at a terminal; without a terminal no question is asked."""
 
 import argparse
 import sys
@@ -13,13 +13,13 @@ def add_consent(parser: argparse.ArgumentParser) -> None:
 
 
 def can_ask(given: argparse.Namespace) -> bool:
-    # Where JSON is asked for, a question would stand in the middle of it.
-    told = given.yes or given.dry_run or vars(given).get("json")
-    return sys.stdin.isatty() and sys.stdout.isatty() and not told
+    # A question would stand in the middle of JSON output.
+    is_answered = given.yes or given.dry_run or vars(given).get("json")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_answered
 
 
 def refusal(given: argparse.Namespace, command: str, question: str) -> int | None:
-    """Return the exit code of a command that nobody agreed to, or None: it may go on."""
+    """Return the exit code of a command without consent, or None if it may go on."""
     if given.yes:
         return None
     if not can_ask(given):
@@ -32,7 +32,7 @@ def refusal(given: argparse.Namespace, command: str, question: str) -> int | Non
 
 
 def agrees(question: str, *, default: bool = True) -> bool:
-    """Ask until it is yes or no; an end of the input is no."""
+    """Ask until the answer is yes or no; the end of the input means no."""
     while True:
         try:
             said = input(question).strip().lower()
@@ -44,7 +44,7 @@ def agrees(question: str, *, default: bool = True) -> bool:
 
 
 def choice(question: str, words: Sequence[str], default: str) -> str:
-    """Ask for one of some words; its beginning is enough."""
+    """Ask for one of the words; its beginning is enough."""
     while True:
         try:
             said = input(f"{question} [{default}] ").strip().lower()

@@ -1,4 +1,4 @@
-"""The way back: takes out what setup put in, by its notes, or else by what it looks like."""
+"""The removal of setup's changes, by its notes, or by the look of our entries without notes."""
 
 import contextlib
 import os
@@ -20,25 +20,25 @@ from handoff.setup.foreign_files import Draft
 from handoff.setup.plan import SHARED_PARTS, SetupAction, SetupPlan
 
 
-def make() -> SetupPlan:
-    """Look at everything, and return what is to be taken out."""
+def make_plan() -> SetupPlan:
+    """Examine everything, and return the plan of the removal."""
     plan = SetupPlan()
     for config in plan.noted.plugin:
         if any(plugin.is_installed(config)):
-            plan.actions.append(_uninstalling(config))
+            plan.actions.append(_uninstall_action(config))
     if plan.noted.service:
-        plan.actions.append(_stopping(plan.noted.service))
+        plan.actions.append(_stop_action(plan.noted.service))
     for path, record in plan.noted.files.items():
         _plan_noted(plan, plan.draft(path, record.part))
     if plan.noted.is_empty:
         _plan_recognised(plan)
     for path, target in plan.noted.links.items():
         if os.path.lexists(path):
-            plan.actions.append(_unlinking(path, target))
+            plan.actions.append(_unlink_action(path, target))
     return plan
 
 
-def _uninstalling(config: str) -> SetupAction:
+def _uninstall_action(config: str) -> SetupAction:
     words = (
         f"claude plugin uninstall {claude_entries.PLUGIN}, marketplace remove {claude_entries.NAME}"
     )
@@ -47,12 +47,12 @@ def _uninstalling(config: str) -> SetupAction:
     )
 
 
-def _stopping(kind: str) -> SetupAction:
+def _stop_action(kind: str) -> SetupAction:
     title = "end handoffd" if kind == "background" else f"end the service: {kind} forgets it"
     return SetupAction(title, lambda: service_units.stop(kind))
 
 
-def _unlinking(path: str, target: str) -> SetupAction:
+def _unlink_action(path: str, target: str) -> SetupAction:
     def remove() -> None:
         if not parts.unlink(path, target):
             raise HandoffError(f"{path} is no longer the link that setup made, and stays.")
@@ -81,20 +81,21 @@ def _take_entries(plan: SetupPlan, draft: Draft, kept: bytes | None) -> None:
     before = (kept or b"").decode()
     has_plugin = os.path.dirname(draft.path) in plan.noted.plugin
     plan.edit(draft, lambda text: claude_entries.take_all(text, before, plugin=has_plugin))
-    # Claude Code's own rewriting counts for nothing if nothing is left in it.
+    # A file that was not there before setup goes if nothing is left in it, even if Claude Code has
+    # rewritten it.
     if kept is None and draft.text.split() in (["{}"], ["{", "}"]) and draft.is_changed:
         draft.after = None
 
 
 def _take_directories(plan: SetupPlan, draft: Draft) -> None:
-    """Take out of a configuration where Claude Code's files are, as setup put it there."""
+    """Take the paths of Claude Code's files that setup added out of a configuration."""
     for directory in plan.noted.config_dirs:
         with contextlib.suppress(HandoffError):
             draft.text = toml_edit.take(draft.text, "claude", "config_dirs", directory)
 
 
 def _plan_recognised(plan: SetupPlan) -> None:
-    """Without notes: find our entries and our unit by what they are."""
+    """Plan without notes: recognise our entries, our unit and our commands by their content."""
     for path in (locations.settings_file(), locations.servers_file(), locations.desktop_file()):
         draft = plan.draft(path, "hooks")
         if draft.before is not None and draft.problem is None:
@@ -103,7 +104,7 @@ def _plan_recognised(plan: SetupPlan) -> None:
         draft = plan.draft(service_units.unit_file(kind), "service")
         if draft.before is not None and service_units.MARK.encode() in draft.before:
             draft.after = None
-            plan.actions.append(_stopping(kind))
+            plan.actions.append(_stop_action(kind))
     for name, text in parts.commands():
         draft = plan.draft(f"{locations.claude_home()}/commands/{name}", "commands")
         if draft.before == text.encode():
@@ -111,33 +112,36 @@ def _plan_recognised(plan: SetupPlan) -> None:
 
 
 def apply(plan: SetupPlan) -> list[str]:
-    """Take it all out, as far as it can be; return what could not, which stays noted."""
-    left = _act([action for action in plan.actions if action.early])
+    """Carry out the removal as far as possible; return the problems.
+
+    The notes stay if there was a problem.
+    """
+    problems = _run_actions([action for action in plan.actions if action.early])
     # Claude Code has changed its settings by now.
-    plan = make()
-    left += _act([action for action in plan.actions if not action.early])
+    plan = make_plan()
+    problems += _run_actions([action for action in plan.actions if not action.early])
     for draft in plan.changes:
-        left += _replace(draft)
+        problems += _replace(draft)
     for path in plan.noted.files:
         with contextlib.suppress(OSError):
-            os.unlink(foreign_files.unfinished(path))
+            os.unlink(foreign_files.temporary_path(path))
     _remove_directories(plan.noted.directories)
-    service_units.settle(plan.noted.service or "systemd")
+    service_units.reload_units(plan.noted.service or "systemd")
     if any(draft.part == "config" for draft in plan.changes):
         service_units.reload_configuration()
-    if not left:
+    if not problems:
         _forget(plan)
-    return left
+    return problems
 
 
-def _act(actions: list[SetupAction]) -> list[str]:
-    left = []
+def _run_actions(actions: list[SetupAction]) -> list[str]:
+    problems = []
     for action in actions:
         try:
             action.do()
         except (HandoffError, OSError) as problem:
-            left.append(str(problem))
-    return left
+            problems.append(str(problem))
+    return problems
 
 
 def _replace(draft: Draft) -> list[str]:
@@ -157,7 +161,7 @@ def _remove_directories(directories: list[str]) -> None:
 
 
 def _forget(plan: SetupPlan) -> None:
-    """Forget the notes; of what could not be made exactly what it was the backup stays."""
+    """Remove the notes; the backup of a file stays if its old content could not be restored."""
     known = plan.noted
     kept = {
         known.files[draft.path].backup
@@ -167,8 +171,8 @@ def _forget(plan: SetupPlan) -> None:
     manifest.forget_but([name for name in kept if name])
 
 
-def left_alone() -> str:
-    """Say what stays, and how to be rid of it."""
+def remaining_files() -> str:
+    """Return the text that names the files that stay, and the commands that remove them."""
     places = (
         (paths.state_dir(), "its state; `handoff forget` erases one project"),
         (f"{paths.home()}/.claude/handoffs", "what sessions left"),

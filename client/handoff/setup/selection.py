@@ -1,4 +1,4 @@
-"""Which parts are put in, and the plan that comes of it."""
+"""The choice of the parts to put in, and the plan for them."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from handoff.common.errors import HandoffError
 from handoff.setup import claude_entries, parts, plugin
 from handoff.setup.plan import SetupPlan
 
-# Those that are put in only if they are wanted, with the question for them.
+# The parts that are put in only on request, each with its question.
 OPTIONAL = {
     "statusline": "Show goal, last handoff and unread entries in Claude Code's status line?",
     "flow": "Make the link `flow`, for `flow save` and `flow inject`?",
@@ -16,7 +16,7 @@ IN_PLUGIN = ("hooks", "mcp")
 
 
 def choose(wanted: Sequence[str], unwanted: Sequence[str]) -> list[str]:
-    """Return the parts in their order; the plugin brings hooks and MCP along."""
+    """Return the chosen parts in their order; the plugin brings hooks and MCP along."""
     both = sorted(set(wanted) & set(unwanted))
     if both:
         raise HandoffError(f"--with and --without {both[0]}: which?")
@@ -26,8 +26,8 @@ def choose(wanted: Sequence[str], unwanted: Sequence[str]) -> list[str]:
     return [part for part in parts.PLANNERS if part in chosen]
 
 
-def make(chosen: Sequence[str], write: str | None) -> SetupPlan:
-    """Look at everything, and return what is to be done."""
+def make_plan(chosen: Sequence[str], write: str | None) -> SetupPlan:
+    """Examine everything, and return the plan."""
     plan = SetupPlan()
     by_plugin = plugin.is_enabled()
     if by_plugin and set(chosen) & set(IN_PLUGIN):
@@ -46,7 +46,7 @@ def make(chosen: Sequence[str], write: str | None) -> SetupPlan:
 
 
 def is_missing(part: str) -> bool:
-    """Tell whether a part would change anything."""
+    """Return True if a part would change anything."""
     plan = SetupPlan()
     try:
         parts.PLANNERS[part](plan)
@@ -56,7 +56,7 @@ def is_missing(part: str) -> bool:
 
 
 def problems(plan: SetupPlan) -> list[HandoffError]:
-    """Return what stands in the way, each with its remedies."""
+    """Return the problems of the changed files, each with its remedies."""
     return [
         HandoffError(draft.problem.title, parts.remedy(draft.problem.hint, draft.part))
         for draft in plan.changes

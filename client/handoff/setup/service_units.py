@@ -19,14 +19,14 @@ MARK = "Written by `handoff setup`; `handoff teardown` removes it."
 UNIT = "systemd/handoffd.service"
 PLIST = "launchd/dev.handoffd.plist"
 LAUNCHD_STATE = '"$HOME"/.local/state'
-# A service does not see them in your shell, and client and daemon must agree.
+# A service does not see these variables of your shell, and client and daemon must agree on them.
 SHARED_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HANDOFFD_SOCKET")
 
 
 def plan_service(plan: SetupPlan) -> None:
     kind = manager()
     if kind == "background":
-        _plan_process(plan)
+        _plan_background(plan)
         return
     path = unit_file(kind)
     draft = plan.draft(path, "service")
@@ -34,17 +34,17 @@ def plan_service(plan: SetupPlan) -> None:
         plan.remarks.append(f"{path} is not setup's, and stays as it is.")
     else:
         with open(
-            locations.shipped(UNIT if kind == "systemd" else PLIST), encoding="utf-8"
+            locations.shipped_file(UNIT if kind == "systemd" else PLIST), encoding="utf-8"
         ) as text:
             shape = shape_unit if kind == "systemd" else shape_agent
             draft.text = shape(text.read(), locations.path_in_text("handoffd"), _shared())
     if draft.is_changed or not _is_installed(kind):
-        plan.last_undo = _resettling(kind)
-        plan.actions.append(_starting(kind, draft))
+        plan.last_undo = _make_restore(kind)
+        plan.actions.append(_start_action(kind, draft))
 
 
 def manager() -> str:
-    """Return who keeps services alive here."""
+    """Return the service manager of this machine, or `background` if there is none."""
     if sys.platform == "darwin":
         return "launchd"
     answers = service.succeeds("systemctl", "--user", "show", "--property=Version")
@@ -59,7 +59,7 @@ def unit_file(kind: str) -> str:
 
 
 def shape_unit(shipped: str, daemon: str, variables: dict[str, str]) -> str:
-    """Return the unit with the daemon's own path, and what it would not see of the shell."""
+    """Return the unit with the daemon's own path, and with variables that it would not see."""
     lines = [f"ExecStart={_quoted(daemon)} run"]
     lines += [f"Environment={_quoted(f'{name}={text}')}" for name, text in variables.items()]
     text = re.sub(r"(?m)^ExecStart=.*$", lambda _: "\n".join(lines), shipped)
@@ -73,7 +73,7 @@ def _quoted(text: str) -> str:
 
 
 def shape_agent(shipped: str, daemon: str, variables: dict[str, str]) -> str:
-    """Return the agent with the daemon's own path, and what it would not see of the shell."""
+    """Return the agent with the daemon's own path, and with variables that it would not see."""
     state = variables.get("XDG_STATE_HOME")
     log = f"{shlex.quote(state) if state else LAUNCHD_STATE}/handoffd/handoffd.log"
     command = escape(f"exec {shlex.quote(daemon)} run --log-file {log}")
@@ -102,35 +102,35 @@ def _is_enabled(kind: str) -> bool:
     )
 
 
-def _starting(kind: str, draft: Draft) -> SetupAction:
-    """Return how the service is started; a daemon in the background makes way for it."""
+def _start_action(kind: str, draft: Draft) -> SetupAction:
+    """Return the action that starts the service; it ends a daemon in the background first."""
 
     def start() -> None:
         service.stop()
         if kind == "launchd":
             service.succeeds("launchctl", "bootout", f"gui/{os.getuid()}/{service.LABEL}")
-            service.manage("launchctl", "bootstrap", f"gui/{os.getuid()}", draft.path)
+            service.run_or_fail("launchctl", "bootstrap", f"gui/{os.getuid()}", draft.path)
         else:
-            service.manage("systemctl", "--user", "daemon-reload")
-            service.manage("systemctl", "--user", "enable", service.UNIT)
+            service.run_or_fail("systemctl", "--user", "daemon-reload")
+            service.run_or_fail("systemctl", "--user", "enable", service.UNIT)
         service.start()
 
     def note(noted: Manifest) -> None:
         if MARK in draft.text:
             noted.service = kind
 
-    title = f"start the service, now and at every login: {_words(kind)}"
+    title = f"start the service, now and at every login: {_start_command(kind)}"
     return SetupAction(title, start, lambda: stop(kind), note)
 
 
-def _words(kind: str) -> str:
+def _start_command(kind: str) -> str:
     if kind == "launchd":
         return f"launchctl bootstrap gui/{os.getuid()} {service.LABEL}.plist"
     return f"systemctl --user enable --now {service.UNIT}"
 
 
 def stop(kind: str) -> None:
-    """End the daemon, and see that nobody starts it again."""
+    """End the daemon, and keep the service manager from starting it again."""
     if kind == "systemd":
         service.succeeds("systemctl", "--user", "disable", "--now", service.UNIT)
     elif kind == "launchd":
@@ -138,26 +138,26 @@ def stop(kind: str) -> None:
     service.stop()
 
 
-def settle(kind: str) -> None:
-    """Let the manager see that its unit is gone, or is again what it was."""
+def reload_units(kind: str) -> None:
+    """Let systemd read its unit anew: it is gone, or has its old content again."""
     if kind == "systemd":
         service.succeeds("systemctl", "--user", "daemon-reload")
 
 
-def _resettling(kind: str) -> Callable[[], None]:
+def _make_restore(kind: str) -> Callable[[], None]:
     was_running, was_enabled = service.running() is not None, _is_enabled(kind)
 
-    def resettle() -> None:
-        settle(kind)
+    def restore() -> None:
+        reload_units(kind)
         if was_enabled:
             service.succeeds("systemctl", "--user", "enable", service.UNIT)
         if was_running:
             service.start()
 
-    return resettle
+    return restore
 
 
-def _plan_process(plan: SetupPlan) -> None:
+def _plan_background(plan: SetupPlan) -> None:
     if service.running() is not None:
         return
 
@@ -176,7 +176,7 @@ def _plan_process(plan: SetupPlan) -> None:
 
 
 def reload_configuration() -> None:
-    """Let a daemon that runs already read its configuration anew."""
+    """Let a running daemon read its configuration anew."""
     pid = service.running()
     if pid is not None:
         os.kill(pid, signal.SIGHUP)

@@ -1,9 +1,9 @@
-"""How to get from a text back to the one it was made from, without a copy of that one."""
+"""The way back from a changed text to its original, without a whole copy of the original."""
 
 from collections.abc import Sequence
 from typing import Any
 
-# From where to where something else stood, and what.
+# The start and the end of the changed part, and the original text of that part.
 Reversal = Sequence[Any]
 
 

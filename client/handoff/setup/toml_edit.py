@@ -1,4 +1,4 @@
-"""The configuration's text: a value is set, comments and all the rest stay."""
+"""Edits of the configuration's text: a value changes, comments and all the rest stay."""
 
 import json
 import re
@@ -11,12 +11,12 @@ from handoff.common.safe_parsing import load_toml
 def load(text: str) -> dict[str, Any]:
     try:
         return load_toml(text)
-    except ValueError as problem:  # also a number of too many digits
+    except ValueError as problem:  # a number with too many digits is one, too
         raise HandoffError(f"The configuration is broken: {problem}") from None
 
 
 def put(text: str, table: str, key: str, value: str) -> str:
-    """Set a text of a table."""
+    """Return the text with a key of a table set to a string."""
     shown = json.dumps(value, ensure_ascii=False)
     found = _find(text, table, rf"([ \t]*{key}\s*=\s*)(?:\"[^\"\n]*\"|'[^'\n]*')")
     if found is not None:
@@ -27,7 +27,7 @@ def put(text: str, table: str, key: str, value: str) -> str:
 
 
 def add(text: str, table: str, key: str, item: str) -> str:
-    """Put a text into a list of a table, as the first."""
+    """Return the text with a string added to a list of a table, as its first item."""
     shown = json.dumps(item, ensure_ascii=False)
     found = _find(text, table, rf"([ \t]*{key}\s*=\s*\[)(\s*\])?")
     now = _listed(text, table, key)
@@ -40,7 +40,7 @@ def add(text: str, table: str, key: str, item: str) -> str:
 
 
 def take(text: str, table: str, key: str, item: str) -> str:
-    """Take a text out of a list of a table, where `add` has put it."""
+    """Return the text without a string that `add` has put into a list of a table."""
     now = _listed(text, table, key)
     if item not in now:
         return text
@@ -52,7 +52,7 @@ def take(text: str, table: str, key: str, item: str) -> str:
         return _checked(text, new, table, key, rest)
     found = _find(text, table, rf"{key} = \[{shown}\]\n")
     new = text if found is None else f"{text[: found.start()]}{text[found.end() :]}"
-    # The header that `add` has put before it.
+    # Also remove the header that `add` has put before the key.
     emptied = re.sub(rf"\n?^\[{table}\]\n(?=\s*(\[|\Z))", "", new, flags=re.MULTILINE)
     return _checked(text, emptied, table, key, None)
 
@@ -64,7 +64,7 @@ def _listed(text: str, table: str, key: str) -> list[Any]:
 
 
 def _find(text: str, table: str, pattern: str) -> re.Match[str] | None:
-    """Find what begins a line between a table's header and the next one."""
+    """Return the first match of a pattern at the start of a line within a table."""
     header = _header(text, table)
     if header is None:
         return None
@@ -87,11 +87,11 @@ def _insert(text: str, table: str, line: str) -> str:
 
 
 def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
-    """Make sure that the new text says just what was meant: TOML has many spellings."""
+    """Return the new text if it sets exactly the wanted value: TOML has many spellings."""
     meant = load(text)
     try:
         meant.setdefault(table, {})[key] = value
-        agrees = _said(load_toml(new)) == _said(meant)
+        agrees = _without_empty(load_toml(new)) == _without_empty(meant)
     except (ValueError, TypeError):  # it may be no table at all
         agrees = False
     if not agrees:
@@ -102,8 +102,8 @@ def _checked(text: str, new: str, table: str, key: str, value: Any) -> str:
     return new
 
 
-def _said(tables: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what says nothing: an empty table, and what has no value."""
+def _without_empty(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables without keys that have no value, and without empty tables."""
     found = {
         name: {key: value for key, value in table.items() if value is not None}
         if isinstance(table, dict)
