@@ -217,9 +217,9 @@ def test_a_file_that_is_moved_away_after_an_edit(tmp_path, monkeypatch, newer):
         path.write_text("newer\n")
         return take_free(*words)
 
-    take_free = atomic_replace._take_free
+    take_free = atomic_replace._rename_to_free_name
     if newer:
-        monkeypatch.setattr(atomic_replace, "_take_free", come_back)
+        monkeypatch.setattr(atomic_replace, "_rename_to_free_name", come_back)
     assert (
         write_around(path, monkeypatch, lambda: edit_by_rename(path, "{}two\n".format), move_away)
         is None

@@ -156,7 +156,7 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
         return real(name, *rest, **more)
 
     async def rebuild() -> None:
-        store._give_up("malformed")
+        store._report_damage("malformed")
         app._rebuild_state(context)
         assert "No space left" in transcript_reader.problem
         for ask in (lambda: list(store.cursors()), lambda: store.set_ended("s", 1.0)):

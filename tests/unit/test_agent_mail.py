@@ -757,4 +757,4 @@ def test_https_asks_for_a_certificate(mail_to, token_file, keys):
 def test_limit_that_is_over():
     """A limit that is over says so at once."""
     with pytest.raises(TimeoutError):
-        Limit(0).left()
+        Limit(0).remaining()

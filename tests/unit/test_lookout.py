@@ -32,7 +32,7 @@ def far(tmp_path, monkeypatch):
     asked, looked, entries = [], [], {}
     monkeypatch.setattr(mounts, "_table", b"known")
     monkeypatch.setattr(mounts, "_disks", {str(tmp_path): mounts._Disk()})
-    monkeypatch.setattr(mounts, "_ask", asked.append)
+    monkeypatch.setattr(mounts, "_query", asked.append)
     for number in range(4 * POLLED_MAX):
         path = tmp_path / f"{number}.jsonl"
         path.touch()

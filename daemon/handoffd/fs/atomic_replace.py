@@ -1,6 +1,7 @@
-"""Giving a finished file its name, without losing what somebody else wrote there just now.
+"""Renaming a finished file into place without losing a concurrent write of another program.
 
-A plain rename replaces whatever came to be there after the last look; renameat2(2) does not.
+A plain rename also replaces a file that appeared or changed after the last check. renameat2(2) can
+refuse to replace, or exchange two names.
 """
 
 import binascii
@@ -13,7 +14,7 @@ from typing import Any
 
 ASIDE_SUFFIX = ".handoffd-aside"
 _NO_REPLACE, _EXCHANGE = 1, 2
-# An old kernel, or a disk that knows neither.
+# The errors of an old kernel, and of a file system that supports neither flag.
 _UNKNOWN = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
@@ -21,27 +22,30 @@ def rename(directory_handle: int, name: str, new: str) -> None:
     os.rename(name, new, src_dir_fd=directory_handle, dst_dir_fd=directory_handle)
 
 
-def take_place(
+def replace_if_unchanged(
     directory_handle: int, temporary: str, name: str, expected: os.stat_result | None
 ) -> bool:
-    """Put a file in the place of another; False if that one changed after it was looked at.
+    """Replace a file by the temporary one; return False if it is no longer the `expected` one.
 
-    A person may write in the moment between a look and a rename: so the two exchange their names,
-    and what was there is looked at when nobody else can find it any more.
+    A person may write between a check and a rename. So the two files exchange their names, and the
+    old file is checked afterwards, when no other program can find it by its name.
     """
     try:
         if expected is not None:
-            return _exchanged(directory_handle, temporary, name, expected)
-        if not _take_free(directory_handle, temporary, name):
+            return _replace_by_exchange(directory_handle, temporary, name, expected)
+        if not _rename_to_free_name(directory_handle, temporary, name):
             rename(directory_handle, temporary, name)
     except (FileExistsError, FileNotFoundError):
         return False
     return True
 
 
-def _exchanged(directory_handle: int, temporary: str, name: str, expected: os.stat_result) -> bool:
+def _replace_by_exchange(
+    directory_handle: int, temporary: str, name: str, expected: os.stat_result
+) -> bool:
     ours = _stamp(status_of(directory_handle, temporary))
-    # What is there may be a person's: not for a moment has it the name of what we throw away.
+    # The old file may be a person's. It must never have the name of a temporary file, which `sweep`
+    # deletes. So the temporary file gets another name before the exchange.
     aside = f".{name}.{ours}.{_stamp(expected)}{ASIDE_SUFFIX}"
     rename(directory_handle, temporary, aside)
     try:
@@ -59,13 +63,13 @@ def _exchanged(directory_handle: int, temporary: str, name: str, expected: os.st
 
 
 def _put_back(directory_handle: int, aside: str, name: str, ours: str) -> None:
-    """Exchange two names again; what somebody put there meanwhile is newer than both."""
+    """Exchange two names again; keep a file that was put there meanwhile, since it is newest."""
     try:
         _exchange(directory_handle, aside, name)
     except FileNotFoundError:
-        # Ours was moved away, as editors do. A newer file leaves this one where it is.
+        # Our file was moved away, as editors do. If a newer file has the name, `aside` stays.
         with suppress(FileExistsError):
-            _take_free(directory_handle, aside, name)
+            _rename_to_free_name(directory_handle, aside, name)
         return
     if _stamp(status_of(directory_handle, aside)) == ours:
         os.unlink(aside, dir_fd=directory_handle)
@@ -73,10 +77,11 @@ def _put_back(directory_handle: int, aside: str, name: str, ours: str) -> None:
         rename(directory_handle, aside, name)
 
 
-def settle(directory_handle: int, aside: str) -> None:
-    """End what a killed writer began: ours and what it replaced go, a person's is put back.
+def finish_replacement(directory_handle: int, aside: str) -> None:
+    """Complete a replacement whose writer was killed.
 
-    It stays aside where its place was taken by something newer.
+    Our own file and the file that it replaced are deleted. A person's file is put back, or stays
+    aside if a newer file has its name.
     """
     name, ours, expected = aside.removesuffix(ASIDE_SUFFIX)[1:].rsplit(".", 2)
     if _stamp(status_of(directory_handle, aside)) in (ours, expected):
@@ -86,9 +91,9 @@ def settle(directory_handle: int, aside: str) -> None:
 
 
 def _stamp(status: os.stat_result | None) -> str:
-    """Return what tells a file from others, short enough for a name."""
-    told = (status.st_ino, status.st_size, status.st_mtime_ns) if status else ()
-    return f"{binascii.crc32(repr(told).encode()):08x}"
+    """Return a short checksum that identifies a version of a file, for use in a file name."""
+    identity = (status.st_ino, status.st_size, status.st_mtime_ns) if status else ()
+    return f"{binascii.crc32(repr(identity).encode()):08x}"
 
 
 def same_file(one: os.stat_result | None, other: os.stat_result | None) -> bool:
@@ -109,16 +114,16 @@ def status_of(directory_handle: int, name: str) -> os.stat_result | None:
 
 
 def _exchange(directory_handle: int, one: str, other: str) -> bool:
-    """Exchange two names of a directory; False where that cannot be done."""
-    return _rename_by(directory_handle, one, other, _EXCHANGE)
+    """Exchange two names in a directory; return False if the system cannot do that."""
+    return _rename_with_flags(directory_handle, one, other, _EXCHANGE)
 
 
-def _take_free(directory_handle: int, name: str, new: str) -> bool:
-    """Rename to a name that is free, or raise FileExistsError; False where that cannot be done."""
-    return _rename_by(directory_handle, name, new, _NO_REPLACE)
+def _rename_to_free_name(directory_handle: int, name: str, new: str) -> bool:
+    """Rename to a free name or raise FileExistsError; return False if the system cannot do that."""
+    return _rename_with_flags(directory_handle, name, new, _NO_REPLACE)
 
 
-def _rename_by(directory_handle: int, name: str, new: str, flags: int) -> bool:
+def _rename_with_flags(directory_handle: int, name: str, new: str, flags: int) -> bool:
     call = _renameat2()
     if call is None:
         return False
@@ -132,7 +137,7 @@ def _rename_by(directory_handle: int, name: str, new: str, flags: int) -> bool:
 def _renameat2() -> Any:
     if sys.platform != "linux":
         return None
-    import ctypes  # noqa: PLC0415  there the observer has it in memory already
+    import ctypes  # noqa: PLC0415  on Linux the file observer has loaded it already
 
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if function is None:

@@ -1,6 +1,6 @@
 """The only writer of files: atomic, durable, never through a symlink below the trusted root.
 
-Every step is relative to an open directory, so that nothing can be swapped under us.
+Every step is relative to an open directory, so that no directory can be swapped in between.
 """
 
 import errno
@@ -16,22 +16,22 @@ from typing import Literal
 from handoff.common.errors import HandoffError, UnsafePathError
 from handoffd.fs.atomic_replace import (
     ASIDE_SUFFIX,
+    finish_replacement,
     rename,
+    replace_if_unchanged,
     same_file,
-    settle,
     status_of,
-    take_place,
 )
 
 TEMPORARY_SUFFIX = ".handoffd-tmp"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# What link(2) says where hard links cannot be: exFAT, some network disks, a file of another user.
+# Errors of link(2) without hard links: exFAT, some network disks, a file of another user.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _CHUNK_BYTES = 1 << 16
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE = 0o600
-# What flock(2) says of a directory on a network disk, where only a file open for writing will do.
+# Errors of flock(2) for a directory on a network disk, which locks only files open for writing.
 _NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
 
@@ -39,10 +39,10 @@ _NO_LOCKS = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOTSUP, e
 def directory(
     root: str, relative: str = "", *, create: bool = False, mode: int = 0o700
 ) -> Iterator[int]:
-    """Open a directory below a root, component by component; yields its descriptor.
+    """Open a directory below a root, component by component, and yield its descriptor.
 
-    The root itself is trusted and must exist: a project that was deleted is not made again.
-    `mode` is that of what is created, whatever the umask.
+    The root itself is trusted and must exist, so that a deleted project is not created again.
+    Created directories get `mode`, regardless of the umask.
     """
     handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -71,7 +71,7 @@ def _open_component(parent: int, name: str, shown: str, mode: int | None) -> int
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
     except FileExistsError:
-        # Another writer was quicker.
+        # Another writer created it first.
         return _open_component(parent, name, shown, None)
     os.fsync(parent)
     handle = _open_component(parent, name, shown, None)
@@ -81,12 +81,12 @@ def _open_component(parent: int, name: str, shown: str, mode: int | None) -> int
 
 
 class BusyError(HandoffError):
-    """Another writer holds the lock for longer than we may wait."""
+    """Another writer held the lock for longer than we may wait."""
 
 
 @contextmanager
 def locked(directory_handle: int, name: str, wait_seconds: float) -> Iterator[None]:
-    """Hold the lock that every writer of ours takes; the kernel drops it with the process."""
+    """Hold the lock that all our writers take; the kernel releases it when the process ends."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         handle = os.open(name, flags, 0o600, dir_fd=directory_handle)
@@ -106,9 +106,10 @@ def locked(directory_handle: int, name: str, wait_seconds: float) -> Iterator[No
 def lock_directory(
     directory_handle: int, name: str, wait_seconds: float, *, shared: bool = False
 ) -> None:
-    """Lock an open directory itself, until it is closed; it gets no file for it.
+    """Lock an open directory itself until its descriptor is closed; no lock file is created.
 
-    Where directories cannot be locked it is not: writers must also compare (`expected`).
+    Some file systems cannot lock directories. Then there is no lock, so writers must also compare
+    the file (`expected`).
     """
     try:
         _acquire(directory_handle, name, wait_seconds, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
@@ -135,9 +136,10 @@ def _acquire(handle: int, name: str, wait_seconds: float, kind: int = fcntl.LOCK
 def read(
     directory_handle: int, name: str, limit: int, *, cut: bool = False
 ) -> tuple[bytes, os.stat_result] | None:
-    """Read a small regular file, or None if there is none; never blocks on a FIFO or a device.
+    """Return the content and status of a small regular file, or None if it does not exist.
 
-    One that is too long is refused, or, with `cut`, read so far.
+    Reading never blocks on a FIFO or a device. A file longer than `limit` is refused or, with
+    `cut`, read up to the limit.
     """
     try:
         handle = os.open(name, _FILE, dir_fd=directory_handle)
@@ -168,7 +170,7 @@ def _unsafe(name: str) -> UnsafePathError:
     )
 
 
-def write(  # noqa: PLR0913  all that can be said of one file
+def write(  # noqa: PLR0913  the properties of one file
     directory_handle: int,
     name: str,
     data: bytes,
@@ -177,10 +179,10 @@ def write(  # noqa: PLR0913  all that can be said of one file
     mtime_seconds: float | None = None,
     mode: int = _PRIVATE,
 ) -> os.stat_result | None:
-    """Replace a file atomically and durably; `mode` holds whatever the umask.
+    """Replace a file atomically and durably; it gets `mode`, regardless of the umask.
 
-    Nothing is written and None returned if the file on disk is no longer the one that was
-    read (`expected`; None: there was no file).
+    If the file on disk is no longer the one that was read (`expected`; None: no file existed),
+    nothing is written and None is returned.
     """
     temporary = f".{name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}"
     try:
@@ -188,7 +190,7 @@ def write(  # noqa: PLR0913  all that can be said of one file
         current = _regular(directory_handle, name)
         if expected == "anything":
             rename(directory_handle, temporary, name)
-        elif not same_file(current, expected) or not take_place(
+        elif not same_file(current, expected) or not replace_if_unchanged(
             directory_handle, temporary, name, expected
         ):
             _unlink_quietly(directory_handle, temporary)
@@ -220,7 +222,7 @@ def _write_temporary(
 
 
 def _regular(directory_handle: int, name: str) -> os.stat_result | None:
-    """Return the status of a target, which must be a regular file if it is there."""
+    """Return the status of a file or None; refuse anything but a regular file."""
     current = status_of(directory_handle, name)
     if current is not None and not stat.S_ISREG(current.st_mode):
         raise _unsafe(name)
@@ -235,13 +237,13 @@ def _unlink_quietly(directory_handle: int, name: str) -> None:
 
 
 def create_once(directory_handle: int, name: str, data: bytes) -> None:
-    """Write a file unless something of that name is there."""
+    """Write a file unless its name is taken."""
     if status_of(directory_handle, name) is None:
         write(directory_handle, name, data)
 
 
 def touch(directory_handle: int, name: str, mode: int = _PRIVATE) -> None:
-    """Set a file's time to now; make an empty one where there is none."""
+    """Set the time of a file to now; create an empty file if it does not exist."""
     try:
         with _opened(directory_handle, name) as handle:
             os.utime(handle)
@@ -254,7 +256,7 @@ def touch(directory_handle: int, name: str, mode: int = _PRIVATE) -> None:
 
 
 def link_once(directory_handle: int, name: str, target: str) -> bool:
-    """Make a symlink unless something of that name is there; tells whether it was made."""
+    """Create a symlink unless its name is taken; return True if it was created."""
     try:
         os.symlink(target, name, dir_fd=directory_handle)
     except FileExistsError:
@@ -263,7 +265,7 @@ def link_once(directory_handle: int, name: str, target: str) -> bool:
 
 
 def remove(directory_handle: int, name: str) -> bool:
-    """Remove a file, whatever it is; tells whether there was one."""
+    """Remove a file of any kind; return True if it existed."""
     try:
         os.unlink(name, dir_fd=directory_handle)
     except FileNotFoundError:
@@ -273,7 +275,7 @@ def remove(directory_handle: int, name: str) -> bool:
 
 
 def remove_directory(directory_handle: int, name: str) -> bool:
-    """Remove an empty directory; False when something is in it, or in its place."""
+    """Remove an empty directory; return False if it is not empty or not a directory."""
     try:
         os.rmdir(name, dir_fd=directory_handle)
     except FileNotFoundError:
@@ -287,10 +289,11 @@ def remove_directory(directory_handle: int, name: str) -> bool:
 
 
 def move(source_handle: int, name: str, target_handle: int, new: str) -> bool:
-    """Move a file with its time; False when something of the new name is there.
+    """Move a file and keep its time; return False if the new name is taken.
 
-    By a second link, since a rename replaces what is there. Killed between the two steps, the
-    file has both names. Where links cannot be made the caller's lock must do.
+    The file gets a second link before the first one is removed, since a rename would replace an
+    existing file. A kill between the two steps leaves both names. Where links cannot be made, the
+    file is renamed, and the lock of the caller has to prevent the race.
     """
     try:
         os.link(
@@ -310,11 +313,11 @@ def move(source_handle: int, name: str, target_handle: int, new: str) -> bool:
 
 
 def move_directory(directory_handle: int, name: str, new: str) -> bool:
-    """Rename a directory; False when something of the new name is there."""
+    """Rename a directory; return False if the new name is taken."""
     if status_of(directory_handle, new) is not None:
         return False
     try:
-        # What comes between is safe: rename(2) puts a directory over an empty one only.
+        # A directory that appears in between is safe: rename(2) replaces only an empty one.
         os.rename(name, new, src_dir_fd=directory_handle, dst_dir_fd=directory_handle)
     except OSError as problem:
         if problem.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
@@ -325,13 +328,16 @@ def move_directory(directory_handle: int, name: str, new: str) -> bool:
 
 
 def is_copy(source_handle: int, name: str, target_handle: int, other: str) -> bool:
-    """Tell whether two regular files are the same, byte for byte."""
+    """Return True if two regular files are the same, byte for byte."""
     with _opened(source_handle, name) as one, _opened(target_handle, other) as two:
         return _equal(one, two)
 
 
 def drop_copy(source_handle: int, name: str, target_handle: int, other: str) -> bool:
-    """Remove a file that another repeats; the other gets the later time. False when they differ."""
+    """Remove a file that is a copy of another; return False if they differ.
+
+    The other file gets the later one of the two times.
+    """
     with _opened(source_handle, name) as one, _opened(target_handle, other) as two:
         before, kept = os.fstat(one), os.fstat(two)
         if not _equal(one, two) or not same_file(status_of(source_handle, name), before):
@@ -366,14 +372,14 @@ def _equal(one: int, two: int) -> bool:
 
 
 def sweep(directory_handle: int) -> int:
-    """Remove what a killed writer left behind; call it with the lock held."""
+    """Remove the files that killed writers left; the caller holds the lock."""
     names = os.listdir(directory_handle)
-    left = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]
-    for name in left:
+    leftovers = [name for name in names if name.endswith(TEMPORARY_SUFFIX)]
+    for name in leftovers:
         _unlink_quietly(directory_handle, name)
     for name in names:
         if name.endswith(ASIDE_SUFFIX):
-            # Whoever gave it such a name, it is no reason to stop.
+            # Another program may have used such a name; that is no reason to stop.
             with suppress(OSError, ValueError):
-                settle(directory_handle, name)
-    return len(left)
+                finish_replacement(directory_handle, name)
+    return len(leftovers)

@@ -1,8 +1,8 @@
-"""Disks that come over a network: nobody tells what others write there, and they may not answer.
+"""Network disks: the kernel does not report writes of other machines, and a disk may not answer.
 
-Whoever touches a file on a disk whose server is gone hangs, and cannot even be interrupted. So a
-thread asks such a disk first, and what lies on it is left alone until that thread is back. Disks
-of this machine are never asked. Only Linux says which disk is of which kind.
+A process that touches a file on a disk whose server is gone hangs and cannot even be interrupted.
+So a thread queries such a disk first, and files on it are left alone until that thread returns.
+Local disks are never queried. Only Linux says which disk is of which kind.
 """
 
 import os
@@ -16,8 +16,8 @@ from handoff.common.errors import HandoffError
 from handoffd.runtime import clock, log
 
 SILENT = "its disk does not answer"
-# How long the loop waits for an answer, once, and for how long it is believed: a disk that dies
-# just then, with the loop on it, is the one that still holds us up.
+# How long the event loop waits for the first answer of a disk, and how long an answer stays valid.
+# A disk that dies within that validity, while the loop uses it, still blocks the daemon.
 PATIENCE_SECONDS = 0.25
 BELIEVED_SECONDS = 0.0003
 _TABLE = "/proc/self/mountinfo"
@@ -29,7 +29,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class SilentError(HandoffError):
-    """What is asked for lies on a disk that does not answer."""
+    """The requested file lies on a disk that does not answer."""
 
     def __init__(self, point: str) -> None:
         hint = "See whether its server runs; what lies elsewhere is looked after meanwhile."
@@ -38,19 +38,19 @@ class SilentError(HandoffError):
 
 @dataclass(slots=True)
 class _Disk:
-    asking: threading.Thread | None = None
+    query: threading.Thread | None = None
     answered_at: float = float("-inf")
 
 
 _disks: dict[str, _Disk] = {}
-# Disks of this machine that are mounted below one of a network.
+# Local disks that are mounted below a network disk.
 _local: set[str] = set()
 _table = b""
 
 
 def refresh() -> None:
-    """Look again which disks there are."""
-    global _table  # noqa: PLW0603  a process has one
+    """Read the table of mounted disks again."""
+    global _table  # noqa: PLW0603  one per process
     try:
         with open(_TABLE, "rb") as stream:
             found = stream.read()
@@ -70,7 +70,10 @@ def refresh() -> None:
 
 
 def _points(table: str) -> dict[str, bool]:
-    """Return where disks are mounted, and whether they are a network's; the last one covers."""
+    """Return each mount point, and True if its disk is a network disk.
+
+    Of several disks on one mount point the last one counts, since it covers the others.
+    """
     found = {}
     for line in table.splitlines():
         before, _, after = line.partition(" - ")
@@ -85,12 +88,12 @@ def _holds(point: str, path: str) -> bool:
 
 
 def may_hang(path: str) -> bool:
-    """Tell whether a path lies, or, where nobody says so, might lie on a network's disk."""
+    """Return True if a path lies on a network disk, or might lie on one: only Linux can tell."""
     return not sys.platform.startswith("linux") or bool(disk_of(path))
 
 
 def disk_of(path: str) -> str:
-    """Return the network's disk that a path lies on, or nothing."""
+    """Return the mount point of the network disk that holds a path, or an empty text."""
     if not _table:
         refresh()
     if not _disks:
@@ -100,44 +103,44 @@ def disk_of(path: str) -> str:
 
 
 def has_remote() -> bool:
-    """Tell whether there is any disk of a network."""
+    """Return True if any network disk is mounted."""
     return bool(_disks)
 
 
 def answers(path: str) -> bool:
-    """Tell whether a path may be touched; a disk that was silent is asked by one thread only."""
+    """Return True if a path may be touched; one thread at most queries a silent disk."""
     point = disk_of(path)
     return not point or _answers(point, _disks[point])
 
 
 def require(path: str) -> None:
-    """Refuse to touch what lies on a disk that does not answer."""
+    """Raise SilentError if a path lies on a disk that does not answer."""
     if not answers(path):
         raise SilentError(disk_of(path))
 
 
 def silent() -> list[str]:
     """Return the disks that do not answer."""
-    return [point for point, disk in _disks.items() if disk.asking and disk.asking.is_alive()]
+    return [point for point, disk in _disks.items() if disk.query and disk.query.is_alive()]
 
 
 def _answers(point: str, disk: _Disk) -> bool:
     if clock.monotonic() - disk.answered_at < BELIEVED_SECONDS:
         return True
-    first = disk.asking is None
-    if disk.asking is None:
-        disk.asking = threading.Thread(target=_ask, args=(point,), daemon=True)
-        disk.asking.start()
-        disk.asking.join(PATIENCE_SECONDS)
-    if disk.asking.is_alive():
+    first = disk.query is None
+    if disk.query is None:
+        disk.query = threading.Thread(target=_query, args=(point,), daemon=True)
+        disk.query.start()
+        disk.query.join(PATIENCE_SECONDS)
+    if disk.query.is_alive():
         if first:
             log.get().warning("disk_silent", disk=point)
         return False
-    disk.asking, disk.answered_at = None, clock.monotonic()
+    disk.query, disk.answered_at = None, clock.monotonic()
     return True
 
 
-def _ask(point: str) -> None:
-    # What the kernel remembers of a file it tells without asking the server; not so of the disk.
+def _query(point: str) -> None:
+    # The kernel may answer a stat of a file from its cache, but asks the server about the disk.
     with suppress(OSError):
         os.statvfs(point)

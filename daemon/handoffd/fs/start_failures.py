@@ -1,4 +1,4 @@
-"""Why daemons ended without being told to: for `handoff doctor`, and to end a crash loop."""
+"""The reasons why daemons ended unasked: for `handoff doctor`, and to end a crash loop."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from handoff.common.errors import HandoffError
 from handoffd.fs import files
 from handoffd.runtime import clock, log
 
-# The client reads it: handoff/service.py.
+# The client reads this file: handoff/service.py.
 NAME = "failures"
 RUNNING = "running"
 KEPT = 8
@@ -19,7 +19,7 @@ _MAX_BYTES = 1 << 14
 
 @contextlib.contextmanager
 def noted(directory: str) -> Iterator[None]:
-    """Note why we end, unless we were told to; and that one before us was killed."""
+    """Record the reason if this daemon ends unasked, and note if the one before was killed."""
     with files.directory(directory) as handle:
         files.sweep(handle)
         if (died := _read(handle, RUNNING)) is not None:
@@ -29,10 +29,10 @@ def noted(directory: str) -> Iterator[None]:
     try:
         yield
     except BaseException as problem:
-        why = problem.title if isinstance(problem, HandoffError) else _what(problem)
+        why = problem.title if isinstance(problem, HandoffError) else _reason(problem)
         raise
     finally:
-        # Without its directory there is nobody to tell, and the reason must not be hidden by that.
+        # If the directory is gone, nothing can be recorded; that must not hide the first error.
         with contextlib.suppress(OSError), files.directory(directory) as handle:
             if why:
                 _note(handle, why)
@@ -42,7 +42,7 @@ def noted(directory: str) -> Iterator[None]:
 
 
 def loop(directory: str) -> str:
-    """Return why daemons end one after the other, if they do; else nothing."""
+    """Return the last reason if daemons end one after the other, else an empty text."""
     with files.directory(directory) as handle:
         lines = (_read(handle, NAME) or "").splitlines()
     since = clock.wall() - LOOP_SECONDS
@@ -50,7 +50,7 @@ def loop(directory: str) -> str:
     return late[-1].partition(" ")[2] if len(late) >= LOOP_STARTS else ""
 
 
-def _what(problem: BaseException) -> str:
+def _reason(problem: BaseException) -> str:
     return str(problem) if isinstance(problem, OSError) else log.where(problem)
 
 
@@ -68,6 +68,6 @@ def _read(handle: int, name: str) -> str | None:
 
 
 def _write(handle: int, name: str, text: str) -> None:
-    # What hinders this is likely what ends us; that is said on stderr, too.
+    # The cause of this failure is likely the reason why we end, and stderr shows it as well.
     with contextlib.suppress(OSError, HandoffError):
         files.write(handle, name, text.encode())

@@ -1,4 +1,4 @@
-"""Other programs: git, Beads, Agent Mail, the desktop; every call is bounded in time.
+"""Calls to other programs: git, Beads, Agent Mail, the desktop. Every call is bounded in time.
 
 May import: config, fs, runtime, redaction.
 """

@@ -1,7 +1,7 @@
-"""MCP Agent Mail, by its documented interface: letters to ourselves, and what a thread holds.
+"""MCP Agent Mail, by its documented interface: letters to ourselves, and the messages of a thread.
 
-We register in each project under a name of ours and mail ourselves: a recipient has to be a
-registered agent, and self-mail is always permitted. Whoever looks into the thread finds it there.
+We register in each project under our own name and mail ourselves: a recipient has to be a
+registered agent, and self-mail is always permitted. Every reader of the thread finds the letter.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from handoffd.links.http_post import Limit, PostError, TooLongError
 from handoffd.links.mail_keys import Keys, Registration, read_token
-from handoffd.links.mcp_client import McpServer, ToolError
+from handoffd.links.mcp_client import McpServer, McpToolError
 from handoffd.runtime import clock
 
 LIMIT_SECONDS = 3.0
@@ -25,21 +25,22 @@ THREAD_PREFIX = "handoff-"
 _THREAD_MAX = 128
 _THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _IMPORTANCES = ("low", "normal", "high", "urgent")
-# How many messages are asked for, since the server cannot filter by thread; fewer if that is long.
-_ASKED = (40, 8)
+# How many messages are requested, since the server cannot filter by thread. The second number is
+# for answers that are too long.
+_MESSAGE_COUNTS = (40, 8)
 # A colon is column syntax in a full-text query, so that a trigger cannot be searched for. The inbox
-# comes second: it has the bodies, and overrules what a search says of the same message.
-_READING: dict[str, dict[str, Any]] = {
+# comes second: it has the bodies, and its messages replace those of the search.
+_LISTING_TOOLS: dict[str, dict[str, Any]] = {
     "search_messages": {"query": "HANDOFF"},
     "fetch_inbox": {"include_bodies": True},
 }
-# What a server says of an agent that it does not know, or knows by another token.
-_FORGOTTEN = re.compile(r"(?i)regist|unknown|not.?found|no such|not exist|token|recipient")
+# Words of a server about an agent that is unknown, or registered with another token.
+_UNKNOWN_AGENT = re.compile(r"(?i)regist|unknown|not.?found|no such|not exist|token|recipient")
 _registering = threading.Lock()
 
 
 class MailError(Exception):
-    """The mail server gave no answer; the message says why. `final`: trying again will not help."""
+    """The mail server gave no answer; the message gives the reason. `final`: do not try again."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         super().__init__(message)
@@ -59,7 +60,7 @@ class MailMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentMail:
-    """A mail server: where it is, and where our keys to it are. An empty URL: there is none."""
+    """The address of a mail server and of our keys to it; an empty URL means no server."""
 
     url: str
     token_file: str = ""
@@ -72,7 +73,7 @@ class AgentMail:
         """Mail ourselves."""
         self.send_once(project_root, thread_id, subject, body, importance, again=False)
 
-    def send_once(  # noqa: PLR0913  a letter has these parts
+    def send_once(  # noqa: PLR0913  the parts of a letter
         self,
         project_root: str,
         thread_id: str,
@@ -82,9 +83,10 @@ class AgentMail:
         *,
         again: bool,
     ) -> bool:
-        """Mail ourselves; `again`: not if the letter about this very file has arrived already.
+        """Mail ourselves; with `again`, not if the letter about this file has already arrived.
 
-        An attempt that seemed to fail may have come through: its answer was lost, or too late.
+        A seemingly failed attempt may have succeeded: its answer was lost, or came too late.
+        Return True if the letter was sent.
         """
         if not _THREAD.fullmatch(thread_id):
             raise MailError(f"{thread_id[:_THREAD_MAX]!r} is no name for a thread", final=True)
@@ -94,32 +96,32 @@ class AgentMail:
             "importance": importance if importance in _IMPORTANCES else "normal",
             "thread_id": thread_id,
         }
-        with self._desk(project_root) as desk:
-            if again and _is_among(letter["body_md"], desk.messages(thread_id.__eq__)):
+        with self._open_session(project_root) as session:
+            if again and _has_arrived(letter["body_md"], session.messages(thread_id.__eq__)):
                 return False
-            desk.send(letter)
+            session.send(letter)
         return True
 
     def thread(self, project_root: str, thread_id: str, limit: int = 10) -> list[MailMessage]:
-        """Return the messages of a thread, the newest first; those to us with their bodies."""
-        with self._desk(project_root) as desk:
-            return desk.messages(thread_id.__eq__)[:limit]
+        """Return the messages of a thread, the newest first; messages to us have their bodies."""
+        with self._open_session(project_root) as session:
+            return session.messages(thread_id.__eq__)[:limit]
 
     def handoffs(self, project_root: str, limit: int = 20) -> list[MailMessage]:
-        """Return the messages of every thread of handoffs, the newest first."""
-        with self._desk(project_root) as desk:
-            return desk.messages(lambda thread: thread.startswith(THREAD_PREFIX))[:limit]
+        """Return the messages of all handoff threads, the newest first."""
+        with self._open_session(project_root) as session:
+            return session.messages(lambda thread: thread.startswith(THREAD_PREFIX))[:limit]
 
     @contextlib.contextmanager
-    def _desk(self, project_root: str) -> "Iterator[_Desk]":
-        """Do a call within its limit; whatever goes wrong is one kind of error."""
+    def _open_session(self, project_root: str) -> "Iterator[_MailSession]":
+        """Open a session within the time limit; every failure in it raises a MailError."""
         if not self.url:
             raise MailError("no Agent Mail is configured", final=True)
         try:
             limit = Limit(self.limit_seconds)
             token = read_token(self.token_file) if self.token_file else ""
             keys = Keys(self.keys_directory, self.url, project_root)
-            yield _Desk(McpServer(self.url, token, limit), keys, project_root)
+            yield _MailSession(McpServer(self.url, token, limit), keys, project_root)
         except PostError as problem:
             raise MailError(str(problem), final=problem.final) from None
         except TimeoutError:
@@ -128,13 +130,13 @@ class AgentMail:
 
 
 def thread_id(track_id: str) -> str:
-    """Return the thread of a track; what no thread's name may hold becomes `-`."""
+    """Return the thread of a track; characters that a name may not contain become `-`."""
     fitting = re.sub(r"[^A-Za-z0-9._-]", "-", track_id, flags=re.ASCII) or "general"
     return f"{THREAD_PREFIX}{fitting}"[:_THREAD_MAX]
 
 
-class _Desk:
-    """One call of ours: the server, the project, and who we are in it."""
+class _MailSession:
+    """One call: the server, the project, and our registration in it."""
 
     def __init__(self, server: McpServer, keys: Keys, project_root: str) -> None:
         if not os.path.isabs(project_root) or _sendable(project_root) != project_root:
@@ -142,7 +144,7 @@ class _Desk:
         self._server = server
         self._keys = keys
         self._root = project_root
-        # Set by registering, in this call: it is not done twice.
+        # Set if this call has registered us, so that it does not register twice.
         self._me: Registration | None = None
 
     def send(self, letter: Mapping[str, Any]) -> None:
@@ -152,21 +154,21 @@ class _Desk:
 
         try:
             self._ask("send_message", arguments)
-        except ToolError as problem:
-            if "contact" not in str(problem).lower() or not self._introduce():
+        except McpToolError as problem:
+            if "contact" not in str(problem).lower() or not self._become_contact():
                 raise
             self._ask("send_message", arguments)
 
     def messages(self, wanted: Callable[[str], bool]) -> list[MailMessage]:
-        """Return the messages of the threads wanted: what a search finds, and our inbox."""
+        """Return the messages of the wanted threads, from a search and from our inbox."""
         offered = self._server.tools()
         problem = PostError("the server offers no tool that lists messages", final=True)
         found: dict[str, MailMessage] | None = None
-        for tool in filter(offered.__contains__, _READING):
+        for tool in filter(offered.__contains__, _LISTING_TOOLS):
             try:
-                read = _messages(self._read(tool, _READING[tool]))
+                read = _messages(self._read(tool, _LISTING_TOOLS[tool]))
                 found = {**(found or {}), **{message.id: message for message in read}}
-            except (ToolError, TooLongError) as this:
+            except (McpToolError, TooLongError) as this:
                 problem = this
         if found is None:
             raise problem
@@ -175,7 +177,7 @@ class _Desk:
 
     def _read(self, tool: str, query: Mapping[str, Any]) -> Any:
         problem = TooLongError("")
-        for asked in _ASKED:
+        for asked in _MESSAGE_COUNTS:
             try:
                 return self._ask(tool, partial(self._query, tool, {**query, "limit": asked}))
             except TooLongError as this:
@@ -183,18 +185,18 @@ class _Desk:
         raise problem
 
     def _query(self, tool: str, query: Mapping[str, Any], me: Registration) -> dict[str, Any]:
-        """Say who asks, in as far as this server wants to know."""
+        """Add our name and token to a query, as far as the tool of this server takes them."""
         taken = self._server.tools()[tool].get("properties") or {}
         ours = {"agent_name": me.name, "registration_token": me.token}
         return {**query, **{key: ours[key] for key in ours if key in taken and ours[key]}}
 
     def _ask(self, tool: str, arguments: Callable[[Registration], dict[str, Any]]) -> Any:
-        """Call a tool as the agent that we are; who was forgotten registers again, once."""
+        """Call a tool as a registered agent; register again, once, if the server forgot us."""
         me = self._me or self._keys.load() or self._register(None)
         try:
             return self._call(tool, arguments, me)
-        except ToolError as problem:
-            if self._me is not None or not _FORGOTTEN.search(str(problem)):
+        except McpToolError as problem:
+            if self._me is not None or not _UNKNOWN_AGENT.search(str(problem)):
                 raise
         return self._call(tool, arguments, self._register(me))
 
@@ -205,29 +207,29 @@ class _Desk:
         return self._server.call(tool, {"project_key": self._root, **arguments(me)})
 
     def _register(self, known: Registration | None) -> Registration:
-        """Register under the name we had, else a new one, else whichever the server picks."""
-        if not _registering.acquire(timeout=self._server.limit.left()):
+        """Register under our old name, else a new one, else one that the server picks."""
+        if not _registering.acquire(timeout=self._server.limit.remaining()):
             raise TimeoutError
         try:
             kept = self._keys.load()
             if kept is not None and kept != known:
-                return kept  # another thread was quicker
+                return kept  # another thread has registered meanwhile
             self._server.call("ensure_project", {"human_key": self._root})
-            self._me = self._first_accepted(known)
+            self._me = self._register_first_accepted(known)
             self._keys.save(self._me)
         finally:
             _registering.release()
         return self._me
 
-    def _first_accepted(self, known: Registration | None) -> Registration:
-        # A name wants a separator, and must not be anybody else's on a server that many share.
+    def _register_first_accepted(self, known: Registration | None) -> Registration:
+        # A name needs a separator, and must be unique on a server that many users share.
         fresh = Registration(f"handoffd-{secrets.token_hex(3)}")
         for candidate in filter(None, (known, fresh)):
-            with contextlib.suppress(ToolError):
-                return self._accepted(candidate)
-        return self._accepted(Registration(""))
+            with contextlib.suppress(McpToolError):
+                return self._register_as(candidate)
+        return self._register_as(Registration(""))
 
-    def _accepted(self, candidate: Registration) -> Registration:
+    def _register_as(self, candidate: Registration) -> Registration:
         self._server.hide(candidate.token)
         wanted = {"name": candidate.name, "registration_token": candidate.token}
         answer = self._server.call(
@@ -240,26 +242,26 @@ class _Desk:
                 **{key: wanted[key] for key in wanted if wanted[key]},
             },
         )
-        given = answer if isinstance(answer, dict) else {}
-        name, token = given.get("name") or candidate.name, given.get("registration_token") or ""
+        fields = answer if isinstance(answer, dict) else {}
+        name, token = fields.get("name") or candidate.name, fields.get("registration_token") or ""
         if not isinstance(name, str) or not name or not isinstance(token, str):
             raise PostError("the server did not say who we are")
         self._server.hide(token)
         return Registration(name, token)
 
-    def _introduce(self) -> bool:
-        """Become a contact of ourselves, where a server wants that before a first message."""
+    def _become_contact(self) -> bool:
+        """Become our own contact, if the server requires that before a first message."""
         offered = self._server.tools()
         steps = ("request_contact", "respond_contact")
         if not all(step in offered for step in steps):
             return False
         for step in steps:
-            self._ask(step, partial(_introduction, offered[step]))
+            self._ask(step, partial(_contact_arguments, offered[step]))
         return True
 
 
-def _introduction(form: Mapping[str, Any], me: Registration) -> dict[str, Any]:
-    """Fill in what a tool asks for: whichever agent it names, it is us."""
+def _contact_arguments(form: Mapping[str, Any], me: Registration) -> dict[str, Any]:
+    """Return the arguments of a contact tool: every agent that it asks for is ourselves."""
     filled: dict[str, Any] = {}
     for key in form.get("properties") or ("from_agent", "to_agent"):
         if key == "accept":
@@ -302,8 +304,8 @@ def _moment(created: object) -> str:
     return ""
 
 
-def _is_among(body: str, messages: list[MailMessage]) -> bool:
-    """Tell a letter that has arrived by its last line, which names a file of its own."""
+def _has_arrived(body: str, messages: list[MailMessage]) -> bool:
+    """Return True if a letter is among the messages: its last line names a unique file."""
     mark = _last_line(body)
     return bool(mark) and any(mark == _last_line(one.body) for one in messages)
 
@@ -313,5 +315,5 @@ def _last_line(body: str) -> str:
 
 
 def _sendable(text: str) -> str:
-    """Replace what UTF-8 cannot say: half a surrogate pair from a transcript."""
+    """Replace characters that UTF-8 cannot encode: half surrogate pairs from a transcript."""
     return text.encode("utf-8", "replace").decode()

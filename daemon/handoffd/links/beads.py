@@ -1,7 +1,7 @@
-"""Issues in Beads: asked by its program, else read from issues.jsonl; notes only by the program.
+"""Issues in Beads, from its program or else from issues.jsonl; notes only through the program.
 
-Nothing here writes below .beads. Success is a parsed answer, not an exit code: the classic line
-ends with 0 where it has found nothing.
+No code here writes below .beads. A call succeeded if its answer can be parsed. The exit code does
+not count, since the classic line (bd before 0.50, and br) exits with 0 even if it found nothing.
 """
 
 import os
@@ -19,13 +19,13 @@ __all__ = ["Beads", "BeadsError", "BeadsProgram", "Issue"]
 
 ID_MAX_CHARACTERS = 200
 NOTE_MAX_BYTES = 32 << 10
-# One word of a command line has 128 KiB on Linux.
+# On Linux one argument of a command line has at most 128 KiB.
 NOTES_MAX_BYTES = 120 << 10
 READY_MAX = 1000
 _ALL = ["--all", "--limit", "0"]
-# What a call of ours left a database at, and what its stamp was before: see stamp().
-_ours: dict[str, tuple[str, str]] = {}
-# One that hung is not asked the next question of the same moment: each would take the limit.
+# Per .beads: the stamp of the database after our last read, and the one shown before: see stamp().
+_own_stamps: dict[str, tuple[str, str]] = {}
+# After a call that hung, no other call is made for this long: each would take the time limit.
 LATE_SECONDS = 15.0
 _late_until: dict[str, float] = {}
 
@@ -43,50 +43,50 @@ class Beads:
     def stamp(self) -> str:
         """Return a text that changes whenever an issue may have changed; costs a few stats.
 
-        Take it first and read then: what changes meanwhile shows in the next one. On the
-        classic line a mere `bd list` changes the database's files. What they look like after a
-        call of ours is therefore remembered and counts as no change. So of a change that
-        touches nothing but these files (no issues.jsonl, by `no-auto-flush`) and falls into
-        the tenth of a second of such a call we learn with the change after it.
+        Take the stamp before reading: a change during the reading then shows in the next stamp. In
+        the classic line even `bd list` changes the files of the database. So their state after a
+        call of ours is stored, and does not count as a change. A change by another program can
+        fall into the tenth of a second of such a call. If it touches only these files
+        (`no-auto-flush` leaves issues.jsonl alone), it is noticed with the next change.
         """
         directory = beads_directory.find(self.root)
         if directory is None:
             return ""
         sure, unsure = beads_directory.stamp(directory)
-        return f"{directory.path}|{sure}|{_shown(directory, unsure)}"
+        return f"{directory.path}|{sure}|{_visible_stamp(directory, unsure)}"
 
     def program(self) -> str:
-        """Return the program that is asked, if it is there and can be run."""
+        """Return the path of the program; raise a BeadsError if it is missing or cannot be run."""
         path = beads_program.find(self.wanted, self.root)
         beads_program.features(path, confine=self.wanted.confine)
         return path
 
     def home(self) -> str:
-        """Return the directory in which .beads is: of a work tree, that of the main one."""
+        """Return the directory that holds .beads; for a work tree it may be the main one."""
         return os.path.dirname(self._directory().path)
 
     def epics(self) -> list[Issue]:
-        """Return all epics, also the closed ones."""
+        """Return all epics, including closed ones."""
         return self.read_epics()[0]
 
     def read_epics(self) -> tuple[list[Issue], str]:
-        """Return all epics, and why the program did not tell them, where one is there."""
-        told = ""
+        """Return all epics, and the reason why an existing program did not answer, or nothing."""
+        reason = ""
 
         def ask() -> list[Issue]:
-            nonlocal told
+            nonlocal reason
             try:
                 return _issues(self._ask(["list", "--type", "epic", *_ALL]))
             except BeadsError as problem:
-                # Where the file has more than the database, it is what counts.
-                told = "" if problem.missing or problem.behind else str(problem)
+                # If the file is ahead of the database, the file is the right source.
+                reason = "" if problem.missing or problem.behind else str(problem)
                 raise
 
         found = self._read(
             ask,
             lambda lines: [line.issue for line in lines.values() if line.issue.type == "epic"],
         )
-        return found, told
+        return found, reason
 
     def show(self, issue_id: str) -> Issue:
         check_id(issue_id)
@@ -94,19 +94,19 @@ class Beads:
             lambda: _issues(self._ask(["show", issue_id])),
             lambda lines: [lines[issue_id].issue] if issue_id in lines else [],
         )
-        return _exactly(issue_id, found)
+        return _issue_with_id(issue_id, found)
 
     def children(self, epic_id: str) -> list[Issue]:
-        """Return all direct children, also the closed ones."""
+        """Return all direct children, including closed ones."""
         check_id(epic_id)
         found = self._read(
             lambda: _issues(self._ask(["list", "--parent", epic_id, *_ALL])),
             lambda lines: beads_issues.children(lines, epic_id),
         )
-        return [issue._replace(parent=epic_id) for issue in found]  # the classic line leaves it out
+        return [issue._replace(parent=epic_id) for issue in found]  # the classic line omits it
 
     def ready(self, epic_id: str) -> list[Issue]:
-        """Return what of an epic can be begun now."""
+        """Return the issues of an epic that can be started now."""
         check_id(epic_id)
         words = ["ready", "--parent", epic_id, "--limit", str(READY_MAX)]
         return self._read(
@@ -114,14 +114,15 @@ class Beads:
         )
 
     def notes(self, issue_id: str) -> str:
-        """Return the notes of an issue as the program itself has them, never an older copy.
+        """Return the current notes of an issue, never an older copy.
 
-        Where issues.jsonl has more than the database, by git, the classic line refuses to show
-        it and imports it with the next writing: then the file counts. A note that is written
-        without it could bury a colleague's.
+        git may bring an issues.jsonl that is ahead of the database. Then the classic line refuses
+        to show the issue, and imports the file with its next write, so the file counts. A note
+        that is written without it could overwrite a colleague's note.
         """
         check_id(issue_id)
-        # Its own daemon makes the file newer, too; then there is nothing to import, and it shows.
+        # The daemon of Beads makes the file newer, too. Then there is nothing to import, and the
+        # second call, which may write, shows the issue.
         for writing in (False, True):
             try:
                 found = _issues(self._ask(["show", issue_id], writing=writing))
@@ -129,30 +130,30 @@ class Beads:
                 if not problem.behind:
                     raise
             else:
-                return _exactly(issue_id, found).notes
+                return _issue_with_id(issue_id, found).notes
         lines = beads_issues.read_lines(self._directory().lines)
-        return _exactly(issue_id, [lines[issue_id].issue] if issue_id in lines else []).notes
+        return _issue_with_id(issue_id, [lines[issue_id].issue] if issue_id in lines else []).notes
 
     def append_notes(self, issue_id: str, text: str) -> None:
-        """Add to the notes of an issue; what a person wrote there stays.
+        """Append a text to the notes of an issue; the existing notes stay.
 
-        The issue is looked up first: Beads would also take a part of an id, for another issue.
+        The issue is looked up first, since Beads also accepts a part of an id, of another issue.
         """
         check_id(issue_id)
         text = text.replace("\0", "").strip("\n")
         if not text or len(text.encode()) > NOTE_MAX_BYTES:
             raise BeadsError("a note has 1 to 32768 bytes", final=True)
-        able = beads_program.features(self.program(), confine=self.wanted.confine)
+        supported = beads_program.features(self.program(), confine=self.wanted.confine)
         old = self.notes(issue_id)
-        words = f"--append-notes={text}" if able.appends else f"--notes={_joined(old, text)}"
-        _exactly(issue_id, _issues(self._ask(["update", issue_id, words], writing=True)))
+        words = f"--append-notes={text}" if supported.appends else f"--notes={_joined(old, text)}"
+        _issue_with_id(issue_id, _issues(self._ask(["update", issue_id, words], writing=True)))
 
     def _read(
         self, ask: Callable[[], list[Issue]], read: Callable[[dict[str, IssueLine]], list[Issue]]
     ) -> list[Issue]:
-        """Ask the program; where it does not answer, read the file it may have left."""
+        """Ask the program; if it does not answer, read the file that it may have written."""
         try:
-            self._require_prompt()
+            self._require_responsive()
             return ask()
         except BeadsError as problem:
             directory = beads_directory.find(self.root)
@@ -164,7 +165,7 @@ class Beads:
                 raise problem from None
             return read(lines)
 
-    def _require_prompt(self) -> None:
+    def _require_responsive(self) -> None:
         if time.monotonic() < _late_until.get(self.root, 0.0):
             raise BeadsError("Beads did not answer in time just now")
 
@@ -177,13 +178,13 @@ class Beads:
     def _ask(self, arguments: list[str], *, writing: bool = False) -> Any:
         directory = self._directory()
         path = self.program()
-        # Asked without a database of its own it would make one.
+        # Without a database of its own format the program would create one.
         classic = beads_program.features(path, confine=self.wanted.confine).is_classic
         if not (directory.sqlite if classic else directory.dolt):
             name = os.path.basename(path)
             raise BeadsError(f"{directory.path} has no database for {name}", missing=True)
         with beads_program.one_at_a_time:
-            shown = _shown(directory, beads_directory.stamp(directory)[1])
+            shown = _visible_stamp(directory, beads_directory.stamp(directory)[1])
             try:
                 return beads_program.ask(
                     path, directory, arguments, writing=writing, confine=self.wanted.confine
@@ -194,28 +195,28 @@ class Beads:
                 raise
             finally:
                 if not writing:
-                    _ours[directory.path] = (beads_directory.stamp(directory)[1], shown)
+                    _own_stamps[directory.path] = (beads_directory.stamp(directory)[1], shown)
 
 
 def check_id(issue_id: str) -> None:
-    """Refuse what is no id: without one `bd update` takes the issue that was touched last."""
+    """Refuse an invalid id: without an id `bd update` takes the issue that was touched last."""
     bad = not issue_id or issue_id == "null" or issue_id.startswith("-")
     if bad or len(issue_id) > ID_MAX_CHARACTERS or not issue_id.isprintable() or " " in issue_id:
         raise BeadsError(f"{issue_id[:40]!r} is no id of an issue", final=True)
 
 
-def _shown(directory: BeadsDirectory, unsure: str) -> str:
-    left, shown = _ours.get(directory.path, ("", ""))
-    return shown if unsure == left else unsure
+def _visible_stamp(directory: BeadsDirectory, unsure: str) -> str:
+    after_call, shown = _own_stamps.get(directory.path, ("", ""))
+    return shown if unsure == after_call else unsure
 
 
 def _issues(found: Any) -> list[Issue]:
-    """Return the issues of an answer: an array, or one of them alone."""
+    """Return the issues of an answer, which is an array or a single issue."""
     each = found if isinstance(found, list) else [found]
     return [issue for issue in map(beads_issues.from_object, each) if issue is not None]
 
 
-def _exactly(issue_id: str, found: list[Issue]) -> Issue:
+def _issue_with_id(issue_id: str, found: list[Issue]) -> Issue:
     for issue in found:
         if issue.id == issue_id:
             return issue

@@ -1,7 +1,7 @@
-"""A project's .beads: where it is, which database is in it, and what in it tells of a change.
+"""The .beads of a project: its place, its database, and the files that show a change.
 
-A repository is not trusted: of all that lies in .beads the database and issues.jsonl are used,
-and of metadata.json the name of the database (see beads_program).
+A repository is not trusted: of .beads only the database and issues.jsonl are used, and the name of
+the database from metadata.json (see beads_program).
 """
 
 import json
@@ -17,7 +17,7 @@ from handoffd.links import git_discovery
 
 _SMALL_BYTES = 64 << 10
 _DATABASE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-# A table of Dolt or its journal; other names there come and go while somebody only reads.
+# A table of Dolt or its journal. Files of other names come and go while a program only reads.
 _TABLE = re.compile(r"[0-9a-v]{32}(\.darc)?")
 
 
@@ -40,9 +40,9 @@ class BeadsDirectory(NamedTuple):
 def find(root: str) -> BeadsDirectory | None:
     """Return the .beads of a project: the first with a database, else the first with anything.
 
-    It is looked for as Beads does: from the project upwards to the top of its repository, and
-    for a work tree in the main one. A link or a redirect out of the repository is not followed,
-    and the files of another user are not used.
+    The search is that of Beads: from the project upwards to the top of its repository, and for a
+    linked work tree also in the main one. A link or a redirect out of the repository is not
+    followed, and files of another user are not used.
     """
     root = os.path.realpath(root)
     if root == "/" or paths.is_home(root):
@@ -55,11 +55,11 @@ def find(root: str) -> BeadsDirectory | None:
 
 
 def stamp(directory: BeadsDirectory) -> tuple[str, str]:
-    """Return what changes with the issues, and what may change by reading alone.
+    """Return a stamp that changes only with the issues, and one that may change by reading.
 
-    Dolt's journal only grows, and only when something is written. Of SQLite's files the time
-    changes even when `bd list` is all that ran, and their size often does not change by a
-    write; issues.jsonl, which every write renews, is the surer sign.
+    Dolt's journal only grows, and only with a write. The time of SQLite's files changes even with
+    `bd list`, and a write often does not change their size. issues.jsonl is the more reliable sign,
+    since every write renews it.
     """
     sure = [_mark(directory.lines, times=True), *_tables(directory.dolt)]
     unsure = [_mark(directory.sqlite + end, times=True) for end in ("", "-wal")]
@@ -78,7 +78,7 @@ def _candidates(root: str, tops: list[str]) -> Iterator[str]:
 def _tops(root: str) -> list[str]:
     """Return the top of the project's repository and, for a work tree, that of the main one.
 
-    Without a repository, and in one that is refused or another user's, it is the project alone.
+    Without a repository, or if it is refused or belongs to another user, return the project alone.
     """
     try:
         found = git_discovery.find(root)
@@ -94,7 +94,7 @@ def _tops(root: str) -> list[str]:
 
 
 def _are_ours(*places: str) -> bool:
-    """Return True if no file or directory of these is another user's."""
+    """Return True if none of these files and directories belongs to another user."""
     for path in places:
         try:
             if os.lstat(path).st_uid != os.geteuid():
@@ -107,8 +107,8 @@ def _are_ours(*places: str) -> bool:
 
 
 def _open(path: str, tops: list[str]) -> BeadsDirectory | None:
-    """Look at a directory, or at the one that it leads to inside the repository."""
-    if not os.path.lexists(path):  # the rule, and much cheaper than to resolve it
+    """Return a .beads directory, or the one that it leads to inside the repository, or None."""
+    if not os.path.lexists(path):  # the usual case, and much cheaper than resolving it
         return None
     real = os.path.realpath(path)
     target = os.path.realpath(_redirect(real) or real)
@@ -121,7 +121,7 @@ def _open(path: str, tops: list[str]) -> BeadsDirectory | None:
 
 
 def _redirect(path: str) -> str:
-    """Return where a `redirect` leads, by the rules of Beads."""
+    """Return the target of a `redirect` file by the rules of Beads, or an empty text."""
     for line in _small(os.path.join(path, "redirect")).split("\n"):
         target = line.strip()
         if target and not target.startswith("#"):
@@ -144,7 +144,7 @@ def _sqlite(path: str) -> str:
 
 
 def _dolt(path: str) -> tuple[str, str]:
-    """Return Dolt's directory and the name of the database in it, or nothing.
+    """Return Dolt's directory and the name of the database in it, or empty texts.
 
     The issues of a project with a database server are not in its directory.
     """
@@ -155,14 +155,14 @@ def _dolt(path: str) -> tuple[str, str]:
         return "", ""
     place = os.path.join(path, "embeddeddolt")
     is_named = isinstance(name, str) and _DATABASE.fullmatch(name)
-    # Asked for a database that is not there, Beads would make one.
+    # Beads would create a database that does not exist.
     if mode not in (None, "", "embedded") or not is_named or os.path.islink(place):
         return "", ""
     return (place, name) if os.path.isdir(os.path.join(place, name, ".dolt")) else ("", "")
 
 
 def _tables(dolt: str) -> list[str]:
-    """Mark every table of Dolt's databases; there is one of them, as a rule."""
+    """Return a mark per table of Dolt's databases; usually there is one database."""
     marks = []
     for database in _names(dolt):
         place = os.path.join(dolt, database, ".dolt", "noms")
@@ -187,7 +187,7 @@ def _mark(path: str, *, times: bool) -> str:
 
 
 def _small(path: str) -> str:
-    """Return the text of a small file, or nothing; a pipe is not waited for."""
+    """Return the text of a small file, or an empty text; never wait for a pipe."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Issues as Beads tells them, by its program or in issues.jsonl.  No issue is ever written here."""
+"""Parsing of issues, from the program of Beads or from issues.jsonl. This module only reads."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 FILE_MAX_BYTES = 64 << 20
 LINE_MAX_BYTES = 1 << 20
-_CHILD = ("parent-child", "parent")  # the second is no type of Beads, and is found all the same
+_CHILD = ("parent-child", "parent")  # the second is not a type of Beads, but occurs
 _BLOCKS = ("blocks", "conditional-blocks", "waits-for")
 
 
 class Issue(NamedTuple):
-    """One issue, as far as a handoff wants to know it."""
+    """One issue, with the fields that a handoff needs."""
 
     id: str
     title: str = ""
@@ -28,14 +28,14 @@ class Issue(NamedTuple):
 
 
 class IssueLine(NamedTuple):
-    """An issue and the ids of those that must be closed before it."""
+    """An issue, and the ids of the issues that must be closed before it."""
 
     issue: Issue
     blockers: tuple[str, ...]
 
 
 def from_object(found: Any) -> Issue | None:
-    """Return the issue that a JSON value tells of, or None where it tells of none."""
+    """Return the issue in a JSON value, or None if it is not an issue."""
     if not isinstance(found, dict) or not _text(found.get("id")):
         return None
     priority = found.get("priority")
@@ -54,9 +54,9 @@ def from_object(found: Any) -> Issue | None:
 
 
 def read_lines(path: str) -> dict[str, IssueLine]:
-    """Read issues.jsonl, up to a limit and through no link; a damaged line is left out.
+    """Read issues.jsonl, up to a size limit and never through a link; skip damaged lines.
 
-    The last line of an id wins, also where it says that the issue is gone.
+    The last line of an id counts, also if it says that the issue was deleted.
     """
     lines: dict[str, IssueLine] = {}
     for raw in _raw_lines(path):
@@ -73,13 +73,13 @@ def read_lines(path: str) -> dict[str, IssueLine]:
 
 
 def children(lines: dict[str, IssueLine], epic_id: str) -> list[Issue]:
-    """Return the direct children: by an edge or, where an issue has none, by its id."""
+    """Return the direct children: by an edge or, if an issue has none, by its id."""
     issues = (line.issue for line in lines.values())
     return [issue for issue in issues if (issue.parent or _parent_by_id(issue.id)) == epic_id]
 
 
 def ready(lines: dict[str, IssueLine], epic_id: str) -> list[Issue]:
-    """Return the open descendants that wait for nothing, the most urgent first."""
+    """Return the open descendants without open blockers, the most urgent first."""
     found: list[Issue] = []
     seen = {epic_id}
     level = children(lines, epic_id)
@@ -107,7 +107,7 @@ def _parent(found: dict[str, Any]) -> str:
 
 
 def _edges(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield kind and target of the edges; `show` puts a whole issue where a list has an edge."""
+    """Yield the kind and target of each edge; `bd show` writes a whole issue instead of an edge."""
     listed = found.get("dependencies")
     for edge in listed if isinstance(listed, list) else ():
         if isinstance(edge, dict):
@@ -121,9 +121,9 @@ def _raw_lines(path: str) -> Iterable[bytes]:
         found = os.fstat(stream.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_MAX_BYTES:
             raise OSError(f"{path} is no file, or larger than {FILE_MAX_BYTES >> 20} MiB")
-        left = FILE_MAX_BYTES
-        while left > 0 and (line := stream.readline(LINE_MAX_BYTES)):
-            left -= len(line)
+        remaining = FILE_MAX_BYTES
+        while remaining > 0 and (line := stream.readline(LINE_MAX_BYTES)):
+            remaining -= len(line)
             yield line
 
 

@@ -1,10 +1,10 @@
-"""The program of Beads: which one is run, what it can do, and in which surroundings.
+"""The program of Beads: its path, its features, and the environment in which it is run.
 
 A repository is not trusted, and its .beads may hold hooks, settings, routes, variables and a
-database with triggers and events, which Dolt runs when issues are only listed. So the program
-gets a .beads of ours for each call, with the project's database in it and none of its settings,
-a HOME of ours and nothing of our environment but what it needs. The kernel confines it, and all
-that it starts, to that database: they write no other file and have no network.
+database with triggers and events, which Dolt runs even if issues are only listed. So the program
+gets a temporary .beads per call, with the project's database and none of its settings. It also gets
+a temporary HOME, and only the environment variables that it needs. The kernel confines the program
+and its children to that database: they cannot write other files and have no network.
 """
 
 import glob
@@ -28,19 +28,19 @@ TIMEOUT_SECONDS = 5.0
 OUTPUT_MAX_BYTES = 16 << 20
 _PREFIX = "handoffd-bd-"
 NAMES = ("bd", "br")
-# A service's PATH is short, and these are where people have it.
+# The PATH of a service is short; users install the program in these directories.
 _PLACES = ("~/.local/bin", "~/go/bin", "/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/bin")
-_KEPT = ("USER", "LOGNAME", "TZ", "LANG")
-_SURROUNDINGS = {
+_PASSED_ON = ("USER", "LOGNAME", "TZ", "LANG")
+_ENVIRONMENT = {
     "BEADS_ACTOR": "handoffd",
     "BD_ACTOR": "handoffd",
-    # No daemon, no database server and no network: it would try in vain, and take its time.
+    # No daemon, no database server and no network: it would try them in vain, and lose time.
     "BEADS_NO_DAEMON": "1",
     "BD_NO_DAEMON": "true",
     "BEADS_AUTO_START_DAEMON": "false",
     "BEADS_DOLT_AUTO_START": "0",
     "BD_DOLT_AUTO_PUSH": "false",
-    "DOLT_METRICS_DISABLED": "1",  # Dolt tells its makers once a day that it was run
+    "DOLT_METRICS_DISABLED": "1",  # Dolt reports its use to its makers once a day
     # No copy of the issues as a side effect.
     "BD_BACKUP_ENABLED": "false",
     "BD_EXPORT_AUTO": "false",
@@ -48,18 +48,18 @@ _SURROUNDINGS = {
     "BD_NO_PAGER": "1",
     "NO_COLOR": "1",
 }
-# Reading imports and exports nothing, whatever a project's own settings are.
+# A read imports and exports nothing, regardless of the project's own settings.
 _READING = {"BD_READONLY": "true", "BD_NO_AUTO_IMPORT": "true", "BD_NO_AUTO_FLUSH": "true"}
-# Embedded Dolt has one writer at a time, and so have we.
+# Embedded Dolt allows one writer at a time, so we make one call at a time.
 one_at_a_time = threading.RLock()
-_known: dict[tuple[str, int, int], "Features"] = {}
+_features_by_file: dict[tuple[str, int, int], "Features"] = {}
 
 
 class BeadsError(Exception):
-    """Beads gave no answer; the message says why.
+    """Beads gave no answer; the message gives the reason.
 
-    `missing` tells that there is no program or no database at all, `final` that asking again
-    is of no use, `late` that it took too long, `behind` that the file has more than the database.
+    `missing`: there is no program or no database. `final`: asking again does not help. `late`: the
+    call took too long. `behind`: issues.jsonl is ahead of the database.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class BeadsError(Exception):
 
 
 class BeadsProgram(NamedTuple):
-    """The user's choice: a name or a path, empty for bd or br, and how it is run.
+    """The user's choice of a program: a name or a path, or nothing for bd or br.
 
-    With `confine` it is run where the kernel can confine it, and else not at all.
+    With `confine`, it is run only if the kernel can confine it.
     """
 
     command: str = ""
@@ -89,26 +89,26 @@ class BeadsProgram(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What a program can do, as it says itself."""
+    """The version and the features that a program reports."""
 
     version: tuple[int, ...]
     appends: bool
 
     @property
     def is_classic(self) -> bool:
-        """The line that keeps its issues in SQLite, before 0.50; `br` is of it, too."""
+        """True for the line with issues in SQLite: `bd` before 0.50, and `br`."""
         return self.version < (0, 50)
 
 
 def find(wanted: BeadsProgram, project: str) -> str:
-    """Return the path of the program; one that lies inside a project is never taken."""
+    """Return the path of the program; a program inside the project is never used."""
     command = wanted.command
-    path = _named(command) if command and "/" in os.path.expanduser(command) else ""
+    path = _configured_path(command) if command and "/" in os.path.expanduser(command) else ""
     path = path or _on_path((command,) if command else NAMES, project)
     return _confinable(path) if wanted.confine else path
 
 
-def _named(command: str) -> str:
+def _configured_path(command: str) -> str:
     path = os.path.expanduser(command)
     if os.path.isabs(path) and os.access(path, os.X_OK):
         return path
@@ -116,8 +116,8 @@ def _named(command: str) -> str:
 
 
 def _on_path(names: tuple[str, ...], project: str) -> str:
-    given = (os.environ.get("PATH", ""), *map(os.path.expanduser, _PLACES))
-    places = programs.search_path(":".join(given)).split(":")
+    searched = (os.environ.get("PATH", ""), *map(os.path.expanduser, _PLACES))
+    places = programs.search_path(":".join(searched)).split(":")
     for name in names:
         for path in (os.path.join(place, name) for place in places):
             if os.access(path, os.X_OK) and os.path.isfile(path) and not _inside(path, project):
@@ -130,7 +130,7 @@ def _inside(path: str, project: str) -> bool:
 
 
 def _confinable(path: str) -> str:
-    """Return the program, or the one behind it: npm puts a script in front of bd, beside it."""
+    """Return the program, or the binary beside it: npm installs a script that starts bd."""
     problem = confinement.problem()
     if problem:
         raise BeadsError(f"{path} is not run unconfined ([beads] confine): {problem}")
@@ -142,46 +142,46 @@ def _confinable(path: str) -> str:
 
 
 def features(path: str, *, confine: bool) -> Features:
-    """Return what a program can do; it is asked once, until another one takes its place."""
+    """Return the features of a program; it is asked once, until its file changes."""
     try:
         found = os.stat(path)
     except OSError as problem:
         raise BeadsError(f"{path}: {problem.strerror}", missing=True) from None
     key = (path, found.st_mtime_ns, found.st_size)
     with one_at_a_time:
-        if key not in _known:
-            with _place() as place:
+        if key not in _features_by_file:
+            with _temporary_directory() as place:
                 version = _run([path, "version", "--json"], place, {}, "", confine=confine)
                 usage = _run([path, "update", "--help"], place, {}, "", confine=confine)
             words = usage.output + usage.complaint
             if b"--notes" not in words:
                 raise BeadsError(f"{path} does not say what it can do")
-            _known[key] = Features(_version(version.output), b"--append-notes" in words)
-        return _known[key]
+            _features_by_file[key] = Features(_version(version.output), b"--append-notes" in words)
+        return _features_by_file[key]
 
 
 def ask(
     path: str, directory: BeadsDirectory, arguments: list[str], *, writing: bool, confine: bool
 ) -> Any:
-    """Run the program on a directory and return what it says in JSON, out of its envelope."""
+    """Run the program on a directory and return its JSON answer, without the envelope."""
     classic = features(path, confine=confine).is_classic
     data = directory.path if classic else directory.dolt
-    with one_at_a_time, _place() as place:
-        given = (_write_sqlite if classic else _write_dolt)(place, directory)
-        given |= {} if writing else _READING
-        said = _run([path, *arguments, "--json"], place, given, data, confine=confine)
+    with one_at_a_time, _temporary_directory() as place:
+        variables = (_write_sqlite if classic else _write_dolt)(place, directory)
+        variables |= {} if writing else _READING
+        result = _run([path, *arguments, "--json"], place, variables, data, confine=confine)
     name = f"{os.path.basename(path)} {arguments[0]}"
-    if not said.whole:
+    if not result.whole:
         raise BeadsError(f"{name} said more than {OUTPUT_MAX_BYTES >> 20} MiB")
-    found = _payload(said.output)
+    found = _payload(result.output)
     if found is None or (isinstance(found, dict) and "error" in found):
-        raise _failure(name, said, found)
+        raise _failure(name, result, found)
     return found
 
 
 @contextmanager
-def _place() -> Iterator[str]:
-    """Make a directory of ours for one call, with a HOME and a .beads in it."""
+def _temporary_directory() -> Iterator[str]:
+    """Create a temporary directory for one call, with a HOME and a .beads in it."""
     try:
         with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as place:
             for name in ("home", ".beads"):
@@ -192,23 +192,25 @@ def _place() -> Iterator[str]:
 
 
 def remove_leftovers() -> None:
-    """Remove the directories of calls that were killed: those are older than any call."""
+    """Remove the directories of killed calls: they are older than any running call can be."""
     for path in glob.glob(os.path.join(tempfile.gettempdir(), f"{_PREFIX}*")):
-        with suppress(OSError):  # it may be another user's
+        with suppress(OSError):  # it may belong to another user
             if clock.wall() - os.lstat(path).st_mtime > 10 * TIMEOUT_SECONDS:
                 shutil.rmtree(path)
 
 
 def _write_sqlite(place: str, directory: BeadsDirectory) -> dict[str, str]:
-    """Link the database, and the file that the classic line keeps in step with it."""
+    """Link the database, and issues.jsonl, which the classic line keeps in step with it."""
     os.symlink(directory.sqlite, os.path.join(place, ".beads", "beads.db"))
     with suppress(FileNotFoundError):
         times = os.lstat(directory.lines)
         link = os.path.join(place, ".beads", "issues.jsonl")
         os.symlink(directory.lines, link)
-        # Whether the file is newer than the database is seen by the time of the link itself.
+        # Beads compares the time of the link itself with the time of the database.
         os.utime(link, ns=(times.st_atime_ns, times.st_mtime_ns), follow_symlinks=False)
-    return {"BEADS_JSONL": directory.lines}  # it replaces the file, and would replace the link
+    return {
+        "BEADS_JSONL": directory.lines
+    }  # Beads replaces this file; without the variable it would replace the link
 
 
 def _write_dolt(place: str, directory: BeadsDirectory) -> dict[str, str]:
@@ -220,21 +222,21 @@ def _write_dolt(place: str, directory: BeadsDirectory) -> dict[str, str]:
 
 
 def _run(
-    words: list[str], place: str, given: dict[str, str], data: str, *, confine: bool
+    words: list[str], place: str, variables: dict[str, str], data: str, *, confine: bool
 ) -> program.ProgramOutput:
-    """Run the program in a place of ours; of all else it reaches the data that it is given."""
+    """Run the program in a temporary directory; besides, it can reach only `data`."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     environment = {
-        **{name: os.environ[name] for name in _KEPT if name in os.environ},
-        **_SURROUNDINGS,
-        **given,
+        **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        **_ENVIRONMENT,
+        **variables,
         "BEADS_DIR": os.path.join(place, ".beads"),
         "HOME": os.path.join(place, "home"),
         "TMPDIR": place,
         "PATH": place,
         "XDG_CACHE_HOME": cache,
     }
-    # The classic line compiles its database engine for a second unless it finds it there.
+    # The classic line takes a second to compile its database engine, unless it is cached here.
     compiled = os.path.join(cache, "beads", "wasm")
     reach = confinement.Reach(words[0], (compiled,), (place, data)) if confine else None
     deadline = clock.monotonic() + TIMEOUT_SECONDS
@@ -255,9 +257,9 @@ def _version(output: bytes) -> tuple[int, ...]:
 
 
 def _payload(output: bytes) -> Any:
-    """Return the JSON in an output, bare or in its envelope; None where there is none."""
+    """Return the JSON in an output, without its envelope, or None if there is none."""
     text = output.decode("utf-8", "replace").strip()
-    if text == "null":  # Go's way to write a list of nothing
+    if text == "null":  # Go writes an empty list like this
         return []
     begins = re.search(r"^[\[{]", text, re.MULTILINE)
     if not begins:
@@ -270,12 +272,12 @@ def _payload(output: bytes) -> Any:
     return found["data"] if is_envelope else found
 
 
-def _failure(name: str, said: program.ProgramOutput, found: Any) -> BeadsError:
-    """Say why there was no answer, in the program's own words where it has some."""
+def _failure(name: str, result: program.ProgramOutput, found: Any) -> BeadsError:
+    """Return the error for a call without an answer, in the program's own words if possible."""
     words = redact(str(found["error"]))[0] if found else ""
-    words += "\n" + said.complaint.decode("utf-8", "replace")
+    words += "\n" + result.complaint.decode("utf-8", "replace")
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     absent = any(re.search(r"(?i)no issues? found|issue \S+ not found", line) for line in lines)
-    told = next((line for line in lines if "rror" in line), lines[0] if lines else "no answer")
+    reason = next((line for line in lines if "rror" in line), lines[0] if lines else "no answer")
     behind = "out of sync with JSONL" in words or "import failed" in words
-    return BeadsError(f"{name}: {told[:300]}", final=absent, behind=behind)
+    return BeadsError(f"{name}: {reason[:300]}", final=absent, behind=behind)

@@ -1,9 +1,9 @@
-"""Start a program that the kernel confines, with all that it starts, to few files and no network.
+"""Start a program that the kernel confines, with its children, to a few files and no network.
 
-On Linux this is Landlock (files) and seccomp (sockets). Both hold for the thread that asks for
-them and for the programs that this thread starts, so a thread asks, starts the program and ends:
-no code of ours runs between fork and exec, and the daemon itself stays as it is. On macOS it is
-sandbox-exec; that part was written from its documentation and never run.
+On Linux this uses Landlock (files) and seccomp (sockets). Both restrict the calling thread and the
+programs that it starts. So a separate thread restricts itself, starts the program and ends: no code
+of ours runs between fork and exec, and the daemon itself is not restricted. On macOS this uses
+sandbox-exec; that part was written from its documentation and has never been run.
 """
 
 import ctypes
@@ -32,7 +32,8 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIRECTORY = 1, 2, 4, 8
 _TRUNCATE, _DEVICE_CONTROL = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICE_CONTROL
-# How many kinds of access a version of Landlock knows; the first cannot move files (Linux 5.19).
+# The number of access rights per version of Landlock. Version 1 cannot move files; version 2 is in
+# Linux 5.19.
 _KINDS = {2: 14, 3: 15, 4: 15}
 _KINDS_NOW = 16
 _OLDEST = 2
@@ -40,7 +41,7 @@ _SIGNALS, _WITH_SIGNALS = 2, 6
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-# By machine: its number for the kernel's audit, and its number of the call socket().
+# Per machine: its number in the kernel's audit, and the number of the system call socket().
 _MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 _IO_URING_SETUP = 425  # it opens sockets as well
 _OTHER_CALLS = 0x40000000  # x32: the same calls by other numbers
@@ -49,7 +50,7 @@ _SANDBOX = "/usr/bin/sandbox-exec"
 
 
 class Reach(NamedTuple):
-    """The files that a confined program may use; directories count with all below them."""
+    """The files that a confined program may use; a directory includes all files below it."""
 
     program: str
     readable: tuple[str, ...]
@@ -57,7 +58,7 @@ class Reach(NamedTuple):
 
 
 def problem() -> str:
-    """Return the reason why no program can be confined here, or an empty text."""
+    """Return the reason why programs cannot be confined here, or an empty text."""
     if sys.platform == "darwin":
         return "" if os.access(_SANDBOX, os.X_OK) else f"this system has no {_SANDBOX}"
     if platform.machine() not in _MACHINES:
@@ -67,7 +68,7 @@ def problem() -> str:
 
 
 def start(reach: Reach, words: Sequence[str], begin: Callable[[Sequence[str]], T]) -> T:
-    """Let `begin` start a program that reaches these files and nothing else."""
+    """Let `begin` start a program that can reach these files and no others."""
     if sys.platform == "darwin":
         return begin([_SANDBOX, "-p", _profile(reach), *words])
     outcome: list[T] = []
@@ -77,7 +78,7 @@ def start(reach: Reach, words: Sequence[str], begin: Callable[[Sequence[str]], T
         try:
             _restrict(reach)
             outcome.append(begin(words))
-        except BaseException as reason:  # noqa: BLE001  raised again by the thread that waits
+        except BaseException as reason:  # noqa: BLE001  the waiting thread raises it again
             failure.append(reason)
 
     thread = threading.Thread(target=begin_confined, name="confined")
@@ -91,7 +92,7 @@ def start(reach: Reach, words: Sequence[str], begin: Callable[[Sequence[str]], T
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Collect no garbage: a finalizer in the confined thread could not reach its files."""
+    """Turn off garbage collection: a finalizer in the confined thread could not reach its files."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -102,7 +103,7 @@ def _without_collection() -> Iterator[None]:
 
 
 def _restrict(reach: Reach) -> None:
-    """Confine this thread, for good, and each program that it starts."""
+    """Confine this thread permanently, and every program that it starts."""
     version = _landlock()
     kinds = (1 << _KINDS.get(version, _KINDS_NOW)) - 1
     reading, running = _READ_FILE | _READ_DIRECTORY, _EXECUTE | _READ_FILE
@@ -112,7 +113,8 @@ def _restrict(reach: Reach) -> None:
         *((path, running) for path in (reach.program, _loader(reach.program)) if path),
         ("/dev/null", _READ_FILE | _WRITE_FILE),
     ]
-    # Files; of the network nothing, which is refused below; signals to others since Linux 6.12.
+    # Landlock handles files and, since Linux 6.12, signals to other processes. It does not handle
+    # the network here, since sockets are refused below.
     handled = struct.pack("=QQQ", kinds, 0, _SIGNALS)[: 24 if version >= _WITH_SIGNALS else 8]
     ruleset = _call(_CREATE_RULESET, handled, len(handled), 0)
     try:
@@ -129,7 +131,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     try:
         number = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # a system need not have each of these directories
+        return  # not every system has all of these directories
     try:
         of_its_kind = -1 if stat.S_ISDIR(os.fstat(number).st_mode) else _OF_FILES
         _call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", access & of_its_kind, number), 0)
@@ -138,9 +140,9 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def _refuse_sockets() -> None:
-    """Let every call that would make a socket fail: Landlock knows of TCP alone, and late."""
+    """Let every call that creates a socket fail: Landlock covers only TCP, in later versions."""
     architecture, socket = _MACHINES[platform.machine()]
-    # Instruction, then how many to skip if it holds and if it does not, and what is compared.
+    # Instruction, steps to skip if the comparison is true, steps to skip if false, operand.
     steps = (
         (_LOAD, 0, 0, 4), (_IF_EQUAL, 0, 4, architecture), (_LOAD, 0, 0, 0),
         (_IF_AT_LEAST, 2, 0, _OTHER_CALLS), (_IF_EQUAL, 1, 0, socket),
@@ -151,7 +153,7 @@ def _refuse_sockets() -> None:
 
 
 def _landlock() -> int:
-    """Return the version of Landlock that the kernel speaks; 0: none."""
+    """Return the version of Landlock in the kernel; 0 if there is none."""
     try:
         return _call(_CREATE_RULESET, None, 0, 1)
     except OSError:
@@ -163,14 +165,14 @@ def _call(*arguments: int | bytes | None) -> int:
 
 
 def _control(*arguments: int | bytes) -> None:
-    # prctl() takes five words, and some of its calls want the unused ones to be zero.
+    # prctl() takes five arguments, and some operations require the unused ones to be zero.
     _checked(_library().prctl, *(*arguments, 0, 0, 0, 0)[:5])
 
 
 def _checked(function: Callable[..., int], *arguments: int | bytes | None) -> int:
-    # A plain int is passed as 32 bits, and the kernel reads 64.
-    given = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    answer = function(*given)
+    # ctypes passes a plain int as 32 bits, but the kernel reads 64.
+    converted = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    answer = function(*converted)
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"the program cannot be confined: {os.strerror(number)}")
@@ -183,7 +185,7 @@ def _library() -> Any:
 
 
 def _loader(program: str) -> str:
-    """Return the loader that the kernel starts for a program; empty: it needs none."""
+    """Return the loader that the kernel starts for a program, or nothing if it needs none."""
     with open(program, "rb") as stream:
         found = _LOADER.search(stream.read(1 << 13))
     return os.fsdecode(found[1]) if found else ""

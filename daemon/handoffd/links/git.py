@@ -1,6 +1,6 @@
-"""What git knows of a project: its uncommitted files, and what its commits say.
+"""The git data of a project: its uncommitted files and its commits.
 
-`git_process.py` runs git: on the data of a repository, and with none of its configuration.
+`git_process.py` runs git on the data of a repository, without its configuration.
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 
 from handoff.common import programs
 from handoffd.links.git_discovery import GitError, Repository
-from handoffd.links.git_process import TIMEOUT_SECONDS, ask, ask_in, filters, opened
+from handoffd.links.git_process import TIMEOUT_SECONDS, ask, ask_in, filters, open_repository
 
 __all__ = ["TIMEOUT_SECONDS", "GitError"]
 
@@ -21,15 +21,15 @@ STATUS = (
 )  # fmt: skip
 SCANNED_MAX_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
-_SHORTENED = (4).to_bytes(4, "big")
+_INDEX_VERSION_4 = (4).to_bytes(4, "big")
 
 
-# What we write ourselves is nobody's work.
-_OURS = (".flow-guardian/", "conductor/handoffs/", "conductor/.last_activity")
-# What Claude Code writes beside a file before it takes its name: it is gone a moment later. And
-# what Python makes of sources.
-_MADE = re.compile(r"\.tmp\.\d+\.[0-9a-f]+$|(?:^|/)__pycache__/$")
-# How many fields stand before the path, by the first letter of an entry.
+# Files that we write ourselves are not part of a session's work.
+_OWN_PATHS = (".flow-guardian/", "conductor/handoffs/", "conductor/.last_activity")
+# Temporary files that Claude Code writes beside a file before it renames them, and the files that
+# Python compiles from sources.
+_GENERATED = re.compile(r"\.tmp\.\d+\.[0-9a-f]+$|(?:^|/)__pycache__/$")
+# The number of fields before the path, by the first letter of an entry.
 _FIELDS = {"1": 8, "u": 10, "?": 1}
 
 
@@ -39,37 +39,37 @@ def uncommitted_files(root: str, seconds: float = TIMEOUT_SECONDS) -> list[str]:
 
 
 def status(root: str, seconds: float, *more: str) -> tuple[dict[str, str], list[str]]:
-    """Return what git says of a work tree: its headers, and what differs from the last commit."""
+    """Return the headers of `git status`, and the paths that differ from the last commit."""
     deadline = time.monotonic() + seconds
-    repository = opened(root)
+    repository = open_repository(root)
     output = ask_in(repository, deadline, *STATUS, *more, "--", ".", may_be_cut=True)
-    # The last one is empty, or cut.
+    # The last entry is empty or cut off.
     entries = output.decode("utf-8", "surrogateescape").split("\0")[:-1]
     headers = dict(entry[2:].partition(" ")[::2] for entry in entries if entry.startswith("# "))
     changed = {_path(entry): entry for entry in entries if entry.startswith("1 .M ")}
     same = _unchanged_by_time(repository, deadline) if changed else set()
-    # Paths are given from the repository's top, also for a project in a subdirectory of it.
+    # git gives paths from the top of the repository, even for a project in a subdirectory.
     prefix = f"{repository.root}/".removeprefix(f"{repository.top}/")
     found = (_path(entry) for entry in entries)
-    shown = (_shown(path.removeprefix(prefix)) for path in found if path and path not in same)
-    return headers, [path for path in shown if not _is_nobodys(path)][:FILES_MAX]
+    shown = (_decoded(path.removeprefix(prefix)) for path in found if path and path not in same)
+    return headers, [path for path in shown if not _is_generated(path)][:FILES_MAX]
 
 
-def _shown(path: str) -> str:
+def _decoded(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-# How `ls-files --debug` tells of a file: its path, then what the index knows of it.
+# The output of `ls-files --debug` for one file: its path, then its status in the index.
 _INDEXED = re.compile(
     r"([^\0]+)\0  ctime: \d+:\d+\n  mtime: (\d+):(\d+)\n.*\n.*\n  size: (\d+)\t.*\n"
 )
 
 
 def _unchanged_by_time(repository: Repository, deadline: float) -> set[str]:
-    """Return the files with a filter that have the time and the size that the index knows.
+    """Return the files with a filter whose time and size are those in the index.
 
-    We run no filter (Git LFS has one), so that their content always differs from what is stored.
-    git asks for the content of a file only if its time leaves a doubt.
+    We run no filters (Git LFS has one), so the content of such files always differs from the stored
+    one. git compares the content only if the time of a file is not conclusive.
     """
     names = filters(repository, deadline)
     if not names:
@@ -91,8 +91,8 @@ def _unchanged_by_time(repository: Repository, deadline: float) -> set[str]:
     return found
 
 
-def _is_nobodys(path: str) -> bool:
-    return path.startswith(_OURS) or bool(_MADE.search(path))
+def _is_generated(path: str) -> bool:
+    return path.startswith(_OWN_PATHS) or bool(_GENERATED.search(path))
 
 
 def _path(entry: str) -> str:
@@ -101,22 +101,22 @@ def _path(entry: str) -> str:
 
 
 def is_tracked(root: str, path: str) -> bool:
-    """Return True if a file is in git's index; where there is no git, nothing is tracked."""
+    """Return True if a file is in git's index; without git, no file is tracked."""
     if not programs.find("git"):
         return False
     return bool(ask(root, time.monotonic() + TIMEOUT_SECONDS, "ls-files", "-z", "--", path))
 
 
 def may_be_tracked(git_directory: str, path: str) -> bool:
-    """Return True if a path may stand in the index, where git itself cannot be asked."""
+    """Return True if a path may be in the index, for a repository that git is not run in."""
     name, last = path.encode(), b""
     try:
         handle = os.open(f"{git_directory}/index", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb", buffering=0) as stream:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return False
-            # From version 4 on a path stands there only as far as it differs from the last one.
-            if (last := stream.read(8) or b"")[4:] >= _SHORTENED:
+            # Since version 4 the index stores only the difference to the previous path.
+            if (last := stream.read(8) or b"")[4:] >= _INDEX_VERSION_4:
                 return True
             while part := stream.read(_CHUNK_BYTES):
                 if name in last + part:
@@ -128,7 +128,7 @@ def may_be_tracked(git_directory: str, path: str) -> bool:
 
 
 def unpushed_commits(root: str) -> int | None:
-    """Return how many commits of HEAD no remote has; None where there is no remote."""
+    """Return the number of commits of HEAD that no remote has; None without a remote."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     if not ask(root, deadline, "for-each-ref", "--count=1", "refs/remotes").strip():
         return None

@@ -1,4 +1,4 @@
-"""git's configuration files: a strict reader, and a writer for the few lines of ours. Pure.
+"""git's configuration files: a strict reader, and a writer for our own few lines. Pure.
 
 A repository's configuration is never given to git, since much of it names programs. We read it
 ourselves, for settings that are plain data.
@@ -7,8 +7,8 @@ ourselves, for settings that are plain data.
 import re
 from collections.abc import Iterable
 
-# A value for each time that a name is set. Section and name are in lower case; a subsection between
-# them keeps its case.
+# One value for each time that a name is set. Section and name are in lower case; a subsection
+# between them keeps its case.
 Values = dict[str, list[str]]
 
 # Many branches leave many settings; without a limit a small file could fill the memory.
@@ -24,7 +24,7 @@ _FALSE = ("false", "no", "off", "0", "")
 
 
 class GitConfigError(ValueError):
-    """A configuration file that git would not understand either."""
+    """The file cannot be parsed; git would not understand it either."""
 
 
 def parse(data: bytes) -> Values:
@@ -53,7 +53,7 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
-    """Return the value that begins here, and where its line ends."""
+    """Return the value that begins at `at`, and the end of its line."""
     pieces: list[str] = []
     solid, quoted = 0, False
     while at < len(text) and text[at] != "\n":
@@ -82,18 +82,18 @@ def _error(text: str, at: int) -> GitConfigError:
 
 
 def last(values: Values, name: str, default: str = "") -> str:
-    """Return the value that counts where a name is set several times."""
+    """Return the last value of a name, which counts if it is set several times."""
     return values.get(name, [default])[-1]
 
 
 def boolean(text: str) -> str:
-    """Return `true` or `false` for the words that git takes for them, else nothing."""
+    """Return `true` or `false` for the words that git accepts as such, else an empty text."""
     word = text.lower()
     return "true" if word in _TRUE else "false" if word in _FALSE else ""
 
 
 def formatted(settings: Iterable[tuple[str, str]]) -> str:
-    """Return a file with these settings; each stands below a header of its own."""
+    """Return the text of a file with these settings, each below its own header."""
     lines = []
     for name, value in settings:
         section, _, key = name.rpartition(".")

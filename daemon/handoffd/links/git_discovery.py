@@ -1,8 +1,8 @@
-"""Where the repository of a project lies, found by its `.git` alone and without git.
+"""Find the repository of a project by its `.git` alone, without git.
 
-git would also take a directory for a repository that merely looks like one, and any commit can
-bring such a directory along. A `.git` that leads elsewhere counts only if that place leads back:
-otherwise names from another repository would enter the documents of this project.
+git would also accept a directory that merely looks like a repository, and any commit can contain
+such a directory. A `.git` that leads elsewhere counts only if that place leads back: otherwise
+names from another repository would enter the documents of this project.
 """
 
 import errno
@@ -21,12 +21,12 @@ CONFIG_MAX_BYTES = 1 << 20
 WORKTREES_MAX = 200
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-# A branch or a commit. Of git's rules for names these keep a name inside of `refs`, on one line.
+# A branch or a commit. Of git's rules for names, these keep a name inside `refs` and on one line.
 _HEAD = re.compile(
     r"(?:ref:[ \t]*(?P<name>refs/(?!.*\.\.)[^\x00-\x20~^:?*\[\\\x7f]+)"
     r"|(?P<commit>[0-9a-f]{40}|[0-9a-f]{64}))\s*"
 )
-# The extensions that leave the data as they are, and those values of others that git can be told.
+# Extensions that do not change the format of the data (None), and the supported values of others.
 _EXTENSIONS = {
     "extensions.noop": None,
     "extensions.partialclone": None,
@@ -39,9 +39,9 @@ _EXTENSIONS = {
 
 
 class GitError(Exception):
-    """git gave no answer, or it was not asked; the message says why.
+    """git gave no answer, or was not asked; the message gives the reason.
 
-    The repository is not at fault where git is missing, or was only late.
+    If git is `missing` or was `late`, the repository is not at fault.
     """
 
     def __init__(self, message: str, *, missing: bool = False, late: bool = False) -> None:
@@ -53,7 +53,8 @@ class GitError(Exception):
 class Repository(NamedTuple):
     """A repository by real paths: `root` is the project, `top` its work tree.
 
-    HEAD and index lie in `directory`, everything else in `common`: a linked work tree has both.
+    HEAD and the index are in `directory`, all other data in `common`; they differ in a linked work
+    tree.
     """
 
     root: str
@@ -83,12 +84,12 @@ class Worktree(NamedTuple):
 
 
 def refusal(why: str) -> GitError:
-    """Return the error for a repository in which git is not run."""
+    """Return the error for a repository in which git is not run, with the reason."""
     return GitError(f"git is not asked: {why}")
 
 
 def find(root: str) -> Repository | None:
-    """Return the repository of a project, or None; a GitError says why one is refused."""
+    """Return the repository of a project, or None; raise a GitError if it is refused."""
     if not mounts.answers(root):
         raise _silent(root)
     root = os.path.realpath(root)
@@ -100,7 +101,7 @@ def find(root: str) -> Repository | None:
     common = _common(directory)
     settings = _settings(directory, common)
     if common != directory:
-        back = _one_path(f"{directory}/gitdir")
+        back = _path_in_file(f"{directory}/gitdir")
     else:
         back = _resolved(directory, last(settings, "core.worktree", "..")) + "/.git"
         if _is_bare(settings):
@@ -112,7 +113,7 @@ def find(root: str) -> Repository | None:
 
 
 def suspected(root: str) -> str | None:
-    """Return where a repository would lie that may be refused; None where there is none."""
+    """Return the directory of a repository that may be refused, or None if there is none."""
     top = _top(os.path.realpath(root)) if mounts.answers(root) else None
     try:
         return None if top is None else _directory(f"{top}/.git")
@@ -121,12 +122,12 @@ def suspected(root: str) -> str | None:
 
 
 def _directory(link: str) -> str:
-    """Return the directory that a `.git` is, or that it names."""
+    """Return a `.git` directory, or the directory that a `.git` file names."""
     return link if is_there(link, stat.S_IFDIR, stat.S_IFREG) else _target(link)
 
 
 def _top(root: str) -> str | None:
-    """Return the nearest directory with a `.git`; one in $HOME or / is not a project's."""
+    """Return the nearest directory with a `.git`; a `.git` in $HOME or / is ignored."""
     directory = root
     while directory not in ("/", "") and not paths.is_home(directory):
         if os.path.lexists(f"{directory}/.git"):
@@ -155,8 +156,8 @@ def _common(directory: str) -> str:
     return common
 
 
-def _one_path(file: str) -> str:
-    """Return the path in a file, resolved but for its last name, which may be a link."""
+def _path_in_file(file: str) -> str:
+    """Return the path in a file, resolved except for its last component, which may be a link."""
     named = os.path.join(os.path.dirname(file), small_text(file).strip())
     return os.path.join(os.path.realpath(os.path.dirname(named)), os.path.basename(named))
 
@@ -173,7 +174,7 @@ def _silent(path: str) -> GitError:
 
 
 def _settings(directory: str, common: str) -> Values:
-    """Return the configuration of a repository, with that of the work tree where it counts."""
+    """Return the configuration of a repository, with that of the work tree if it is enabled."""
     found = _parsed(f"{common}/config")
     if git_config.boolean(last(found, "extensions.worktreeconfig")) == "true":
         return found | _parsed(f"{directory}/config.worktree")
@@ -188,7 +189,7 @@ def _parsed(path: str) -> Values:
 
 
 def _require_known_format(common: str, settings: Values) -> None:
-    """Refuse a format that we do not know: git would be told something wrong."""
+    """Refuse an unknown format: our configuration would describe it wrongly to git."""
     version = last(settings, "core.repositoryformatversion", "0")
     for name in (name for name in settings if name.startswith("extensions.")):
         allowed = _EXTENSIONS.get(name, ())
@@ -199,7 +200,10 @@ def _require_known_format(common: str, settings: Values) -> None:
 
 
 def is_there(path: str, *kinds: int) -> bool:
-    """Return True if a path is of the first kind; a path of none of these kinds is refused."""
+    """Return True if a path is of the first of these kinds; refuse a path of none of them.
+
+    A missing path is False.
+    """
     try:
         kind = stat.S_IFMT(os.lstat(path).st_mode)
     except OSError as problem:
@@ -212,12 +216,12 @@ def is_there(path: str, *kinds: int) -> bool:
 
 
 def small_text(path: str) -> str:
-    """Return the text of a small file, empty where there is none."""
+    """Return the text of a small file, or an empty text if it does not exist."""
     return _read(path, SMALL_BYTES).decode("utf-8", "surrogateescape")
 
 
 def _read(path: str, limit: int) -> bytes:
-    """Return a regular file's bytes, none where there is no file; a pipe is not waited for."""
+    """Return the bytes of a regular file, or none if it does not exist; never wait for a pipe."""
     if not is_there(path, stat.S_IFREG):
         return b""
     try:
@@ -253,11 +257,11 @@ def worktrees(repository: Repository) -> list[Worktree]:
     for name in names:
         directory = f"{common}/worktrees/{name}"
         try:
-            link = _one_path(f"{directory}/gitdir")
+            link = _path_in_file(f"{directory}/gitdir")
             if _target(link) == directory:
                 found.append(Worktree(os.path.dirname(link), head(directory).branch, directory))
         except GitError:
-            continue  # it was moved, or deleted by hand
+            continue  # the work tree was moved, or deleted by hand
     return found
 
 

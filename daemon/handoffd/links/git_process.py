@@ -1,11 +1,11 @@
-"""The one way to run git: on a repository's data, with a configuration of our own.
+"""The only way to run git: on the data of a repository, with a configuration of our own.
 
-A repository is not trusted, and its configuration can name programs in more ways than anybody can
-list. So git is never shown that configuration. It works in a small directory of ours, which lives
-as long as one question: the configuration there is ours, HEAD is a copy, and links lead to the
-references and to other data. Objects, index and work tree are named by the environment. Of the
-settings of the repository, and of the user, those count that are listed here: each is one of a few
-words, or a name that git takes for a name.
+A repository is not trusted, and its configuration can name programs in too many ways to list. So
+git never sees that configuration. It works in a small temporary directory, one per call: the
+configuration there is ours, HEAD is a copy, and links lead to the references and to other data.
+Environment variables name the objects, the index and the work tree. Of the settings of the
+repository and of the user, only those listed here are used: each is one of a few words, or a name
+that git reads as a name.
 """
 
 import itertools
@@ -32,10 +32,10 @@ REASON_MAX = 200
 OUTPUT_MAX_BYTES = 8 << 20
 USER_SETTINGS_SECONDS = 60.0
 SHARED_INDEXES_MAX = 100
-# References and objects that are no packs yet; a listing of so many takes a tenth of a second.
+# The limit of references and unpacked objects; listing so many takes a tenth of a second.
 DATA_FILES_MAX = 200_000
 FILTERS_MAX = 50
-# Another repository's variables, and those by which a service manager speaks to us alone.
+# Variables of another repository, and those by which a service manager addresses only us.
 _NOT_FOR_GIT = ("GIT_", "LISTEN_", "NOTIFY_", "WATCHDOG_")
 _OURS = (
     ("core.repositoryformatversion", "1"),
@@ -56,14 +56,14 @@ _WORDS = {
     "core.checkstat": ("default", "minimal"),
     "core.eol": ("lf", "crlf", "native"),
 }
-# Those of the user name files that belong to the user; a repository may not name a file.
+# The user's settings may name files of the user; a repository may not name a file.
 _USERS_FILES = ("core.attributesfile", "core.excludesfile")
 _REMOTE = re.compile(r"[\w.][\w./-]{0,200}")
 _BRANCH = re.compile(r"refs/heads/[^\x00-\x20~^:?*\[\\\x7f]{1,200}")
 _FETCHED = re.compile(r"\+?(refs/[\w./-]+(?:\*|[\w-])):(refs/[\w./-]+(?:\*|[\w-]))")
 _FETCHED_MAX = 20
 _FILTER = re.compile(r"filter\.([A-Za-z0-9_-]{1,100})\.(?:clean|process)")
-# From the repository as a whole, and from this work tree.
+# Files of the whole repository, and files of this work tree.
 _COMMON_FILES = ("packed-refs", "shallow", "info/exclude", "info/attributes", "info/grafts")
 _OWN_FILES = ("info/sparse-checkout",)
 
@@ -73,11 +73,11 @@ _user_settings: dict[tuple[str, str], tuple[float, Values]] = {}
 
 def ask(root: str, deadline: float, *arguments: str, may_be_cut: bool = False) -> bytes:
     """Ask git about the repository of a project."""
-    return ask_in(opened(root), deadline, *arguments, may_be_cut=may_be_cut)
+    return ask_in(open_repository(root), deadline, *arguments, may_be_cut=may_be_cut)
 
 
-def opened(root: str) -> Repository:
-    """Return the repository of a project; outside of one there is nothing to ask."""
+def open_repository(root: str) -> Repository:
+    """Return the repository of a project; raise a GitError if there is none."""
     repository = git_discovery.find(root)
     if repository is None:
         raise GitError(f"{root} is not in a git repository")
@@ -87,8 +87,8 @@ def opened(root: str) -> Repository:
 def ask_in(
     repository: Repository, deadline: float, *arguments: str, may_be_cut: bool = False
 ) -> bytes:
-    """Ask git about a repository; only with `may_be_cut` is the begin of a long answer enough."""
-    user = _settings_of_the_user(deadline)
+    """Ask git about a repository; with `may_be_cut`, a truncated answer is accepted."""
+    user = _read_user_settings(deadline)
     _require_owner(repository, user)
     try:
         with _private_directory(repository, user) as place:
@@ -99,14 +99,14 @@ def ask_in(
 
 
 def filters(repository: Repository, deadline: float) -> list[str]:
-    """Return the filters that git would apply; we run none of them."""
-    names = (*repository.settings, *_settings_of_the_user(deadline))
+    """Return the names of the filters that git would apply; we run none of them."""
+    names = (*repository.settings, *_read_user_settings(deadline))
     found = {match[1] for name in names if (match := _FILTER.fullmatch(name))}
     return sorted(found)[:FILTERS_MAX]
 
 
 def remove_leftovers() -> None:
-    """Remove the directories of processes that were killed."""
+    """Remove the directories of killed processes."""
     base = _base()
     with suppress(OSError):
         for name in os.listdir(base):
@@ -130,7 +130,7 @@ def _base() -> str:
 
 @contextmanager
 def _private_directory(repository: Repository, user: Values) -> Iterator[str]:
-    """Make a git directory of our own that shows the data of a repository."""
+    """Create a temporary git directory with links to the data of a repository."""
     head = git_discovery.head(repository.directory)
     links = dict(_links(repository))
     make_private(f"{make_state_dir()}/{_PLACE}")
@@ -159,7 +159,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _links(repository: Repository) -> Iterator[tuple[str, str]]:
-    """Yield the data that git reads, by name; a link among them is refused."""
+    """Yield the name and path of the data that git reads; refuse symlinks among them."""
     common, own = repository.common, repository.directory
     for name in ("objects", "refs"):
         if not is_there(f"{common}/{name}", stat.S_IFDIR):
@@ -176,10 +176,10 @@ def _links(repository: Repository) -> Iterator[tuple[str, str]]:
 
 
 def _require_own_data(repository: Repository) -> None:
-    """Refuse references and objects that lie elsewhere: git would follow each link below them.
+    """Refuse references and objects that lie elsewhere: git would follow every link below them.
 
     A repository that borrows objects (`git clone --shared`) is refused as well. It need only name
-    the id of another repository's commit to show the subjects and files of that repository.
+    the id of a commit in another repository to show the subjects and files of that repository.
     """
     common, top = repository.common, shlex.quote(repository.top)
     borrowed = f"{common}/objects/info/alternates"
@@ -202,7 +202,7 @@ def _require_own_data(repository: Repository) -> None:
 
 
 def _plain(values: Values) -> Iterator[tuple[str, str]]:
-    """Yield the settings that are plain data; a value that git would not take is left out."""
+    """Yield the settings that are plain data; omit values that git would not accept."""
     for name in _BOOLEANS:
         if name in values and (word := git_config.boolean(last(values, name))):
             yield name, word
@@ -214,7 +214,7 @@ def _plain(values: Values) -> Iterator[tuple[str, str]]:
 
 
 def _upstream(values: Values, branch: str) -> Iterator[tuple[str, str]]:
-    """Yield the settings by which git knows which branch of a remote this one follows."""
+    """Yield the settings that name the remote branch that this branch follows."""
     remote = last(values, f"branch.{branch}.remote")
     followed = last(values, f"branch.{branch}.merge")
     if branch and _REMOTE.fullmatch(remote) and _BRANCH.fullmatch(followed):
@@ -227,7 +227,7 @@ def _upstream(values: Values, branch: str) -> Iterator[tuple[str, str]]:
 
 
 def _require_owner(repository: Repository, user: Values) -> None:
-    """Refuse another user's repository, as git does, unless this user says that it is safe."""
+    """Refuse the repository of another user, as git does, unless the user declared it safe."""
     places = (repository.top, f"{repository.top}/.git", repository.directory, repository.common)
     try:
         foreign = any(os.lstat(place).st_uid != os.geteuid() for place in places)
@@ -241,7 +241,7 @@ def _require_owner(repository: Repository, user: Values) -> None:
 
 
 def _is_safe(top: str, named: list[str]) -> bool:
-    """Return True if `safe.directory` names a directory; an empty value forgets those before it."""
+    """Return True if `safe.directory` names a directory; an empty value resets the list."""
     safe = False
     for value in named:
         place = os.path.expanduser(value)
@@ -250,7 +250,7 @@ def _is_safe(top: str, named: list[str]) -> bool:
     return safe
 
 
-def _settings_of_the_user(deadline: float) -> Values:
+def _read_user_settings(deadline: float) -> Values:
     """Return the configuration of the user and the system, as git reads it outside a repository."""
     key = os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", "")
     read, values = _user_settings.get(key, (-USER_SETTINGS_SECONDS, {}))
@@ -278,7 +278,7 @@ def _environment() -> dict[str, str]:
 
 
 def _variables(repository: Repository, place: str) -> dict[str, str]:
-    """Return the environment in which git reads the data of a repository, and nothing else."""
+    """Return the environment in which git reads only the data of a repository."""
     return {
         **_environment(),
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -286,7 +286,7 @@ def _variables(repository: Repository, place: str) -> dict[str, str]:
         "GIT_DIR": place,
         "GIT_WORK_TREE": repository.top,
         "GIT_INDEX_FILE": f"{repository.directory}/index",
-        # Not by a link: alternates are relative to it.
+        # This is not a link in our directory, since alternates are relative to the objects.
         "GIT_OBJECT_DIRECTORY": f"{repository.common}/objects",
     }
 
@@ -300,21 +300,21 @@ def _run(
 ) -> bytes:
     words = ["git", "-C", directory, *arguments]
     try:
-        said = program.run(words, deadline, environment, most_bytes=OUTPUT_MAX_BYTES)
+        result = program.run(words, deadline, environment, most_bytes=OUTPUT_MAX_BYTES)
     except program.ProgramError as problem:
         if problem.late:
             why = f"git took longer than {TIMEOUT_SECONDS:g} s in {directory}"
             raise GitError(why, late=True) from None
         raise GitError(f"git cannot be run: {problem}", missing=problem.missing) from None
-    if not said.whole and not may_be_cut:
+    if not result.whole and not may_be_cut:
         raise GitError(f"git {arguments[0]} said more than {OUTPUT_MAX_BYTES} bytes in {directory}")
-    if said.code and said.whole:
-        raise GitError(f"git {arguments[0]} failed in {directory}{_reason(said.complaint)}")
-    return said.output
+    if result.code and result.whole:
+        raise GitError(f"git {arguments[0]} failed in {directory}{_reason(result.complaint)}")
+    return result.output
 
 
 def _reason(complaint: bytes) -> str:
-    """Return what git itself says, if it does; it may be anything."""
+    """Return git's own error message in parentheses, if it is one printable line."""
     lines = complaint.decode("utf-8", "replace").splitlines()
     found = next((line for line in lines if line.startswith(("fatal:", "error:"))), "")
     return f" ({found[:REASON_MAX]})" if found.isprintable() and found else ""

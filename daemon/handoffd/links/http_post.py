@@ -1,7 +1,7 @@
-"""One HTTP POST: bounded in time and size as a whole, no redirects followed, no proxies.
+"""One HTTP POST: bounded in time and size as a whole, without redirects and proxies.
 
-http.client would load OpenSSL along with it, 5 MB that an idle daemon then keeps for good, and its
-limit begins anew with every byte: a server that drips would hold its caller for hours.
+http.client would also load OpenSSL, 5 MB that an idle daemon then keeps for good. Its time limit
+restarts with every byte, so that a server that sends slowly could block its caller for hours.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class PostError(Exception):
-    """There is no answer; the message says why. `final`: trying again will not help."""
+    """There is no answer; the message gives the reason. `final`: do not try again."""
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         super().__init__(message)
@@ -28,26 +28,26 @@ class PostError(Exception):
 
 
 class TooLongError(PostError):
-    """The answer is longer than we take."""
+    """The answer is longer than our limit."""
 
 
 class Limit:
-    """A time by which everything has to be done."""
+    """A time limit for a call as a whole."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = clock.monotonic() + seconds
 
-    def left(self) -> float:
-        """Return the seconds that are left; there are always some."""
-        left = self._end - clock.monotonic()
-        if left <= 0:
+    def remaining(self) -> float:
+        """Return the remaining seconds, more than 0; raise a TimeoutError if none remain."""
+        remaining = self._end - clock.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        return left
+        return remaining
 
 
 class PostTarget(NamedTuple):
-    """Where a request goes."""
+    """The parsed address of a request."""
 
     secure: bool
     host: str
@@ -56,12 +56,12 @@ class PostTarget(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The host and port, as a header and a message name them: never the path or a query."""
+        """The host and port for headers and messages: never the path or a query."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class PostReply(NamedTuple):
-    """What a server answers; the parts of its body are received as they are asked for."""
+    """The answer of a server; the parts of its body are received when they are read."""
 
     status: int
     headers: Mapping[str, str]
@@ -69,7 +69,7 @@ class PostReply(NamedTuple):
 
 
 def read_url(url: str) -> PostTarget:
-    """Take an address apart; one that is not plain http(s) is refused."""
+    """Parse a URL; refuse one that is not plain http(s)."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -89,28 +89,33 @@ def read_url(url: str) -> PostTarget:
 def post(
     target: PostTarget, headers: Mapping[str, str], body: bytes, limit: Limit
 ) -> Iterator[PostReply]:
-    """Send a request, and give the reply while the connection is open."""
-    given = {
+    """Send a request, and yield the reply while the connection is open."""
+    all_headers = {
         "Host": target.shown,
         "Connection": "close",
         "Accept-Encoding": "identity",
         "Content-Length": str(len(body)),
         **headers,
     }
-    lines = [f"POST {target.path} HTTP/1.1", *(f"{name}: {given[name]}" for name in given), "", ""]
-    with _told(target, limit), contextlib.ExitStack() as open_ones:
+    lines = [
+        f"POST {target.path} HTTP/1.1",
+        *(f"{name}: {all_headers[name]}" for name in all_headers),
+        "",
+        "",
+    ]
+    with _as_post_error(target, limit), contextlib.ExitStack() as open_ones:
         connection = open_ones.enter_context(_connect(target, limit))
         if target.secure:
             connection = open_ones.enter_context(_secured(connection, target, limit))
-        # Who refuses a request may close before having read all of it, and has answered then.
+        # A server that refuses a request may answer and close before it has read all of it.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             _send(connection, "\r\n".join(lines).encode("latin-1") + body, limit)
         yield _receive(_Stream(connection, limit))
 
 
 @contextlib.contextmanager
-def _told(target: PostTarget, limit: Limit) -> Iterator[None]:
-    """Turn what the kernel and a strange server do into one error, in words."""
+def _as_post_error(target: PostTarget, limit: Limit) -> Iterator[None]:
+    """Turn errors of the kernel and of an invalid answer into a PostError."""
     try:
         yield
     except TimeoutError:
@@ -123,7 +128,7 @@ def _told(target: PostTarget, limit: Limit) -> Iterator[None]:
 
 
 def _addresses(target: PostTarget, limit: Limit) -> list[Any]:
-    """Look a name up, in a thread of its own: the resolver knows no limit of ours."""
+    """Resolve a host name, in a separate thread: the resolver has no time limit."""
     with contextlib.suppress(socket.gaierror):
         return socket.getaddrinfo(
             target.host, target.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
@@ -136,8 +141,8 @@ def _addresses(target: PostTarget, limit: Limit) -> list[Any]:
 
     thread = threading.Thread(target=look_up, name="resolver", daemon=True)
     thread.start()
-    thread.join(limit.left())
-    limit.left()
+    thread.join(limit.remaining())
+    limit.remaining()
     return list(found)
 
 
@@ -145,8 +150,8 @@ def _connect(target: PostTarget, limit: Limit) -> socket.socket:
     addresses = _addresses(target, limit)
     problem = OSError(0, "there is no such host")
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
-        # An address that swallows packets leaves some time for the next one.
-        seconds = limit.left() / (len(addresses) - number)
+        # If an address drops all packets, some time remains for the next address.
+        seconds = limit.remaining() / (len(addresses) - number)
         connection = socket.socket(family, kind, protocol)
         try:
             connection.settimeout(seconds)
@@ -162,19 +167,19 @@ def _connect(target: PostTarget, limit: Limit) -> socket.socket:
 def _secured(connection: socket.socket, target: PostTarget, limit: Limit) -> socket.socket:
     import ssl  # noqa: PLC0415  5 MB, and most servers are on this machine
 
-    connection.settimeout(limit.left())
+    connection.settimeout(limit.remaining())
     return ssl.create_default_context().wrap_socket(connection, server_hostname=target.host)
 
 
 def _send(connection: socket.socket, data: bytes, limit: Limit) -> None:
     rest = memoryview(data)
     while rest:
-        connection.settimeout(limit.left())
+        connection.settimeout(limit.remaining())
         rest = rest[connection.send(rest) :]
 
 
 class _Stream:
-    """What a server sends, up to a limit."""
+    """The bytes that a server sends, up to a limit."""
 
     def __init__(self, connection: socket.socket, limit: Limit) -> None:
         self._connection = connection
@@ -183,7 +188,7 @@ class _Stream:
         self._room = ANSWER_MAX_BYTES
 
     def _receive(self) -> bool:
-        self._connection.settimeout(self._limit.left())
+        self._connection.settimeout(self._limit.remaining())
         part = self._connection.recv(_RECEIVED_BYTES)
         self._held += part
         self._room -= len(part)
@@ -193,7 +198,7 @@ class _Stream:
 
     def line(self) -> bytes:
         """Return the next line, without its end."""
-        self._limit.left()
+        self._limit.remaining()
         while (end := self._held.find(b"\n")) < 0:
             if not self._receive():
                 raise ConnectionResetError(0, "it hung up in the middle of its answer")
@@ -202,7 +207,7 @@ class _Stream:
         return line.removesuffix(b"\r")
 
     def part(self, most: int = _RECEIVED_BYTES) -> bytes:
-        """Return some bytes; none at the end."""
+        """Return some bytes, or none at the end of the stream."""
         if not self._held:
             self._receive()
         part = bytes(self._held[:most])
@@ -219,7 +224,7 @@ class _Stream:
 
 
 def _receive(stream: _Stream) -> PostReply:
-    """Read the head of an answer; those that only announce one are passed over."""
+    """Read the head of an answer; skip interim answers (1xx)."""
     while True:
         version, code, *_ = [*stream.line().split(None, 2), b"", b""]
         if not version.startswith(b"HTTP/1."):

@@ -1,7 +1,7 @@
-"""What is ours alone: the bearer token that a person laid down, and who we are on a mail server.
+"""Our secrets for a mail server: the bearer token of the user, and our registrations.
 
-A registration is one small file, 0600 in a directory 0700, outside of every repository. Its name
-is a digest of server and project, so that a listing tells neither.
+A registration is one small file with mode 0600 in a directory with mode 0700, outside of every
+repository. Its name is a digest of server and project, so that a listing reveals neither.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Registration(NamedTuple):
-    """Who we are in a project; older servers give no token."""
+    """Our name and token in a project; older servers give no token."""
 
     name: str
     token: str = ""
 
 
 def read_token(path: str) -> str:
-    """Return the bearer token; a file that others may read is refused."""
+    """Return the bearer token; refuse a file that other users may read."""
     path = os.path.expanduser(path)
     try:
         handle = os.open(path, _READ)
@@ -52,7 +52,7 @@ def read_token(path: str) -> str:
 
 
 class Keys:
-    """The registration on one server for one project; without a directory none is kept."""
+    """The registration on one server for one project; without a directory it is not stored."""
 
     def __init__(self, directory: str, url: str, project_root: str) -> None:
         self._directory = directory
@@ -60,7 +60,7 @@ class Keys:
         self._name = f"{digest.hexdigest()[:32]}.json"
 
     def load(self) -> Registration | None:
-        """Return what is kept; a damaged file, or one that is not ours, is none."""
+        """Return the stored registration, or None if its file is missing, damaged or not ours."""
         if not self._directory:
             return None
         with contextlib.suppress(OSError, ValueError), self._opened() as directory:
@@ -74,7 +74,7 @@ class Keys:
         return None
 
     def save(self, registration: Registration) -> None:
-        """Keep a registration: all of it or nothing, and nobody else can read it."""
+        """Store a registration atomically; no other user can read it."""
         if not self._directory:
             return
         data = {"name": registration.name, "registration_token": registration.token}

@@ -1,4 +1,4 @@
-"""The tools of an MCP server over HTTP: JSON-RPC by POST, answered as JSON or as events."""
+"""A client of MCP servers over HTTP: JSON-RPC by POST, with answers as JSON or as events."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -22,42 +22,42 @@ _REMEDIES = {
 }
 
 
-class ToolError(PostError):
-    """The server refused; the message is what it said, shortened."""
+class McpToolError(PostError):
+    """The server refused a call; the message is its own, shortened."""
 
 
 class _SessionNeededError(Exception):
-    """The server wants to be greeted first."""
+    """The server requires a session (`initialize`) first."""
 
 
 class McpServer:
-    """An MCP server, for the time of one call of ours."""
+    """An MCP server, during one of our calls."""
 
     def __init__(self, url: str, token: str, limit: Limit) -> None:
         self._target = read_url(url)
         self._token = token
         self._hidden = {token}
         self._session = ""
-        self._greeted = False
+        self._initialized = False
         self._requests = 0
         self._tools: dict[str, Mapping[str, Any]] | None = None
         self.limit = limit
 
     def hide(self, secret: str) -> None:
-        """Never show a text in an error, also when the server repeats it."""
+        """Never show a secret in an error, even if the server repeats it."""
         self._hidden.add(secret)
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool and return what it answers, unwrapped."""
+        """Call a tool and return its unwrapped answer."""
         result = self._request("tools/call", {"name": tool, "arguments": arguments})
         if not isinstance(result, dict):
             return result
         if result.get("isError"):
-            raise ToolError(self._shown(" ".join(_texts(result)) or f"{tool} failed"))
+            raise McpToolError(self._shown(" ".join(_texts(result)) or f"{tool} failed"))
         return _unwrapped(result)
 
     def tools(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the tools that are offered, each with the names and forms of its arguments."""
+        """Return the tools of the server, each with the schema of its arguments."""
         if self._tools is None:
             self._tools = dict(self._listed())
         return self._tools
@@ -79,12 +79,12 @@ class McpServer:
         try:
             return self._exchange(method, parameters)
         except _SessionNeededError:
-            self._greet()
+            self._initialize()
             return self._exchange(method, parameters)
 
-    def _greet(self) -> None:
-        """Open a session; most servers of this kind want none."""
-        self._greeted = True
+    def _initialize(self) -> None:
+        """Open a session; most servers of this kind need none."""
+        self._initialized = True
         self._exchange(
             "initialize",
             {
@@ -109,11 +109,11 @@ class McpServer:
             if reply.status != _OK:
                 raise self._refusal(reply)
             answer = self._answer(reply, number)
-            self._take_session(reply)
+            self._store_session_id(reply)
         if "error" in answer:
             problem = answer["error"]
-            said = problem.get("message") if isinstance(problem, dict) else ""
-            raise ToolError(self._shown(str(said or f"{method} failed")))
+            message = problem.get("message") if isinstance(problem, dict) else ""
+            raise McpToolError(self._shown(str(message or f"{method} failed")))
         return answer["result"]
 
     def _headers(self) -> dict[str, str]:
@@ -124,24 +124,24 @@ class McpServer:
         }
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        if self._greeted:
+        if self._initialized:
             headers["MCP-Protocol-Version"] = PROTOCOL_VERSION
         if self._session:
             headers["Mcp-Session-Id"] = self._session
         return headers
 
-    def _take_session(self, reply: PostReply) -> None:
-        given = reply.headers.get("mcp-session-id", "")
-        # Only the greeting has to name it.
-        if self._greeted and given and given.isascii() and given.isprintable():
-            self._session = given[:_SESSION_ID_MAX]
+    def _store_session_id(self, reply: PostReply) -> None:
+        session_id = reply.headers.get("mcp-session-id", "")
+        # Only the answer to `initialize` has to name the session.
+        if self._initialized and session_id and session_id.isascii() and session_id.isprintable():
+            self._session = session_id[:_SESSION_ID_MAX]
 
     def _refusal(self, reply: PostReply) -> Exception:
-        """Say what a status means; what stands in the body may repeat our token."""
+        """Return the error for a status; the body is not quoted, since it may repeat our token."""
         status, shown = reply.status, self._target.shown
-        if status in _BODY_WITH_A_HINT and not self._greeted:
-            said = b"".join(reply.parts).lower()
-            if b"session" in said or b"initializ" in said:
+        if status in _BODY_WITH_A_HINT and not self._initialized:
+            body = b"".join(reply.parts).lower()
+            if b"session" in body or b"initializ" in body:
                 return _SessionNeededError()
         if 300 <= status < 400:  # noqa: PLR2004
             return PostError(
@@ -153,7 +153,7 @@ class McpServer:
         return PostError(f"{shown} answered with an error ({status})")
 
     def _answer(self, reply: PostReply, number: str) -> dict[str, Any]:
-        """Find the answer to a request; a stream may bring other things before it."""
+        """Return the answer to a request; a stream may contain other messages before it."""
         streamed = "text/event-stream" in reply.headers.get("content-type", "").lower()
         for text in _events(reply.parts) if streamed else (b"".join(reply.parts),):
             try:
@@ -165,7 +165,7 @@ class McpServer:
         raise PostError(f"{self._target.shown} does not answer as an MCP server does")
 
     def _shown(self, text: str) -> str:
-        """Return what a server said: one line, without control characters, without a secret."""
+        """Return a server's text as one line, without control characters and secrets."""
         line = "".join(char if char.isprintable() else " " for char in redact(text)[0])
         line = " ".join(line.split())
         for secret in filter(None, self._hidden):
@@ -182,7 +182,7 @@ def _answers(answer: Any, number: str) -> bool:
 
 
 def _events(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the data of each event as soon as it is complete: a stream may stay open after it."""
+    """Yield the data of each event as soon as it is complete: the stream may stay open."""
     held = bytearray()
     data: list[bytes] = []
     for part in parts:
@@ -207,7 +207,7 @@ def _texts(result: Mapping[str, Any]) -> list[str]:
 
 
 def _unwrapped(result: Mapping[str, Any]) -> Any:
-    """Return a tool's value: structured, or as JSON in one text, or (a list) one text an item."""
+    """Return the value of a tool: structured, JSON in one text, or a list of one text per item."""
     value = result.get("structuredContent")
     if value is None:
         values = [_value(text) for text in _texts(result)]

@@ -1,4 +1,4 @@
-"""The one way to run another program: bounded in time and in output, its process group ended."""
+"""The only way to run another program: bounded in time and output; its process group is ended."""
 
 import contextlib
 import errno
@@ -18,20 +18,20 @@ from handoffd.runtime import clock
 
 OUTPUT_MAX_BYTES = 8 << 20
 COMPLAINT_MAX_BYTES = 16 << 10
-# More is read than is kept, so that a secret that the end would cut is still known by its form.
+# More is read than kept, so that a secret at the cut is still recognised by its form.
 _COMPLAINT_READ_BYTES = COMPLAINT_MAX_BYTES + (8 << 10)
 _ENDING_SECONDS = 0.2
-# A child may keep the output open after the program itself has ended: we look that often.
+# A child may keep the output open after the program has ended, so we check at this interval.
 _LOOK_SECONDS = 0.1
 _NO_PROGRAM = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP)
-# Each by when it was started, in the kernel's own count.
+# Process id -> start time in the kernel's own count.
 _running: dict[int, str] = {}
-# Where the daemon keeps which programs it runs, for the one after it; -1: nobody needs to know.
+# The file in which the daemon lists its running programs, for the next daemon; -1: no file.
 _record = -1
 _recording = threading.Lock()
 _RECORD_MAX_BYTES = 1 << 12
-# Of /proc/<pid>/stat, counted behind the name in brackets.
-_STARTED = 19
+# The index of the start time in /proc/<pid>/stat, counted after the name in brackets.
+_START_TIME_FIELD = 19
 
 
 class ProgramError(Exception):
@@ -44,9 +44,9 @@ class ProgramError(Exception):
 
 
 class ProgramOutput(NamedTuple):
-    """What a program left behind; `whole` is False where it said more than we would read.
+    """The result of a program; `whole` is False if its output was longer than the limit.
 
-    Secrets are masked in `complaint`, which is words for a person. The output is data, and its
+    Secrets are masked in `complaint`, which is text for a person. The output is data, and its
     readers mask the texts that they take from it.
     """
 
@@ -67,18 +67,18 @@ def run(  # noqa: PLR0913  all but the first three by name
 ) -> ProgramOutput:
     """Run a program without input until it ends, or until the deadline on the monotonic clock.
 
-    With a reach it is confined to that.
+    With `reach`, the kernel confines it to these files.
     """
-    # Found here: in the thread that starts a confined program, directories cannot be looked at.
-    surroundings = {**environment, "PATH": programs.search_path(environment.get("PATH", ""))}
+    # The path is resolved here: the thread that starts a confined program cannot read directories.
+    variables = {**environment, "PATH": programs.search_path(environment.get("PATH", ""))}
 
     def begin(words: Sequence[str]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603  words of ours, never a shell
+        return subprocess.Popen(  # noqa: S603  our own words, never a shell
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=surroundings,
+            env=variables,
             cwd=cwd,
             start_new_session=True,
         )
@@ -89,7 +89,7 @@ def run(  # noqa: PLR0913  all but the first three by name
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)
         missing = getattr(problem, "errno", None) in _NO_PROGRAM
         raise ProgramError(str(reason), missing=missing) from None
-    _note(process.pid, _started(process.pid))
+    _set_running(process.pid, _start_time(process.pid))
     try:
         read = _read(process, deadline, most_bytes)
     finally:
@@ -105,29 +105,29 @@ def run(  # noqa: PLR0913  all but the first three by name
 
 
 def keep_record(path: str) -> int:
-    """Keep from now on which programs run, and end those of a daemon that was killed.
+    """List running programs in a file from now on, and end those of a killed daemon.
 
-    It could not end them itself. A number alone may be another process's by now: only what was
-    started at the very same moment is ended. Returns how many there were.
+    A killed daemon could not end them itself. Its process ids may belong to other processes by now,
+    so only processes with the same start time are ended. Return how many there were.
     """
-    global _record  # noqa: PLW0603  a process has one
+    global _record  # noqa: PLW0603  one per process
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         _record = os.open(path, flags, 0o600)
         known = os.pread(_record, _RECORD_MAX_BYTES, 0).partition(b"\n")[0]
     except OSError:
-        return 0  # what lies there is none of ours: nothing is kept
-    left = 0
+        return 0  # another kind of file has this path: no list is kept
+    ended = 0
     for word in known.decode("ascii", "replace").split():
         pid, _, started = word.partition(":")
-        if started and pid.isdigit() and _started(int(pid)) == started:
+        if started and pid.isdigit() and _start_time(int(pid)) == started:
             _kill(int(pid))
-            left += 1
-    return left
+            ended += 1
+    return ended
 
 
-def _note(pid: int, started: str | None) -> None:
-    """Note that a program runs, or, without a time, that it has ended."""
+def _set_running(pid: int, started: str | None) -> None:
+    """Add a program to the list, or remove it if `started` is None."""
     with _recording:
         if started is None:
             _running.pop(pid, None)
@@ -139,17 +139,17 @@ def _note(pid: int, started: str | None) -> None:
                 os.pwrite(_record, f"{words}\n".encode(), 0)
 
 
-def _started(pid: int) -> str:
-    """Return when a process was started, or nothing: macOS has no /proc."""
+def _start_time(pid: int) -> str:
+    """Return the start time of a process, or an empty text: macOS has no /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
-            return stream.read(4096).rpartition(b")")[2].split()[_STARTED].decode()
+            return stream.read(4096).rpartition(b")")[2].split()[_START_TIME_FIELD].decode()
     except (OSError, IndexError):
         return ""
 
 
 def end_all() -> None:
-    """End every program that is still running: the daemon is ending."""
+    """End all running programs, when the daemon ends."""
     for pid in list(_running):
         _kill(pid)
 
@@ -157,7 +157,7 @@ def end_all() -> None:
 def _read(
     process: subprocess.Popen[bytes], deadline: float, most_bytes: int
 ) -> tuple[bytes, bytes] | None:
-    """Read what a program says on both streams; None if it is not done in time."""
+    """Return the output and the error output of a program; None if it is not done in time."""
     ready = select.poll()
     kept: dict[int, bytearray] = {}
     for stream in (process.stdout, process.stderr):
@@ -170,10 +170,10 @@ def _read(
         rest = deadline - clock.monotonic()
         if rest < 0:
             return None
-        heard = ready.poll(min(rest, _LOOK_SECONDS) * 1000)
-        if not heard and _has_ended(process):
+        readable = ready.poll(min(rest, _LOOK_SECONDS) * 1000)
+        if not readable and _has_ended(process):
             break
-        for number, _ in heard:
+        for number, _ in readable:
             part = os.read(number, 1 << 16)
             kept[number] += part
             if not part:
@@ -184,10 +184,10 @@ def _read(
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Return True if a program has ended, without reaping it where that can be avoided.
+    """Return True if a program has ended, without reaping it if that is possible.
 
-    As long as it is not reaped no other process can have its number, so that ending its group
-    never hits a stranger.
+    As long as it is not reaped, no other process can get its id, so that a signal to its group
+    never hits another program.
     """
     if hasattr(os, "waitid"):  # macOS has it since Python 3.13
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -196,12 +196,12 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """See that a program and all its children are gone: it may have left some behind."""
-    patience = clock.monotonic() + _ENDING_SECONDS
-    while not _has_ended(process) and clock.monotonic() < patience:
+    """End a program and all its children, which may outlive it."""
+    grace_end = clock.monotonic() + _ENDING_SECONDS
+    while not _has_ended(process) and clock.monotonic() < grace_end:
         time.sleep(0.001)
     _kill(process.pid)
-    _note(process.pid, None)
+    _set_running(process.pid, None)
     process.wait()
     for stream in (process.stdout, process.stderr):
         if stream is not None:
@@ -209,6 +209,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(pid: int) -> None:
-    # macOS refuses the signal for a group in which nobody lives any more.
+    # macOS refuses a signal to a group without living processes.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Where a project's work tree stands: HEAD, its upstream, its other work trees, what came since."""
+"""The state of a work tree: HEAD, its upstream, other work trees, and later commits."""
 
 import re
 import time
@@ -14,7 +14,7 @@ RECENT_MAX = 50
 
 
 class Head(NamedTuple):
-    """HEAD and its surroundings; `branch` is empty when detached, counts None without upstream."""
+    """HEAD and related data; `branch` is empty if detached, counts are None without upstream."""
 
     commit: str = ""
     branch: str = ""
@@ -25,11 +25,11 @@ class Head(NamedTuple):
 
 
 def head(root: str) -> Head:
-    """Ask where HEAD is; a GitError says why there is no answer."""
-    said, uncommitted = git.status(root, git.TIMEOUT_SECONDS, "--branch")
-    commit = said.get("branch.oid", "")
-    branch = said.get("branch.head", "")
-    ahead, behind = _counts(said.get("branch.ab", ""))
+    """Return HEAD and the uncommitted files; raise a GitError if git does not answer."""
+    headers, uncommitted = git.status(root, git.TIMEOUT_SECONDS, "--branch")
+    commit = headers.get("branch.oid", "")
+    branch = headers.get("branch.head", "")
+    ahead, behind = _counts(headers.get("branch.ab", ""))
     detached = branch == "(detached)"
     return Head(
         commit if _HASH.fullmatch(commit) else "",
@@ -42,18 +42,18 @@ def head(root: str) -> Head:
 
 
 def _counts(text: str) -> tuple[int | None, int | None]:
-    """Read `+1 -2`."""
+    """Return the numbers of a text like `+1 -2`."""
     found = re.fullmatch(r"\+(\d+) -(\d+)", text)
     return (int(found[1]), int(found[2])) if found else (None, None)
 
 
 def worktrees(root: str) -> list[Worktree]:
-    """Return every work tree of the repository, this one too."""
-    return git_discovery.worktrees(git_process.opened(root))
+    """Return all work trees of the repository, including this one."""
+    return git_discovery.worktrees(git_process.open_repository(root))
 
 
 class Commit(NamedTuple):
-    """A commit: when it was made, its short hash and its subject."""
+    """A commit: its time, and its short hash with its subject."""
 
     seconds: float
     text: str
@@ -63,7 +63,7 @@ def commits_after(root: str, time_text: str, seconds: float) -> list[Commit]:
     """Return the commits of HEAD that are younger than a time, the newest first."""
     output = git_process.ask(
         root, time.monotonic() + seconds, "log", f"--since={time_text}", "--format=%ct %h %s",
-        # There may be no commit at all yet.
+        # A new repository may have no commit at all.
         f"--max-count={RECENT_MAX}", "--ignore-missing", "HEAD", "--",
     )  # fmt: skip
     lines = (line.split(" ", 1) for line in output.decode("utf-8", "replace").splitlines())
@@ -71,23 +71,23 @@ def commits_after(root: str, time_text: str, seconds: float) -> list[Commit]:
 
 
 class Since(NamedTuple):
-    """What was committed since a commit: how many commits, which files; None: not known."""
+    """The number of commits since a commit, None if unknown, and the changed files."""
 
     commits: int | None
     changed: tuple[str, ...]
 
 
 def since(root: str, commit: str) -> Since:
-    """Compare HEAD with the commit that a record names."""
+    """Return the changes between a recorded commit and HEAD."""
     if not _HASH.fullmatch(commit):
         return Since(None, ())
     deadline = time.monotonic() + git.TIMEOUT_SECONDS
-    repository = git_process.opened(root)
+    repository = git_process.open_repository(root)
     counted = git_process.ask_in(
         repository, deadline,
         "rev-list", "--count", f"--max-count={COMMITS_MAX}", f"{commit}..HEAD", "--",
     )  # fmt: skip
-    # Of trees alone: `git diff` would look at the work tree, and write the index of the person.
+    # This compares trees only: `git diff` would read the work tree and write the person's index.
     output = git_process.ask_in(
         repository, deadline,
         "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--relative", commit, "HEAD", "--",

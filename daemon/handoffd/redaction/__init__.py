@@ -1,1 +1,1 @@
-"""Finds and masks secrets in texts. Pure; imports nothing of the daemon."""
+"""Finds and masks secrets in texts. Pure; imports no other package of the daemon."""

@@ -1,7 +1,7 @@
-"""Secrets that only their name gives away: `DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`.
+"""Secrets that only their name reveals: `DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`.
 
-A name says how likely its value is a secret, and the value has to agree: a password may be a word
-if it is written as one writes a value; a token or a key has to look drawn by lot.
+The name says how likely its value is a secret, and the value has to fit: a password may be a word
+if it is written like a value; a token or a key has to look random.
 """
 
 import re
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from enum import Enum
 
 from handoffd.redaction.kinds import TOKENS
-from handoffd.redaction.randomness import bits, drawn, is_path, is_uuid
+from handoffd.redaction.randomness import entropy_bits, is_path, is_uuid, looks_random
 
 PASSWORD_MIN = 4
 SECRET_MIN = 8
 KEY_MIN = 16
-_SPOKEN_MIN = 6  # of a password in a sentence
-# A value is read so far to be judged, and to its end if it is a secret.
+_SPOKEN_MIN = 6  # for a password in a sentence
+# The characters of a value that decide if it is a secret; a secret is then read to its end.
 _JUDGED = 256
-_BACK = 48  # characters of a name on either side of the spot
+_BACK = 48  # the maximum characters of a name on either side of the spot
 
 _HEAD = re.compile(r"[\w.-]*", re.ASCII)
 _TAIL = re.compile(r"[A-Za-z0-9_ñ.$-]*")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-zñ]+|\d+")
 
 _QUOTE = r"\\{0,3}(?:[\"'`]|&quot;|%22)"
-# What stands between a name and its value; `between` is what closes the name.
+# The text between a name and its value; `between` is the part that closes the name.
 _SIGN = re.compile(
     rf"""(?P<between>(?:{_QUOTE}|\]|\)){{0,3}})
     (?:\s\d{{1,2}}(?=:))?
@@ -47,11 +47,11 @@ _QUOTED = re.compile(
     rf"(?P<value>(?:(?!(?P=quote))[^\n]){{1,{_JUDGED}}})"
 )
 _TO_QUOTE = {quote: re.compile(rf"[^\n{quote}]*") for quote in "\"'`;2"}
-# Up to whatever begins next: "&name=", ";Name=", a quote, a tag, a line.
+# A value ends where the next thing begins: "&name=", ";Name=", a quote, a tag, a line.
 _BARE = re.compile(rf"(?:(?![&;,][\w. %-]{{1,30}}=)(?!%26|\\[nrt])[^\s\"'`<>]){{1,{_JUDGED}}}")
 _TO_SPACE = re.compile(r"[^\s\"'`<>]*")
 _CLOSING = ",;.:)]}\\*"
-# The one secret of which the length is known though nothing else is.
+# The only secret whose length is known although its form is not.
 _AWS = re.compile(r"\\{0,3}[\"']?(?P<value>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])")
 
 _PLACEHOLDER = re.compile(
@@ -70,18 +70,19 @@ _PLACEHOLDER = re.compile(
       )
     """
 )
-# In any place. Every alternative begins with a letter, so that most places are passed at once.
+# These may be anywhere in a value. Every alternative begins with a fixed character, so that most
+# places are rejected at once.
 _FILLED = re.compile(
     r"example|placeholder|change[_-]?me|change[_-]?it|your[_-]?[a-z]|_here\b|-here\b|insert[_-]"
     r"|replace[_-]|redacted|xxxxx|\*\*\*\*|dummy|foo\b(?<=\bfoo)|bar\b(?<=\bbar)|lorem"
     r"|fake|\(\)(?<=\w\(\))"
 )
-_TELLING = 96  # characters of a value that show whether it is one
+_SAMPLE_CHARACTERS = 96  # the characters of a value in which a placeholder shows
 
 
 def _is_placeholder(value: str) -> bool:
-    telling = value[:_TELLING]
-    return bool(_PLACEHOLDER.match(telling) or _FILLED.search(telling.lower()))
+    sample = value[:_SAMPLE_CHARACTERS]
+    return bool(_PLACEHOLDER.match(sample) or _FILLED.search(sample.lower()))
 
 
 # The words of a message or a form about passwords.
@@ -90,11 +91,11 @@ _TEXT = re.compile(
     r"|reset|invalid|wrong|incorrect|new|missing|required|at least|characters?|field|user|login"
     r"|cannot|do|does|has|have|this|that|from|in|of|to|a|an|flag|option|argument|stdin|prompt)\b"
 )
-# A capital with one small letter at most: a name of several words has hardly any.
+# A capital followed by one small letter at most: a name of several words has hardly any.
 _HUMP = re.compile(r"(?<![A-Z])[A-Z][a-z]?(?![a-z])")
-# Of letters drawn by lot there is one in so many, or more.
+# Random letters have at least one of these per so many letters.
 _HUMP_LETTERS = 3.5
-# The name of a field, a route or a path, where a value could be.
+# The name of a field, a route or a path in the place of a value.
 _IDENTIFIER = re.compile(
     r"/.*|[a-z]+(?:_[a-z]+)+|[a-zA-Z]+(?:[/#:][a-zA-Z_-]+)+|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     r"|(?i:(?:\w*[_ -])?(?:passw(?:or[dt]|d)|pwd|pass|kennwort|contraseña|senha))",
@@ -103,7 +104,7 @@ _IDENTIFIER = re.compile(
 
 
 class Trust(Enum):
-    """How much a name says about its value."""
+    """How strongly a name indicates that its value is a secret."""
 
     NONE = 0
     KEY = 1
@@ -121,14 +122,14 @@ _SECRET_WORD = re.compile(
     r"|presharedkey|psk|jwt|auth|authorization)\Z"
 )
 _KEY_WORD = re.compile(r"[a-z]{0,20}(?:key|access|private)\Z")
-_ENDING = 24  # characters of a word that tell whether it is one of these
+_ENDING = 24  # the characters at the end of a word that are compared with these
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words of names that hold no secret though they end in "key" or "token".
+# Words in names of values that are no secret, although the names end in "key" or "token".
 _HARMLESS = _words(
     "public pub primary foreign cache cached sort partition hash hashed next prev page cursor"
     " continuation sync max min num count total input output prompt completion reasoning stop eos"
@@ -138,13 +139,13 @@ _HARMLESS = _words(
     " tab arrow escape enter meta ctrl shift alt modifier composite surrogate natural shard"
     " routing feature flag resume design sentinel"
 )
-# What may follow the word that counts; any other word makes it the name of something else.
+# Words that may follow the decisive word; with any other word it names something else.
 _SUFFIXES = _words(
     "value key base b64 base64 hex string raw plain plaintext prod production dev development"
     " stage staging test live main default old new current backup id sid secret us eu user admin"
     " root db api app env v pw token header local"
 )
-# A key of these is a secret; of anything else, only if its value looks like one at length.
+# A key of these is a secret; any other key only if its value is long and looks random.
 _KEY_OF = _words(
     "api access secret private auth account shared preshared encryption signing master license"
     " service session client consumer app admin subscription deploy stream write storage webhook"
@@ -156,7 +157,7 @@ _KEY_OF_BEFORE = re.compile(
 
 
 def _trust(name: str, before: str) -> Trust:
-    """Return how much a name promises; `before` is the text in front of it, for "secret key:"."""
+    """Return the trust in a name; `before` is the text in front of it, for "secret key:"."""
     words = [word.lower() for word in _WORDS.findall(name)]
     while words:
         word = words[-1][-_ENDING:]
@@ -182,14 +183,14 @@ def _trust_key(words: list[str], before: str) -> Trust:
     return Trust.KEY if qualifiers or word != "key" else Trust.NONE
 
 
-def assigned(text: str, spot: int) -> Iterator[tuple[int, int, str]]:
-    """Find the value that the name at `spot` gives away."""
-    found = _assigned(text, spot) or _alone(text, spot)
+def find_assigned(text: str, spot: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the secret value of the name at `spot`, if there is one."""
+    found = _value_after_sign(text, spot) or _value_at_line_end(text, spot)
     if found:
         yield found
 
 
-def _assigned(text: str, spot: int) -> tuple[int, int, str] | None:
+def _value_after_sign(text: str, spot: int) -> tuple[int, int, str] | None:
     head = _HEAD.match(text[max(spot - _BACK, 0) : spot][::-1])
     tail = _TAIL.match(text, spot, spot + _BACK)
     if head is None or tail is None:
@@ -213,15 +214,15 @@ _ALONE = re.compile(
     r"|\w{8}(?:-\w{4}){3}-\w{12})[\"'`]?[ \t\r]*(?:\n|\Z)",
 )
 _ALONE_BEFORE, _ALONE_BEHIND = 80, 240
-# The table of kinds judges these by their shape: "key-" and 31 digits are no key of Mailgun's.
+# The table of kinds decides about these by their form: "key-" and 31 digits are not a Mailgun key.
 _OPENINGS = frozenset(opening for row in TOKENS for opening in row.openings.split())
 _NAMES_OF_HASHES = _words(
     "commit sha sha1 sha256 sha512 md5 checksum digest fingerprint uuid guid id"
 )
 
 
-def _alone(text: str, spot: int) -> tuple[int, int, str] | None:
-    """Find a random value that ends a line, if the name before it is all else on this line."""
+def _value_at_line_end(text: str, spot: int) -> tuple[int, int, str] | None:
+    """Return a random value at the end of a line that otherwise contains only its name."""
     end = text.find("\n", spot, spot + _ALONE_BEHIND)
     last = text[spot : end if end >= 0 else spot + _ALONE_BEHIND].split()[-1:]
     if not last or len(last[0]) < KEY_MIN:
@@ -243,31 +244,33 @@ def _value(name: str, trust: Trust, sign: re.Match[str]) -> tuple[int, int] | No
     if "aws" in name.lower() and (exact := _AWS.match(text, start)):
         return exact.span("value")
     if quoted := _QUOTED.match(text, start):
-        # In "Password:" the quote behind the sign ends a text.
+        # In the text "Password:" the quote after the sign ends the text.
         before = sign.start() - len(name)
         ends = not sign["between"] and text.endswith(quoted["quote"], 0, max(before, 0))
-        agrees = not ends and _agrees_quoted(name, trust, sign, quoted["value"].rstrip("\"'\\"))
-        return _whole(quoted, _TO_QUOTE[quoted["quote"][-1]]) if agrees else None
+        is_secret = not ends and _is_secret_quoted(
+            name, trust, sign, quoted["value"].rstrip("\"'\\")
+        )
+        return _full_span(quoted, _TO_QUOTE[quoted["quote"][-1]]) if is_secret else None
     bare = _BARE.match(text, start)
     value = bare[0].rstrip(_CLOSING) if bare else ""
     end = start + len(value)
-    if bare and value and _agrees_bare(name, trust, sign, value, text[end : end + 1]):
-        return (start, end) if len(bare[0]) < _JUDGED else _whole(bare, _TO_SPACE)
+    if bare and value and _is_secret_bare(name, trust, sign, value, text[end : end + 1]):
+        return (start, end) if len(bare[0]) < _JUDGED else _full_span(bare, _TO_SPACE)
     return None
 
 
-def _whole(value: re.Match[str], rest: re.Pattern[str]) -> tuple[int, int]:
-    """Return where a value begins, and where it ends, however long it is."""
+def _full_span(value: re.Match[str], rest: re.Pattern[str]) -> tuple[int, int]:
+    """Return the start and the end of a value, regardless of its length."""
     start, end = value.span("value" if value.re.groups else 0)
     longer = rest.match(value.string, end) if end - start >= _JUDGED else None
     return start, longer.end() if longer else end
 
 
-def _least(trust: Trust) -> int:
+def _min_length(trust: Trust) -> int:
     return KEY_MIN if trust is Trust.KEY else SECRET_MIN
 
 
-def _agrees_quoted(name: str, trust: Trust, sign: re.Match[str], value: str) -> bool:
+def _is_secret_quoted(name: str, trust: Trust, sign: re.Match[str], value: str) -> bool:
     if (
         not value
         or value[0] in " ,;)+.\\"
@@ -283,31 +286,33 @@ def _agrees_quoted(name: str, trust: Trust, sign: re.Match[str], value: str) -> 
 
 
 def _is_random(value: str, trust: Trust) -> bool:
-    """Return True if a value is random enough for its name; a number has to be a long one."""
-    number = value.isdigit() and len(value) >= KEY_MIN and bits(value) > 2  # noqa: PLR2004
-    return number or drawn(value, _least(trust)) or (trust is Trust.KEY and is_uuid(value))
+    """Return True if a value is random enough for its name; a number has to be long."""
+    number = value.isdigit() and len(value) >= KEY_MIN and entropy_bits(value) > 2  # noqa: PLR2004
+    return (
+        number or looks_random(value, _min_length(trust)) or (trust is Trust.KEY and is_uuid(value))
+    )
 
 
 def _is_label(value: str) -> bool:
-    """Return True for a text about passwords or the name of a field, which are no password."""
+    """Return True for a text about passwords or the name of a field: neither is a password."""
     sentence = _TEXT.search(value) or value.endswith((".", ":", "?", "!", "…"))
     return bool(_IDENTIFIER.fullmatch(value) or (" " in value and sentence))
 
 
-def _agrees_bare(name: str, trust: Trust, sign: re.Match[str], value: str, after: str) -> bool:
+def _is_secret_bare(name: str, trust: Trust, sign: re.Match[str], value: str, after: str) -> bool:
     if _is_placeholder(value) or "(" in value or after == "(" or sign["sign"] == ",":
         return False
     flag = name.startswith("-") and (sign["gap"] is not None or sign["sign"] == "=")
-    # As in a shell or an environment file, and not as in a call.
+    # The form in a shell or an environment file, unlike the form in a call.
     tight = sign["sign"] == "=" and not sign["space"] and after not in {")", ","}
     tight = tight or (sign["sign"] == ">" and after == "<")
     if trust is Trust.PASSWORD:
         if len(value) >= SECRET_MIN and _is_jumble(value):
-            return True  # letters drawn by lot
+            return True  # random letters
         return not _IDENTIFIER.fullmatch(value) and _is_password(name, sign, value, flag, tight)
     if sign["gap"] is not None and not flag:
-        # As in a Dockerfile: ENV API_TOKEN ...; in a sentence, a hash could follow.
-        return ("_" in name or not value.islower()) and drawn(value, KEY_MIN + 1)
+        # The form in a Dockerfile: ENV API_TOKEN ...; in a sentence, a hash could follow.
+        return ("_" in name or not value.islower()) and looks_random(value, KEY_MIN + 1)
     tight = tight or (name.isupper() and sign["sign"] in {"=>", ":="})
     if trust is Trust.SECRET and tight and value.isalpha() and value.islower():
         return len(value) >= SECRET_MIN and after.strip() == ""
@@ -332,30 +337,30 @@ def _is_password(name: str, sign: re.Match[str], value: str, flag: bool, tight: 
 
 
 def _follows_login(sign: re.Match[str]) -> bool:
-    """Return True if a login stands before the password, as in .netrc."""
+    """Return True if a login precedes the password, as in .netrc."""
     return "login " in sign.string[max(sign.start() - 80, 0) : sign.start()]
 
 
-# A mark inside of a word, where no word has one.
+# A punctuation mark beside a letter, in a position that ordinary words do not have.
 _ODD = re.compile(r"[a-zA-Z][!@$%^&*+?#]|[!@$%^&*+?#][a-zA-Z]")
 
 
 def _is_hard(value: str) -> bool:
-    """Return True if three of these are mixed: small letters, capitals, digits, marks."""
+    """Return True if a value mixes three of: small letters, capitals, digits, marks."""
     kinds = (str.islower, str.isupper, str.isdigit, lambda c: c in "!@$%^&*+?#~/=")
     return sum(any(map(kind, value)) for kind in kinds) > 2  # noqa: PLR2004  three of four
 
 
-# "Password" in scripts of which the candidates know nothing, a sign, and a value.
+# "Password" in scripts that `candidates.py` does not cover, a sign, and a value.
 _OTHER_NAME = re.compile(
     r"(?:密码|密碼|パスワード|비밀번호|ароль|hasło)[\"'”」]?\s{0,3}(?:[:：=＝]|是|为|為|は|это|to)\s{0,3}"
     r"[\"'`“「]?(?P<value>[!-~]{6,128})"
 )
-_OTHER_CHARACTERS = "密ド밀ьł"  # of each: a character is found far quicker than a word
+_OTHER_CHARACTERS = "密ド밀ьł"  # one of each name: a character is found much faster than a word
 
 
-def named_in_other_scripts(text: str) -> Iterator[tuple[int, int, str]]:
-    """Find passwords that are named in Chinese, Japanese, Korean, Russian or Polish."""
+def find_named_in_other_scripts(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield passwords that are named in Chinese, Japanese, Korean, Russian or Polish."""
     if not any(char in text for char in _OTHER_CHARACTERS):
         return
     for named in _OTHER_NAME.finditer(text):

@@ -1,8 +1,8 @@
 """Finds the few places of a text where a secret could be, at the speed of memchr().
 
-Every hint (an opening of `kinds.py`, a word such as "password") is looked for at one of its
-characters, its anchor: those are rare, and a pattern that begins with one character is tried only
-where that stands. A text without any anchor's hints has cost a few scans, and nothing else.
+Every hint (an opening of `kinds.py`, a word such as "password") is searched at one of its
+characters, its anchor. Anchors are rare, and a pattern that begins with a character is tried only
+where that character is. A text without hints costs only a few scans.
 """
 
 import re
@@ -14,23 +14,23 @@ from handoffd.redaction.key_material import MATERIAL
 from handoffd.redaction.kinds import SHAPES, TOKENS, WORDS, Token, TokenShape
 from handoffd.redaction.private_keys import HINTS
 
-# A hint's anchor is the first of these that it has. Small letters are looked for in the text in
-# small letters, so that a word is found in any case.
+# The anchor of a hint is the first of these characters that it contains. A small letter is searched
+# in the lower-case text, so that a word is found in any case.
 _ANCHORS = "~$@!&JAKGz_-.kwbcph"
 SEPARATORS = "-._"
-_ENDING = 4  # characters of an opening that are looked up
-_AHEAD = 12  # token characters that follow a separator at the least
-_ALSO = {"-": "", ".": ".", "_": "+/"}  # may be among them
-# Begins a token: no letter or digit before it, unless that belongs to an escape.
+_ENDING = 4  # the last characters of an opening, by which it is looked up
+_AHEAD = 12  # the minimum of token characters after a separator
+_ALSO = {"-": "", ".": ".", "_": "+/"}  # these may be among them
+# The start of a token: no letter or digit before it, unless that is part of an escape.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
-# What follows a name until a sign: only then is a frequent name worth looking at.
+# The text from a name to a sign: a frequent name is examined only if this follows.
 _SIGNED = (
     r"(?=[\w.-]{0,24}[\s\"'`\\\])]{0,24}\d{0,2}"
     r"(?:[=:,>?|!{]|-\s[\"'`]|[.+]=|is\b|ist\b|%3d|string\b|str\b|value|[\w+/-]{20}))"
 )
-# What follows a name that is frequent in prose: a sign or a gap, and a value that may be random.
+# The text after a name that is frequent in prose: a sign or a gap, and a possibly random value.
 _VALUED = r"(?=[\s=:\"'`\\-]{1,6}[\w+/-]{16})"
-# anchor -> what stands around it, for the words that `assigned.py` and `carried.py` know.
+# anchor -> the text around it, for the words that `assignments.py` and `carriers.py` examine.
 _NAMES = {
     "k": (rf"en(?<=oken)(?!s\b){_SIGNED}", rf"ey(?!s\b|board){_SIGNED}", r"ie(?<=ookie)"),
     "w": (r"[odp](?<=assw.)", r"d(?<=pwd)", r"ort(?<=kennwort)", r"oord(?<=wachtwoord)"),
@@ -69,12 +69,12 @@ _NAMES = {
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile what is matched at a spot when the first one is seen: few kinds ever are."""
+    """Compile a pattern at its first use: few kinds are ever seen."""
     return re.compile(pattern, re.ASCII)
 
 
 class Opening(NamedTuple):
-    """What to match, and how far before the spot."""
+    """A pattern, and how many characters before the spot it begins."""
 
     back: int
     kind: str
@@ -82,7 +82,7 @@ class Opening(NamedTuple):
 
 
 class Middle(NamedTuple):
-    """What to match, before the spot and behind it."""
+    """A pattern for a token around the spot: `ahead` is tried first, then each start in `back`."""
 
     offset: int
     kind: str
@@ -92,25 +92,25 @@ class Middle(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    anchor: int  # an int is found in bytes ten times as fast as a byte string
+    anchor: int  # an int is found in bytes ten times as fast as a byte string is
     small: bool
     search: Callable[[bytes, int], re.Match[bytes] | None]
 
 
 def as_bytes(text: str) -> bytes:
-    """Return the text with one byte per character, so that a place in one is one in the other."""
+    """Return the text with one byte per character, so that offsets in both are the same."""
     return text.encode("ascii", "replace")
 
 
 class SearchTable:
-    """Where to look and what to look for there, built once from the rows."""
+    """The places to examine and the patterns to try there, built once from the tables."""
 
     def __init__(self) -> None:
         self.endings: dict[str, list[Opening]] = {}
         self.openings: dict[bytes, list[Opening]] = {}
         self.middles: dict[bytes, list[Middle]] = {}
         self._hints = {anchor: list(patterns) for anchor, patterns in _NAMES.items()}
-        # The longer hint is tried first: it is the last to be put in front.
+        # A longer hint is tried first, since it is inserted at the front last.
         for kind, opening, rest in sorted(_each_opening(TOKENS), key=lambda row: len(row[1])):
             self._add_token(kind, opening, rest)
         for kind, opening, rest in _each_opening(WORDS):
@@ -131,7 +131,7 @@ class SearchTable:
             at = Opening(len(opening) - 1, kind, _START + pattern)
             self.endings.setdefault(opening[-_ENDING:], []).append(at)
         else:
-            # What has no end is not looked ahead at: each place would read the whole text.
+            # An unbounded pattern is not a lookahead, or each place would read the whole text.
             self._add_opening(kind, opening, pattern, r"[\S ]{8}" if ",}" in rest else rest)
 
     def _add_opening(self, kind: str, opening: str, pattern: str, ahead: str) -> None:
@@ -140,7 +140,7 @@ class SearchTable:
         self.openings.setdefault(seen, []).append(Opening(offset, kind, start + pattern))
 
     def _add_hint(self, hint: str, ahead: str) -> tuple[bytes, int]:
-        """Have a hint looked for at its anchor; return what is seen there, and its offset."""
+        """Add a hint at its anchor; return the matched text, and the offset of the anchor."""
         anchor = next(char for char in _ANCHORS if char in hint)
         if anchor.islower():
             hint, ahead = hint.lower(), ""
@@ -152,7 +152,7 @@ class SearchTable:
 
     def _add_shape(self, shape: TokenShape) -> None:
         if shape.hint in SEPARATORS:
-            # One more character is seen, so that it is not taken for an ending.
+            # One more character is matched, so that it is not mistaken for an ending.
             self._hints.setdefault(shape.hint, []).insert(0, rf"(?={shape.ahead})[\w-]")
             seen, offset = shape.hint.encode(), 0
         else:
@@ -176,7 +176,7 @@ class SearchTable:
         return rf"(?=[\w{_ALSO[separator]}-]{{{_AHEAD}}})(?<=(?:{behind}).)"
 
     def spots(self, text: str, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """Give each place worth a look, and what was seen there."""
+        """Yield the matched hint and the offset of each place to examine."""
         small = data.lower()
         endings = self.endings
         for anchor, in_small, search in self._scans:
@@ -185,7 +185,7 @@ class SearchTable:
                 spot = search(where, 0)
                 while spot:
                     at = spot.start()
-                    # Most separators end no opening: told here, that costs the least.
+                    # Most separators do not end an opening; checking that here costs least.
                     if (
                         anchor not in _ENDS
                         or text[at - 3 : at + 1] in endings
@@ -195,8 +195,8 @@ class SearchTable:
                         yield spot[0], at
                     spot = search(where, spot.end())
 
-    def ends(self, text: str, at: int) -> list[Opening] | None:
-        """Return the openings of which the last character may be this one, if there are any."""
+    def openings_ending_at(self, text: str, at: int) -> list[Opening] | None:
+        """Return the openings whose last character may be the one at `at`, if any."""
         ending = text[max(at - _ENDING + 1, 0) : at + 1]
         return self.endings.get(ending) or self.endings.get(ending[1:])
 

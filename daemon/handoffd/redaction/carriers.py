@@ -1,28 +1,28 @@
-"""Secrets that a protocol or a command carries: in URLs, headers, cookies and flags."""
+"""Secrets in the syntax of a protocol or a command: URLs, headers, cookies and flags."""
 
 import base64
 import re
 from collections.abc import Callable, Iterator
 
-from handoffd.redaction.assignments import assigned
+from handoffd.redaction.assignments import find_assigned
 from handoffd.redaction.key_material import MATERIAL
 from handoffd.redaction.private_keys import HINTS, Found
-from handoffd.redaction.randomness import drawn
+from handoffd.redaction.randomness import looks_random
 
-# What fills the place of a secret in an example.
+# Texts in the place of a secret in an example.
 FILLER = re.compile(
     r"(?i)example|placeholder|your[_-]|[_-]here\b|redacted|x{6,}|\*{3,}|\.{3,}|0{12,}|changeme"
 )
 _NO_PASSWORD = re.compile(
     r"(?i)[\[{<$%(*]|\.\.\.|x{3,}\Z|(?:my|your)?_?(?:passw(?:or)?d?|passwort|pwd|pass|pw)\d?\Z"
 )
-_TOKEN_MIN = 20  # of a URL's user without a password
+_TOKEN_MIN = 20  # for the user in a URL without a password
 _COOKIE_MIN = 16
 _QUOTE = r"(?:\\{0,2}[\"'`])?"
 
 
 def is_userinfo(value: str) -> bool:
-    """Return True if a value is name:password in base64, and no word."""
+    """Return True if a value is name:password in base64, not a word."""
     try:
         decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("ascii")
     except ValueError:
@@ -42,7 +42,11 @@ def _url(text: str, at: int) -> Iterator[Found]:
     if url is None:
         return
     password = url["password"]
-    if drawn(url["token"], _TOKEN_MIN) if password is None else not _NO_PASSWORD.match(password):
+    if (
+        looks_random(url["token"], _TOKEN_MIN)
+        if password is None
+        else not _NO_PASSWORD.match(password)
+    ):
         yield *url.span("all"), "url-password"
 
 
@@ -59,7 +63,7 @@ def _authorization(text: str, at: int) -> Iterator[Found]:
     if header is None or _NO_PASSWORD.match(header["value"]) or FILLER.search(header["value"]):
         return
     scheme, value = header["scheme"], header["value"]
-    if drawn(value, 8 if scheme else 12) or (scheme and is_userinfo(value)):
+    if looks_random(value, 8 if scheme else 12) or (scheme and is_userinfo(value)):
         yield *header.span("value"), _SCHEMES.get((scheme or "").lower(), "authorization")
 
 
@@ -70,11 +74,11 @@ _COOKIE = re.compile(r"(?<![\w.-])[\w.-]{1,64}=(?P<value>[^\s;,\"']{12,})")
 def _cookies(text: str, at: int) -> Iterator[Found]:
     line = _COOKIES.match(text, at + len("kie"))
     for pair in _COOKIE.finditer(text, *line.span()) if line else ():
-        if drawn(pair["value"], _COOKIE_MIN) and not FILLER.search(pair["value"]):
+        if looks_random(pair["value"], _COOKIE_MIN) and not FILLER.search(pair["value"]):
             yield *pair.span("value"), "cookie"
 
 
-# Which commands take a password behind a short flag.
+# The commands that take a password after a short flag.
 _COMMANDS = {
     flag: re.compile(rf"(?i)(?:^|[\s/\\\"'`(;&|])(?:{names})\b[^|;&\n]{{0,160}}\Z")
     for flag, names in {
@@ -91,22 +95,26 @@ _USER = re.compile(
 
 
 def _flag(text: str, at: int) -> Iterator[Found]:
-    """Find the password behind the flag of a command that is known to take one there."""
+    """Find the password after the flag of a command that is known to take one there."""
     argument = _ARGUMENT.match(text, at + 2)
     command = _COMMANDS[text[at : at + 2]]
-    if argument and _may_be(argument["value"]) and command.search(text[max(at - 200, 0) : at]):
+    if (
+        argument
+        and _may_be_password(argument["value"])
+        and command.search(text[max(at - 200, 0) : at])
+    ):
         yield *argument.span("value"), "password"
 
 
 def _user(text: str, at: int) -> Iterator[Found]:
     argument = _USER.match(text, at)
-    if argument and _may_be(argument["value"]):
+    if argument and _may_be_password(argument["value"]):
         yield *argument.span("value"), "basic-auth"
     elif text.startswith("--", at):
-        yield from assigned(text, at)
+        yield from find_assigned(text, at)
 
 
-def _may_be(value: str) -> bool:
+def _may_be_password(value: str) -> bool:
     return not (value.isdigit() or value[0] in "-[|&>" or _NO_PASSWORD.match(value))
 
 
@@ -114,7 +122,7 @@ _SIGNATURE = re.compile(r"sig=(?P<value>(?:[A-Za-z0-9+/]|%2[BbFf]){43}%3[dD])")
 
 
 def _signature(text: str, at: int) -> Iterator[Found]:
-    """Find the signature of an Azure URL by its end, for "&" may be written in several ways."""
+    """Find the signature of an Azure URL by its end, since "&" may be escaped in several ways."""
     start = text.rfind("sig=", max(at - 140, 0), at)
     signature = _SIGNATURE.match(text, start) if start >= 0 else None
     if signature:
@@ -127,7 +135,7 @@ _PGPASS = re.compile(r":5432:[^\s:]{1,64}:[^\s:]{1,64}:(?P<value>[^\s:\"']{3,128
 def _pgpass(text: str, at: int) -> Iterator[Found]:
     """Find the password in a line of .pgpass: host:port:database:user:password."""
     line = _PGPASS.match(text, at - 1)
-    if line and _may_be(line["value"]):
+    if line and _may_be_password(line["value"]):
         yield *line.span("value"), "password"
 
 
@@ -135,9 +143,9 @@ _OPENSSL = re.compile(r"-pass(?:in|out)?\s{1,3}[\"']?pass:(?P<value>[^\s\"'`]{3,
 
 
 def _openssl(text: str, at: int) -> Iterator[Found]:
-    """Find the password behind `-pass pass:` of openssl."""
+    """Find the password after `-pass pass:` of openssl."""
     argument = _OPENSSL.search(text, max(at - 12, 0), at + 140)
-    if argument and _may_be(argument["value"]):
+    if argument and _may_be_password(argument["value"]):
         yield *argument.span("value"), "password"
 
 
@@ -145,12 +153,12 @@ _SEED = re.compile(
     r"[\"'`]?(?:\s{0,2}[:=]|\sis|\swas)?\s{0,2}\\{0,2}[\"'`\[]?"
     r"(?P<words>[a-z]{3,8}(?:[ ,\"'\n]{1,4}[a-z]{3,8}){11,23})\b"
 )
-# Frequent words that are in no word list of seed phrases.
+# Frequent words that no word list of seed phrases contains.
 _PROSE = re.compile(r"\b(?:the|and|are|for|from|has|into|its|not|our|was|which|with|your|you)\b")
 
 
 def _seed(text: str, at: int) -> Iterator[Found]:
-    """Find the twelve words and more behind the name of a seed phrase."""
+    """Find the twelve or more words after the name of a seed phrase."""
     name = _SEED_NAME.match(text, at)
     phrase = _SEED.match(text, name.end()) if name else None
     if phrase and not _PROSE.search(phrase["words"]):
@@ -169,7 +177,7 @@ def _mailchimp(text: str, at: int) -> Iterator[Found]:
         yield *key.span(), "mailchimp-key"
 
 
-# What is seen at a spot -> who knows more about it.
+# The hint at a spot -> the function that finds the secret there.
 CARRIERS: dict[bytes, Callable[[str, int], Iterator[Found]]] = {
     b"@": _url,
     b"%3D": _signature,

@@ -1,7 +1,7 @@
 """Private keys without the marks of PEM: JWK, `openssl -text`, XML, lists of bytes, DER in digits.
 
-Each is known by something that only a private key has beside it: the name of a private number, the
-first bytes of an encoding, or a checksum. Public numbers and hashes of the same length stay.
+Each is recognised by a mark that only a private key has: the name of a private number, the first
+bytes of an encoding, or a checksum. Public numbers and hashes of the same length are not masked.
 """
 
 import hashlib
@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from handoffd.redaction.private_keys import KIND, Found, Hint
-from handoffd.redaction.randomness import drawn
+from handoffd.redaction.randomness import looks_random
 
-_FAR = 8000  # characters of a key of 8192 bits on one side of what gives it away
+_FAR = 8000  # the characters of a key of 8192 bits on one side of its mark
 
 _JWK_VALUE = re.compile(
     r"(?<![\w.-])(?:d|p|q|dp|dq|qi|k|priv)[\"'\\]{0,8}\s{0,3}:\s{0,3}[\"'\\]{0,8}"
@@ -27,7 +27,7 @@ def _jwk(text: str, at: int) -> Iterator[Found]:
     ends = text.find("}", at, at + _FAR), text.find("kty", at + 1, at + _FAR)
     end = min((end for end in ends if end >= 0), default=at + _FAR)
     for member in _JWK_VALUE.finditer(text, start, end):
-        if drawn(member["value"], 22):
+        if looks_random(member["value"], 22):
             yield *member.span("value"), KIND
 
 
@@ -47,13 +47,13 @@ def _xml(text: str, at: int) -> Iterator[Found]:
 _PRIVATE_NUMBERS = ("privateexponent", "priv", "prime1")
 _COLONS = re.compile(r"(?:[0-9a-fA-F]{2}:){7,}+(?:[0-9a-fA-F]{2}(?![0-9a-fA-F]))?")
 _MORE_COLONS = re.compile(r"(?:[0-9a-fA-F]{2}:)++(?:[0-9a-fA-F]{2}(?![0-9a-fA-F]))?")
-_COLON_GAP = 80  # the prefix of a line in a listing
-# These follow the others.
+_COLON_GAP = 80  # the maximum prefix of a line in a listing
+# The names of the numbers that follow.
 _NEXT_NUMBER = re.compile(r"[^:]{0,80}?(?:prime[12]|exponent[12]|coefficient):(?=[\s\\])")
 
 
 def _colons(text: str, at: int) -> Iterator[Found]:
-    """Find the bytes behind the name of a private number; a line that goes on ends in a colon."""
+    """Find the bytes after the name of a private number; a line to be continued ends in a colon."""
     while first := _COLONS.search(text, at, at + _COLON_GAP + len("privateexponent")):
         line: re.Match[str] | None = first
         at = first.end()
@@ -69,27 +69,27 @@ def _colons(text: str, at: int) -> Iterator[Found]:
 _NUMBERS = re.compile(r"(?:\d{1,6}[\s,→|│]{1,40}+)*+\d{0,3}")
 _NUMBER = re.compile(r"\d+")
 _PUBLIC = re.compile(rb"CERTIF|PUBLIC")
-_TELLING = 400  # characters of a list in which its mark stands
+_SAMPLE_CHARACTERS = 400  # the characters of a list that contain its mark
 
 
 def _numbers(text: str, at: int) -> Iterator[Found]:
-    """Find a list of numbers that are the bytes of a key; `at` is the second digit of the first."""
+    """Find a list of numbers that are the bytes of a key; `at` is the first one's second digit."""
     at -= 1
-    telling = [int(number) for number in _NUMBER.findall(text, at, at + _TELLING)]
-    public = _PUBLIC.search(bytes(n for n in telling if n < 256))  # noqa: PLR2004
+    sample = [int(number) for number in _NUMBER.findall(text, at, at + _SAMPLE_CHARACTERS)]
+    public = _PUBLIC.search(bytes(n for n in sample if n < 256))  # noqa: PLR2004
     if not public and (numbers := _NUMBERS.match(text, at)):
         yield *numbers.span(), KIND
 
 
 _DIGITS = re.compile(r"[0-9a-fA-F]{2,}+")
-_BEFORE = 128  # digits before what gives the key away
+_BEFORE = 128  # the maximum of digits before the mark of the key
 _DIGITS_BEFORE = re.compile(r"[0-9a-fA-F]*\Z")
-# Between two lines; the last one may be short.
+# The text between two lines; the last line may be short.
 _DIGITS_GAP = re.compile(r"[\s\"'+\\n:]{1,24}+(?=(?:[0-9a-fA-F]{2}){4,}+(?![A-Za-z0-9]))")
 
 
 def _der(text: str, at: int) -> Iterator[Found]:
-    """Find DER in hexadecimal digits, in one line or more."""
+    """Find DER in hexadecimal digits, on one line or more."""
     before = _DIGITS_BEFORE.search(text[max(at - _BEFORE, 0) : at])
     end = at
     while digits := _DIGITS.match(text, end):
@@ -104,7 +104,7 @@ _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 def _wif(text: str, at: int) -> Iterator[Found]:
-    """Find a private key of Bitcoin: the checksum at its end is right."""
+    """Find a private key of Bitcoin by the checksum at its end."""
     size = 51 if text[at] == "5" else 52
     number = 0
     for char in text[at : at + size]:
@@ -123,7 +123,7 @@ def _each(find: Callable[[str, int], Iterator[Found]], *hints: tuple[str, str, s
     return [Hint(before, seen, ahead, find) for before, seen, ahead in hints]
 
 
-# The anchors are those of other hints where they can be: each further one costs every text a scan.
+# Anchors of other hints are reused if possible: each new anchor costs one scan of every text.
 MATERIAL = (
     *_each(_jwk, ("", "kty", r"[\"'\\]{0,8}\s{0,3}:")),
     *_each(_xml, ("[<;]RSA", "KeyValue", "[>&]")),

@@ -1,7 +1,8 @@
-"""The table of secrets: what each kind begins with and how it goes on.
+"""The table of secrets: the opening of each kind, and a pattern for the rest.
 
-Facts about formats, in the order of the alphabet inside each group. A kind is what a reader sees
-in place of the secret, so several rows may share one. `redact.py` is what reads the table.
+The rows are facts about formats, in alphabetical order inside each group. A kind is the text that
+replaces the secret for a reader, so several rows may share one. `candidates.py` builds its search
+from the table.
 """
 
 from typing import NamedTuple
@@ -11,20 +12,20 @@ _END = r"(?![A-Za-z0-9])"
 
 
 class Token(NamedTuple):
-    """A secret that says by its first characters what it is."""
+    """A secret that is recognised by its first characters."""
 
     kind: str
-    openings: str  # separated by a space; "·" is a space in one
-    rest: str  # a pattern for what follows the opening
+    openings: str  # separated by a space; "·" is a space inside an opening
+    rest: str  # a pattern for the text after the opening
 
 
 class TokenShape(NamedTuple):
-    """A secret that is known by something in its middle: a hint, and what follows it."""
+    """A secret that is recognised by a hint in its middle, and by the text after it."""
 
     kind: str
     hint: str
-    ahead: str  # a pattern for what follows the hint
-    back: range  # how many characters of it stand before the hint
+    ahead: str  # a pattern for the text after the hint
+    back: range  # the possible numbers of characters before the hint
     pattern: str
 
 
@@ -243,8 +244,8 @@ TOKENS = (
     Token("password-hash", "$argon2 $pbkdf2 $scrypt", r"[\w-]*\$[\w=,./+$-]{20,}"),
 )
 
-# The openings are words, in whatever case; only the named part is secret (redact.py says how it
-# is checked).
+# The openings are words, in upper or lower case. Only the named part is secret; redact.py checks it
+# by its name.
 WORDS = (
     Token("gcp-signature", "X-Goog-Signature=", r"(?P<secret>[a-f0-9]{128,})"),
     Token("azure-sas", "&sig=", r"(?P<secret>(?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}(?:%3[dD]|=)?)"),

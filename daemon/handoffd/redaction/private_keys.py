@@ -1,8 +1,8 @@
 """Find private keys in listings: with line numbers, quoted, commented, logged, escaped, dumped.
 
-A listing may put anything before and behind the lines of a key, so these are recognised by their
-content: beginning at a mark such as `BEGIN ... PRIVATE KEY`, each run of base64 that looks random
-and lies near the one before it belongs to the key. A mark without such runs is only mentioned.
+A listing may put any text before and after the lines of a key, so these are recognised by their
+content: from a mark such as `BEGIN ... PRIVATE KEY` on, each run of base64 that looks random and
+lies near the previous run belongs to the key. A mark without such runs is only a mention of a key.
 """
 
 import base64
@@ -22,8 +22,8 @@ _RUN_REST = re.compile(r"[A-Za-z0-9+/=]*")
 _RUN_FULL = 40
 _DIGITS_LEAST = 3
 _TURN = re.compile(r"[a-z](?![a-z])|[A-Z](?![A-Z])|[\d+/](?![\d+/])")
-# Prefixes of a log, or the headers of an encrypted key, fit between two runs; white space, and
-# lines without a letter, do not count.
+# The maximum distance of two runs: prefixes of a log, or the headers of an encrypted key, fit in
+# between. White space and lines without a letter do not count.
 _GAP = 600
 _GAP_LINES = 6
 _LINE = re.compile(r"\n[^\nA-Za-z]*[A-Za-z]")
@@ -42,36 +42,36 @@ _MARK_MAX = 80
 def _is_body(run: str) -> bool:
     """Return True if a run of base64 looks random, unlike a path or a name of several words."""
     if run.islower() or run.isupper():
-        return False  # as hexadecimal digits are
+        return False  # like hexadecimal digits
     turns = len(_TURN.findall(run))
     if turns * 9 > len(run) * 4:
         return True
-    # The first line of a key may hold many zeros, which are the letter A.
+    # The first line of a key may contain many zeros, which base64 encodes as the letter A.
     digits = sum(map(str.isdigit, run))
     return len(run) >= _RUN_FULL and digits >= _DIGITS_LEAST and turns * 4 > len(run)
 
 
 def _few_lines(text: str, end: int, start: int) -> bool:
-    """Return True if only a few lines stand between two parts of a key."""
+    """Return True if there are only a few lines between two parts of a key."""
     return len(_LINE.findall(text, end, start)) <= _GAP_LINES
 
 
-def _far(text: str, end: int) -> int:
-    """Return the last place where the next part of a key may be, behind `end`."""
+def _search_limit(text: str, end: int) -> int:
+    """Return the last offset after `end` where the next part of a key may begin."""
     space = _SPACE.match(text, end)
     return (space.end() if space else end) + _GAP
 
 
 def _end_of_body(text: str, start: int) -> int:
-    """Return the end of the body that begins at or shortly behind `start`, or `start`."""
+    """Return the end of the body that begins at or shortly after `start`, or `start`."""
     at = end = start
-    far = _far(text, end)
+    far = _search_limit(text, end)
     while end - start < _BODY_MAX and (run := _RUN.search(text, at, far)):
         at = run.end()
         if _is_body(run[0]):
             if _MARK.search(text, end, run.start()) or not _few_lines(text, end, run.start()):
                 break
-            end, far = at, _far(text, at)
+            end, far = at, _search_limit(text, at)
     rest = _RUN_REST.match(text, end) if end > start else None
     return rest.end() if rest else end
 
@@ -79,7 +79,7 @@ def _end_of_body(text: str, start: int) -> int:
 def _start_of_body(text: str, end: int) -> int:
     """Return the start of the body that ends at or shortly before `end`, or `end`.
 
-    The search stops at the mark before this one, so that each part of a text is read once.
+    The search stops at the previous mark, so that each part of a text is read once.
     """
     start = end
     while end - start < _BODY_MAX:
@@ -99,10 +99,10 @@ def _start_of_body(text: str, end: int) -> int:
 
 
 def _body(text: str, start: int, at: int) -> Iterator[Found]:
-    """Find the body behind the mark that reaches from `start` to `at`, and the mark at its end."""
+    """Find the body after the mark from `start` to `at`, and the mark at the end of the body."""
     end = _end_of_body(text, at)
     if end > at:
-        mark = _MARK.search(text, end, _far(text, end))
+        mark = _MARK.search(text, end, _search_limit(text, end))
         closes = mark and (mark["end"] or mark["other_end"] or mark["mac"])
         if mark and closes and _few_lines(text, end, mark.start()):
             end = mark.end()
@@ -110,7 +110,7 @@ def _body(text: str, start: int, at: int) -> Iterator[Found]:
 
 
 def _marked(text: str, at: int) -> Iterator[Found]:
-    """Find the body behind or before the mark that ends in the word at `at`."""
+    """Find the body after or before the mark that ends with the word at `at`."""
     end = at + len("KEY")
     for mark in _MARK.finditer(text, max(at - _MARK_MAX, 0), end):
         if mark.end("key") == end:
@@ -119,13 +119,13 @@ def _marked(text: str, at: int) -> Iterator[Found]:
 
 
 def _body_before(text: str, start: int, end: int) -> Iterator[Found]:
-    """Find the body before the mark that reaches from `start` to `end`."""
+    """Find the body before the mark from `start` to `end`."""
     if (body := _start_of_body(text, start)) < start:
         yield body, end, KIND
 
 
 def _closed(text: str, at: int) -> Iterator[Found]:
-    """Find the body before the last line of PuTTY's keys."""
+    """Find the body before the last line of a PuTTY key."""
     yield from _body_before(text, at - len("Private"), at)
 
 
@@ -133,7 +133,7 @@ _HEADER = re.compile(r"[\w-]+: ?[\w-]{0,24},?[\dA-Fa-f]{0,32}")
 
 
 def _headed(text: str, at: int) -> Iterator[Found]:
-    """Find the body behind the header of an encrypted key, or of PuTTY's."""
+    """Find the body after the header of an encrypted key or of a PuTTY key."""
     header = _HEADER.match(text, at)
     yield from _body(text, at, header.end() if header else at)
 
@@ -151,7 +151,7 @@ _ENCODED = re.compile(r"-{0,3}BEGIN [A-Z0-9 ]{0,24}PRIVATE KEY")
 
 
 def _encoded(back: int, text: str, at: int) -> Iterator[Found]:
-    """Find a key that is encoded in base64 once more, with its mark."""
+    """Find a key that is encoded in base64 once more, including its mark."""
     start = at - back
     encoded = re.sub(r"[^A-Za-z0-9+/]", "", text[start : start + 80])[:64]
     mark = base64.b64decode(encoded[: len(encoded) // 4 * 4]).decode("ascii", "replace")
@@ -159,7 +159,7 @@ def _encoded(back: int, text: str, at: int) -> Iterator[Found]:
         yield start, max(_end_of_body(text, start), start + len(encoded)), KIND
 
 
-# Eight bytes and more as xxd, hexdump, od or a language's source write them.
+# Eight bytes or more, as in the output of xxd, hexdump and od or in source code.
 _DUMP = re.compile(r"(?i)(?:(?:0x|\\x)?[0-9a-f]{2}[ ,]{0,3}){8,}+|(?:[!-~]{1,2} {1,7}){8,}")
 _DUMP_GAP = 120
 _DUMP_TEXT = re.compile(r"[^\n]{0,20}")
@@ -178,15 +178,15 @@ def _dumped(text: str, at: int) -> Iterator[Found]:
 
 
 # Lines from the middle of a key. The `base64` program and mail write lines of 76 characters.
-_WIDTHS = {64, 65, 70, 71}  # the letter of an escape may stand before a line
+_WIDTHS = {64, 65, 70, 71}  # the letter of an escape may precede a line
 _LINE_LEAST = b"x" * min(_WIDTHS)
 _AS_LINES = bytes(ord("x" if _RUN_CHARACTER.match(chr(byte)) else " ") for byte in range(256))
 _ARMOUR = re.compile(r"-----(?:BEGIN|(?P<end>END)) ")
 _PUBLIC = ("MII", "nMII", "AAAA")  # certificates and public keys begin like this
 
 
-def unmarked(text: str, data: bytes) -> Iterator[Found]:
-    """Find two lines or more from the middle of a key, with neither of its marks."""
+def find_unmarked(text: str, data: bytes) -> Iterator[Found]:
+    """Yield two or more lines from the middle of a key, without either of its marks."""
     if len(data) < 2 * len(_LINE_LEAST) or _LINE_LEAST not in (data := data.translate(_AS_LINES)):
         return
     lines = [line for line in _lines(data) if line[1] - line[0] in _WIDTHS]
@@ -210,16 +210,16 @@ def _lines(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _is_armoured(marks: list[re.Match[str]], at: int) -> bool:
-    """Return True for the body of something else, or of a key that its marks give away."""
+    """Return True for the body of another object, or of a key that is found by its marks."""
     after = bisect(marks, at, key=re.Match[str].start)
     begun = after > 0 and not marks[after - 1]["end"]
     return begun or (after < len(marks) and bool(marks[after]["end"]))
 
 
 class Hint(NamedTuple):
-    """Something in a text that gives a key away, and the function that finds the key there."""
+    """A text that reveals a key, and the function that finds the key there."""
 
-    before: str  # a pattern of one width
+    before: str  # a pattern of fixed width
     seen: str  # begins with the anchor
     ahead: str
     find: Callable[[str, int], Iterator[Found]]

@@ -1,4 +1,4 @@
-"""Tells what looks drawn by lot from words, paths, numbers and names."""
+"""Distinguishes random values from words, paths, numbers and names."""
 
 import math
 import re
@@ -14,11 +14,11 @@ _WORDY = re.compile(r"[A-Za-z](?:[\s_./:@#-]?+(?:[A-Z]?+[a-z]++|[A-Z]++|\d{1,4}+
 _CONSONANTS = re.compile(r"(?i)[bcdfghjklmnpqrstvwxz]{6}")
 _CHANGE = re.compile(r"\d(?=[A-Za-z])|[A-Za-z](?=\d)")
 _TURN = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|\d(?=[A-Za-z])")
-# A stretch with capitals, small letters and digits, as no directory is called.
+# A stretch with capitals, small letters and digits, unlike the name of a directory.
 _DENSE = re.compile(
     r"(?=[a-z\d+]{0,24}[A-Z])(?=[A-Z\d+]{0,24}[a-z])(?=[A-Za-z+]{0,24}\d)[A-Za-z0-9+]{10}"
 )
-# Bits a character: what is drawn has more than this, a run of the same or of a few has less.
+# Entropy in bits per character: random values have more, runs of a few characters have less.
 _BITS, _LETTER_BITS = 1.9, 3.3
 LONG = 16
 
@@ -31,8 +31,8 @@ def is_path(value: str) -> bool:
     return _PATH.fullmatch(value) is not None
 
 
-def drawn(value: str, least: int) -> bool:
-    """Return True if a value has at least that length and looks drawn by lot."""
+def looks_random(value: str, least: int) -> bool:
+    """Return True if a value has at least `least` characters and looks random."""
     path = is_path(value) and not _DENSE.search(value)
     if len(value) < least or value.isdigit() or " " in value or path:
         return False
@@ -42,15 +42,19 @@ def drawn(value: str, least: int) -> bool:
         return True
     digits = sum(map(value.count, string.digits))
     if not digits:
-        return len(value) >= LONG and bool(_CONSONANTS.search(value)) and bits(value) > _LETTER_BITS
+        return (
+            len(value) >= LONG
+            and bool(_CONSONANTS.search(value))
+            and entropy_bits(value) > _LETTER_BITS
+        )
     wordy = _CHAIN.fullmatch(value) and digits * 8 < len(value)
-    if wordy or (_WORDY.fullmatch(value) and not _scattered(value)):
+    if wordy or (_WORDY.fullmatch(value) and not _is_scattered(value)):
         return False
-    return bits(value) > _BITS
+    return entropy_bits(value) > _BITS
 
 
-def _scattered(value: str) -> bool:
-    """Return True if digits and letters change places often, unlike in "item-2024-v2"."""
+def _is_scattered(value: str) -> bool:
+    """Return True if digits and letters alternate often, unlike in "item-2024-v2"."""
     if len(value) > LONG and len(_TURN.findall(value)) * 5 >= len(value) * 2:
         return True
     if _CONSONANTS.search(value):
@@ -58,7 +62,7 @@ def _scattered(value: str) -> bool:
     return len(_CHANGE.findall(value)) * 8 >= len(value)
 
 
-def bits(value: str) -> float:
-    """Return Shannon's entropy, in bits a character."""
+def entropy_bits(value: str) -> float:
+    """Return the Shannon entropy in bits per character."""
     size = len(value)
     return -sum(n / size * math.log2(n / size) for n in Counter(value).values())

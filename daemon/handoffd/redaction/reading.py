@@ -1,15 +1,15 @@
 """The text as a person reads it: without colours, invisible characters, markup and escapes.
 
-A secret may be broken by characters that nobody sees (`grep --color`, UTF-16, a soft hyphen), and
-a character of it may be written as an escape. It is searched for in the reading, too, and found
-in the text by the places that the reading keeps.
+A secret may be interrupted by invisible characters (`grep --color`, UTF-16, a soft hyphen), and its
+characters may be written as escapes. So secrets are also searched in the reading, which maps each
+of its characters to an offset in the text.
 """
 
 import re
 from bisect import bisect
 from typing import NamedTuple
 
-# Characters of no width and no ink: format characters, fillers, variation selectors and tags.
+# Invisible characters: format characters, fillers, variation selectors and tags.
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -20,12 +20,12 @@ _ASCII = bytes(range(128))
 _ESC, _BACKSLASH, _LESS = b"\x1b\\<"
 _ESCAPE = re.compile(rb"\\(?:u00|x)(?:[2-7]|0[9adAD])").search
 _TAG = re.compile(rb"</(?:span|mark|em)>").search
-# The rest of a sequence that a terminal obeys.
+# The rest of a terminal control sequence, after the escape character.
 _COLOUR = (
     r"(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|[ -/]{0,4}[0-Z\\^-~])"
 )
 _COLOURED = re.compile(rf"\x1b{_COLOUR}")
-# It begins with a set of characters, so that all others are passed quickly.
+# The pattern begins with a set of characters, so that all others are skipped quickly.
 _HIDING = re.compile(
     rf"""[\x1b\0\\<{_INVISIBLE}](?:
       (?<=\x1b){_COLOUR}
@@ -38,7 +38,7 @@ _HIDING = re.compile(
 
 
 class _Stretch(NamedTuple):
-    """A part of the reading: its place there, its place in the text, the width of a character."""
+    """A part of the reading: its offset there and in the text, and the width of a character."""
 
     read_at: int
     at: int
@@ -46,7 +46,7 @@ class _Stretch(NamedTuple):
 
 
 class Reading:
-    """A text as it is read, and where in the text each of its characters stands."""
+    """A text as a person reads it, with the offset of each character in the original text."""
 
     def __init__(self, text: str) -> None:
         parts: list[str] = []
@@ -62,11 +62,11 @@ class Reading:
             done = end
         self._stretches.append(_Stretch(size, done, 1))
         self.text = "".join([*parts, text[done:]])
-        # The text itself, with a space in the place of each character of a colour.
-        self.apart = _COLOURED.sub(lambda colour: " " * len(colour[0]), text)
+        # The text itself, with each character of a colour sequence replaced by a space.
+        self.without_colours = _COLOURED.sub(lambda colour: " " * len(colour[0]), text)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the part of the text of which a part of the reading was made."""
+        """Return the span in the text for a span of the reading."""
         return self._place(start)[0], self._place(end - 1)[1]
 
     def _place(self, at: int) -> tuple[int, int]:
@@ -76,7 +76,7 @@ class Reading:
 
 
 def reading(text: str, data: bytes) -> Reading | None:
-    """Return the text as it is read, or None if it is read as it is written."""
+    """Return the text as a person reads it, or None if that is the text itself."""
     if _has_sign(data) or (not text.isascii() and _has_invisible(text)):
         read = Reading(text)
         return read if read.text != text else None
@@ -84,7 +84,7 @@ def reading(text: str, data: bytes) -> Reading | None:
 
 
 def _has_sign(data: bytes) -> bool:
-    # Every text pays for this; a byte alone is found far quicker than a pattern.
+    # Every text pays for this check; a single byte is found much faster than a pattern.
     return bool(
         _ESC in data
         or 0 in data
@@ -94,6 +94,6 @@ def _has_sign(data: bytes) -> bool:
 
 
 def _has_invisible(text: str) -> bool:
-    # Most of a text is ASCII, which is left out at the speed of a copy.
+    # Most of a text is ASCII, and translate() removes that at the speed of a copy.
     others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
     return _SEEN.search(others.decode("utf-8", "surrogatepass")) is not None

@@ -1,4 +1,4 @@
-"""What a process needs: clock, log, lock, service manager, schedule.
+"""The services of one process: clock, log, lock, service manager, schedule.
 
 May import: redaction.
 """

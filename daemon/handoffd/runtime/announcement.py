@@ -1,4 +1,4 @@
-"""A change that is announced once, to every part that subscribed to it in app.py."""
+"""A change that is announced once, to every part that subscribed to it (in app.py)."""
 
 from collections.abc import Callable
 from typing import Generic, ParamSpec

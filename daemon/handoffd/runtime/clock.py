@@ -1,4 +1,4 @@
-"""The one place that reads the time."""
+"""The one module that reads the clocks."""
 
 import time
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ def monotonic() -> float:
 
 
 def since_boot() -> float:
-    """Return a time that nobody sets, and that goes on while the machine sleeps."""
+    """Return a time that cannot be set and that, on Linux, advances while the machine sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -24,25 +24,25 @@ def thread_cpu() -> float:
 
 
 def iso(seconds: float | None = None) -> str:
-    """Return a time as ISO 8601 in UTC, to the second, with Z as the seed writes it."""
+    """Return a time as ISO 8601 in UTC, to the second, with a Z as in the seed's files."""
     moment = datetime.fromtimestamp(wall() if seconds is None else seconds, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def iso_milliseconds(seconds: float | None = None) -> str:
-    """Return a time as transcripts write it, so that the two compare as text."""
+    """Return a time in the format of transcripts, so that the two can be compared as text."""
     moment = datetime.fromtimestamp(wall() if seconds is None else seconds, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
 def day(seconds: float | None = None) -> str:
-    """Return a day as people here call it: YYYY-MM-DD in the machine's own zone."""
+    """Return the local day: YYYY-MM-DD in the time zone of the machine."""
     moment = datetime.fromtimestamp(wall() if seconds is None else seconds, UTC).astimezone()
     return moment.strftime("%Y-%m-%d")
 
 
 def parse(text: str) -> float:
-    """Return the seconds of an ISO time, or 0 for what is none."""
+    """Return the seconds of an ISO time, or 0 if the text is not a time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

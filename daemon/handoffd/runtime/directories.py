@@ -1,4 +1,4 @@
-"""The daemon's own files and the directories it listens to."""
+"""The state directory of the daemon, and the Claude directories that it reads."""
 
 import os
 
@@ -7,7 +7,7 @@ from handoff.common.errors import HandoffError
 
 
 def make_state_dir() -> str:
-    """Create the state directory, 0700, and refuse one that others may write to."""
+    """Create the state directory with mode 0700; refuse one that other users may write to."""
     path = paths.state_dir()
     os.makedirs(path, mode=0o700, exist_ok=True)
     make_private(path)
@@ -15,9 +15,10 @@ def make_state_dir() -> str:
 
 
 def make_private(path: str) -> None:
-    """See that a directory is ours alone; one that others may write to is refused.
+    """Create a private directory; refuse one that other users may write to.
 
-    Only a directory named after us is tightened: HANDOFFD_SOCKET may lie in any other.
+    The mode is tightened only if the directory or its parent is called `handoffd`:
+    HANDOFFD_SOCKET may lie in any other directory.
     """
     os.makedirs(path, mode=0o700, exist_ok=True)
     if not paths.is_own_directory(path):
@@ -36,7 +37,7 @@ def make_private(path: str) -> None:
 
 
 def claude_dirs(configured: list[str]) -> list[str]:
-    """Return the Claude config directories: the default one, and those of the configuration."""
+    """Return the Claude configuration directories: the default one and the configured ones."""
     default = paths.variable("CLAUDE_CONFIG_DIR") or f"{paths.home()}/.claude"
     found: list[str] = []
     for path in (default, *configured):

@@ -1,4 +1,4 @@
-"""One daemon a user: a lock that the kernel drops with the process, and not a moment earlier."""
+"""One daemon per user: a lock that the kernel releases when the process ends, not earlier."""
 
 import errno
 import fcntl
@@ -10,7 +10,10 @@ _held = -1
 
 
 def lock_instance(path: str) -> int:
-    """Take the lock for as long as it is open; the file names the process for others."""
+    """Take the lock and return its descriptor; the lock is held until the descriptor is closed.
+
+    The process id is written to the file, so that another daemon can name the holder.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -24,18 +27,18 @@ def lock_instance(path: str) -> int:
             "See it with: handoff status",
         ) from None
     except OSError:
-        os.close(handle)  # or it would keep ourselves out the next time
+        os.close(handle)  # otherwise it would lock ourselves out the next time
         raise
     return handle
 
 
 def hold(path: str) -> None:
-    """Keep the lock for as long as we live.
+    """Take the lock and keep it until this process ends.
 
-    Asked again, take it anew where the file was deleted, or its directory replaced: the one that
-    we hold keeps nobody out any more. Another daemon may have been quicker: then that one stays.
+    A later call takes it anew if the file was deleted or its directory was replaced, since the old
+    lock no longer excludes other daemons. If another daemon has taken the new lock, that one stays.
     """
-    global _held  # a process has one
+    global _held  # one per process
     if not _is_held(path):
         old, _held = _held, lock_instance(path)
         if old >= 0:

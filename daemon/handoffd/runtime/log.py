@@ -1,4 +1,4 @@
-"""Logging: each line is one JSON object with its secrets masked, also the lines of libraries.
+"""Logging: every line is one JSON object with secrets masked, including the lines of libraries.
 
 No transcript text is logged at info level.
 """
@@ -20,14 +20,14 @@ from handoffd.redaction.redact import redact
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 LOG_MAX_BYTES = 1 << 20
-# These libraries never see a session's words. Of every other one only errors and their places are
-# logged.
+# These libraries never see the text of a session, so their messages are logged. From all other
+# libraries only errors and their locations are logged.
 _PLAIN_LIBRARIES = ("apscheduler", "asyncio", "py", "watchdog")
 _FRAMES_MAX = 20
 
 
 class LogFile:
-    """A log file that is moved aside at its limit: a background daemon never fills a disk."""
+    """A log file that is moved aside at a size limit, so that the daemon never fills a disk."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class LogFile:
             with self._writing:
                 written = self._append(text)
         except (OSError, ValueError) as problem:
-            # A full disk must not take the daemon down with it.
+            # A full disk must not end the daemon.
             self.problem = f"The log cannot be written: {problem}."
             return 0
         self.problem = ""
@@ -65,7 +65,7 @@ class LogFile:
 
 
 class Stderr:
-    """Where a service manager or a person reads; one that is gone must not take us along."""
+    """The standard error stream; a closed one must not end the daemon."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError, ValueError):
@@ -81,7 +81,7 @@ _files: list[LogFile] = []
 
 
 def problem() -> str:
-    """Return why nothing is logged, or an empty text."""
+    """Return the reason why the log cannot be written, or an empty text."""
     return _files[0].problem if _files else ""
 
 
@@ -93,19 +93,19 @@ def configure(level: str, log_file: str | None) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _mask_values,
-            # Also on a terminal, where a value must not move the cursor: JSON escapes controls.
+            # JSON escapes control characters, so that a value cannot move the cursor of a terminal.
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=False,
     )
-    _take_over()
+    _capture_library_output()
 
 
-def _take_over() -> None:
-    """Bring into our log everything that Python and its libraries would write to stderr."""
-    logging.basicConfig(handlers=[_Records()], level=logging.WARNING, force=True)
+def _capture_library_output() -> None:
+    """Log everything that Python and its libraries would otherwise write to stderr."""
+    logging.basicConfig(handlers=[_LibraryLogHandler()], level=logging.WARNING, force=True)
     logging.captureWarnings(capture=True)
     sys.excepthook = lambda _kind, problem, _frames: failed("crashed", problem)
     threading.excepthook = _thread_failed
@@ -117,27 +117,27 @@ def _thread_failed(given: threading.ExceptHookArgs) -> None:
         failed("thread_failed", given.exc_value)
 
 
-class _Records(logging.Handler):
-    """Writes the records of the `logging` module as lines of ours."""
+class _LibraryLogHandler(logging.Handler):
+    """Writes the records of the `logging` module to our log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         problem = record.exc_info[1] if record.exc_info else None
-        if _is_cancellation(problem):  # a stop cancels the work under way
+        if _is_cancellation(problem):  # stopping the daemon cancels running work
             return
         fields = {"at": f"{record.name}:{record.lineno}"}
         has_plain_words = record.name.partition(".")[0] in _PLAIN_LIBRARIES
         if has_plain_words:
-            fields["said"] = _said(record)
+            fields["said"] = _message_of(record)
         if problem is not None or record.levelno >= logging.ERROR:
             failed("library_failed", problem, **fields)
         elif has_plain_words:
             get().warning("library_warned", **fields)
 
 
-def _said(record: logging.LogRecord) -> str:
+def _message_of(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001  its arguments do not fit its words
+    except Exception:  # noqa: BLE001  its arguments do not fit its format
         return str(record.msg)
 
 
@@ -156,7 +156,7 @@ def _masked(value: Any) -> Any:
 
 
 def failed(event: str, problem: BaseException | None, **fields: Any) -> None:
-    """Log an unexpected error with its traceback, but without values of the frames."""
+    """Log an unexpected error with its traceback, but without the values in its frames."""
     if problem is not None:
         frames = traceback.format_tb(problem.__traceback__, limit=-_FRAMES_MAX)
         fields |= {"error": why(problem), "traceback": "".join(frames)}
@@ -164,9 +164,9 @@ def failed(event: str, problem: BaseException | None, **fields: Any) -> None:
 
 
 def asyncio_failed(context: Mapping[str, Any]) -> None:
-    """Log in one line an error that asyncio found: its own words show values, over and over.
+    """Log an error that asyncio reports, in one line: its own report repeats values.
 
-    A connection that a client ended is no error, as long as no code of ours was at work for it.
+    A connection that a client closed is not an error, as long as no code of ours was handling it.
     """
     problem = context.get("exception")
     if not ("transport" in context and isinstance(problem, ConnectionError)):
@@ -180,14 +180,14 @@ def _is_cancellation(problem: BaseException | None) -> bool:
 
 
 def where(problem: BaseException) -> str:
-    """Name the place of a failure without its values, which may be a transcript's."""
+    """Return the type and location of an error, without values: a transcript may hold them."""
     frames = traceback.extract_tb(problem.__traceback__)
     place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
     return f"{type(problem).__name__}{place}"
 
 
 def why(problem: BaseException) -> str:
-    """Return one line about an error: its own words, or its place where they may be a session's."""
+    """Return one line about an error: its message, or its location if it may quote a session."""
     expected = isinstance(problem, (OSError, HandoffError))
     return (redact(str(problem))[0].partition("\n")[0] if expected else "") or where(problem)
 

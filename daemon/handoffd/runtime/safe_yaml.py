@@ -1,7 +1,7 @@
-"""YAML of others: looked at before it is loaded. Pure.
+"""Checks of foreign YAML before it is loaded. Pure.
 
-libyaml builds values by recursion on the C stack, which tens of thousands of brackets overflow;
-its parser does not.
+libyaml builds values by recursion on the C stack, and tens of thousands of brackets overflow that
+stack. Its parser does not recurse.
 """
 
 import yaml
@@ -10,11 +10,11 @@ from handoff.common.safe_parsing import DEPTH_MAX
 
 
 class YamlBombError(ValueError):
-    """A text that is not loaded; the message says why."""
+    """A text is not loaded; the message gives the reason."""
 
 
 def refuse_bombs(text: str | bytes, depth_max: int = DEPTH_MAX, *, tags: bool = True) -> None:
-    """Raise an error if a text has aliases, nests too deeply, or has tags where it must not."""
+    """Raise YamlBombError if a text has aliases, nests too deeply, or has tags without `tags`."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         if isinstance(event, yaml.AliasEvent):

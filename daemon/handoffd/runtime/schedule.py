@@ -1,7 +1,7 @@
-"""What happens again and again, or later: the only importer of APScheduler.
+"""Repeated work: the only importer of APScheduler.
 
-Our store is the truth about what has happened; nothing is kept in a job store. A job that is
-late is run once, not dropped: a machine sleeps.
+No job store is used: our own store says which work was done. A late job is run once instead of
+being dropped, since a machine may sleep.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from types import ModuleType
 
 from handoffd.runtime import clock, log
 
-# Importing APScheduler loads multiprocessing for pools of processes, the names of all time zones,
-# and the metadata of every installed package in search of plug-ins: a megabyte and a tenth of
-# a second, for nothing we use.
+# Importing APScheduler loads multiprocessing for its process pools, the names of all time zones,
+# and the metadata of every installed package, to find plug-ins. That costs a megabyte and a tenth
+# of a second for features that we do not use.
 for _module, _name in (
     ("apscheduler.executors.pool", "ThreadPoolExecutor"),
     ("tzlocal", "get_localzone"),
@@ -29,8 +29,8 @@ finally:
     metadata.entry_points = _entry_points
 
 Action = Callable[[], Awaitable[None]]
-# The wall clock and the monotonic one drift apart by this much only if one was set, or the
-# machine slept.
+# The wall clock and the monotonic clock drift apart by this much only if the wall clock was set or
+# the machine slept.
 JUMP_SECONDS = 5.0
 
 
@@ -44,7 +44,7 @@ class Schedule:
         )
         self._offset = clock.wall() - clock.monotonic()
         self._actions: dict[str, Action] = {}
-        # All intervals begin here, so that one waking serves several jobs.
+        # All intervals begin at this time, so that one wake-up serves several jobs.
         self._start = datetime.fromtimestamp(clock.wall(), UTC)
 
     def start(self) -> None:
@@ -55,14 +55,14 @@ class Schedule:
             self._scheduler.shutdown(wait=False)
 
     def every(self, name: str, seconds: float, action: Action) -> None:
-        """Run an action at an interval, first after one interval."""
+        """Run an action at an interval, for the first time after one interval."""
         turn = asyncio.Lock()
 
         async def guarded() -> None:
             async with turn:
                 try:
                     await action()
-                except Exception as problem:  # noqa: BLE001  the next time it may work
+                except Exception as problem:  # noqa: BLE001  the next run may succeed
                     log.failed("scheduled_failed", problem, job=name)
 
         first = self._start + timedelta(seconds=seconds)
@@ -76,9 +76,9 @@ class Schedule:
             await action()
 
     def check_clock(self) -> bool:
-        """Begin every interval anew when the clock was set or the machine slept.
+        """Restart every interval if the clock was set or the machine slept; return True if so.
 
-        APScheduler waits for a time of day: with the clock set back a day it would wait a day.
+        APScheduler waits for a time of day: if the clock is set back by a day, it waits for a day.
         """
         offset = clock.wall() - clock.monotonic()
         if abs(offset - self._offset) < JUMP_SECONDS:

@@ -1,4 +1,4 @@
-"""What a service manager wants to hear, and the socket it may hand over."""
+"""Messages to a service manager, and the socket that it may pass to us."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ _LISTEN_FDS_START = 3
 
 
 def notify(message: str) -> None:
-    """Tell systemd, if it asked; never fail for it."""
+    """Send a message to systemd if it microseconds for messages; never raise an error."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -21,19 +21,19 @@ def notify(message: str) -> None:
 
 
 def watchdog_seconds() -> float:
-    """Return how often to say that we live: half of what was asked for, or 0."""
-    asked = os.environ.get("WATCHDOG_USEC", "")
-    meant = os.environ.get("WATCHDOG_PID", str(os.getpid()))
-    return int(asked) / 2e6 if asked.isdigit() and meant == str(os.getpid()) else 0.0
+    """Return the interval of watchdog messages: half of the requested limit, or 0 for none."""
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    pid = os.environ.get("WATCHDOG_PID", str(os.getpid()))
+    return int(microseconds) / 2e6 if microseconds.isdigit() and pid == str(os.getpid()) else 0.0
 
 
 def activated_socket() -> socket.socket | None:
-    """Return the listening socket that systemd opened for us, if it did."""
+    """Return the listening socket that systemd opened for us, or None."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
         return None
     os.set_inheritable(_LISTEN_FDS_START, False)
-    handed = socket.socket(fileno=_LISTEN_FDS_START)
-    if handed.family != socket.AF_UNIX:
-        handed.close()
+    listener = socket.socket(fileno=_LISTEN_FDS_START)
+    if listener.family != socket.AF_UNIX:
+        listener.close()
         return None
-    return handed
+    return listener

@@ -1,4 +1,4 @@
-"""SQLite: core.db, which nobody can rebuild, and state.db, which transcripts can.
+"""SQLite: core.db, which cannot be rebuilt, and state.db, which can, from transcripts.
 
-May import: config, fs, runtime. No SQL stands anywhere else.
+May import: config, fs, runtime. No other package contains SQL.
 """

@@ -1,4 +1,4 @@
-"""One rolling copy of core.db, beside it, for the day it is damaged."""
+"""One rolling copy of core.db, beside it, for recovery after damage."""
 
 import math
 import os
@@ -10,17 +10,17 @@ from handoffd.runtime import clock
 from handoffd.store.damage import ASIDE
 
 SUFFIX = ".backup"
-# Of a copy that is being made, or that a killed process left.
+# The suffix of an unfinished copy, also of one that a killed process left.
 _NEW = ".backup.new-"
-# Of a new file that a recovery makes.
+# The suffix of a new file that a recovery is writing.
 MENDING = ".mending-"
 _TRIES = 5
 
 
 def age_seconds(path: str) -> float:
-    """Return how old the copy is; one that is missing is as old as can be."""
+    """Return the age of the copy; the age of a missing one is infinite."""
     try:
-        # A time in the future was written before the clock was set.
+        # A time in the future was written before the clock was set back.
         return abs(clock.wall() - os.lstat(path + SUFFIX).st_mtime)
     except FileNotFoundError:
         return math.inf
@@ -36,10 +36,10 @@ def exists(path: str) -> bool:
 
 
 def make(connection: sqlite3.Connection, path: str) -> None:
-    """Make the copy anew: whole and on disk before it takes the place of the old one.
+    """Make a new copy, which is complete and on disk before it replaces the old one.
 
-    Whoever begins removes the unfinished copies of all others, since they may have what was
-    erased meanwhile; whose copy was removed begins again.
+    Every process first removes the unfinished copies of all others, since they may hold rows that
+    were erased meanwhile. A process whose copy was removed begins again.
     """
     try:
         for _ in range(_TRIES):
@@ -53,9 +53,9 @@ def make(connection: sqlite3.Connection, path: str) -> None:
 
 
 def write(connection: sqlite3.Connection, path: str, target: str) -> bool:
-    """Write all of a database to a new file, complete and on disk before it takes its name.
+    """Write all of a database to a new file, complete and on disk before it gets its name.
 
-    Return False if another process removed it before it was in place.
+    Return False if another process removed the file before it was renamed.
     """
     new = f"{path}{_NEW}{secrets.token_hex(6)}"
     handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -63,13 +63,13 @@ def write(connection: sqlite3.Connection, path: str, target: str) -> bool:
         connection.execute("VACUUM INTO ?", (new,))
         os.fsync(handle)
         if not os.path.samestat(os.lstat(new), os.fstat(handle)):
-            _drop(new)  # SQLite made a file of its own, which others may be able to read
+            _drop(new)  # SQLite created a file of its own, which other users may be able to read
             return False
         os.replace(new, target)
     except FileNotFoundError:
         return False
     except BaseException as problem:
-        # SQLite calls it an I/O error when its file goes away under it.
+        # SQLite reports an I/O error if its file is removed while it writes.
         if isinstance(problem, sqlite3.Error) and not os.path.lexists(new):
             return False
         _drop(new)
@@ -81,7 +81,7 @@ def write(connection: sqlite3.Connection, path: str, target: str) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    """See that the names of a file and of those beside it are on disk, too."""
+    """Flush the directory of a file, so that the names in it are on disk, too."""
     directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
@@ -90,7 +90,7 @@ def sync_directory(path: str) -> None:
 
 
 def drop(path: str) -> None:
-    """Remove the copy, which still has what was erased."""
+    """Remove the copy, which still holds the erased rows."""
     try:
         drop_beside(path, _NEW)
         _drop(path + SUFFIX)
@@ -100,14 +100,14 @@ def drop(path: str) -> None:
 
 
 def drop_all(path: str) -> None:
-    """Remove the copy, and the files that recoveries kept or left: they hold the erased rows."""
+    """Remove the copy and all files of recoveries: they hold the erased rows."""
     drop(path)
     drop_beside(path, ASIDE)
     drop_beside(path, MENDING)
 
 
 def drop_beside(path: str, suffix: str) -> None:
-    """Remove every file beside one whose name goes on like this."""
+    """Remove every file whose name begins with the name of this file and the suffix."""
     directory, name = os.path.split(path)
     for found in os.listdir(directory):
         if found.startswith(name + suffix):

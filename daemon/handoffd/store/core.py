@@ -1,4 +1,4 @@
-"""core.db: everything that transcripts cannot rebuild. No other module has SQL about it."""
+"""core.db: everything that cannot be rebuilt from transcripts. Its SQL is in this package only."""
 
 import contextlib
 import json
@@ -28,13 +28,13 @@ from handoffd.store.schema import SCHEMA
 from handoffd.store.threads import SqliteThreads, ThreadStore
 
 EVERYTHING = "*"
-# How old the copy may get while core.db changes.
+# The maximum age of the copy while core.db changes.
 COPY_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value a person set, when, and in the presence of which session."""
+    """A value that a person set, with its time and the session that was current then."""
 
     value: Any
     session_id: str
@@ -43,11 +43,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class StoredContract:
-    """The handoff that a session left behind, as we know it.
+    """The handoff that a session left behind, as last written by us.
 
-    `written` is our own part of the file and `intended` what it was to become, `stamp` tells
-    the file as a whole, `session_time` is the session's last record then, `persons_time` when
-    a person last had a hand in it, and `ended` whether the session was taken for ended.
+    `written` is our own part of the file, and `intended` is the part that we were about to write.
+    `stamp` identifies the version of the whole file. `session_time` is the time of the session's
+    last record then, `persons_time` the time of the last edit by a person. `ended` is True if the
+    session was considered ended.
     """
 
     session_id: str
@@ -61,12 +62,12 @@ class StoredContract:
     ended: bool = False
 
 
-_LEFT = ", ".join(field.name for field in fields(StoredContract))
+_COLUMNS = ", ".join(field.name for field in fields(StoredContract))
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time in which nothing may be learned, of one project or of everything."""
+    """A period in which nothing may be learned, of one project or of all projects."""
 
     scope: str
     started_at: float
@@ -75,7 +76,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Bytes of a transcript that stay unknown; `end` is None while the pause lasts."""
+    """Bytes of a transcript that are never read; `end` is None while the pause lasts."""
 
     start: int
     end: int | None
@@ -83,10 +84,10 @@ class Skip:
 
 
 class CoreStore:
-    """Threads, triggers, pauses and the values a person set.
+    """Threads, triggers, pauses and the values that a person set.
 
-    A statement that meets damage is a DamagedError. The daemon sets `on_damage` and recovers then;
-    any other program is told to run `handoff repair`.
+    A statement that meets damage raises a DamagedError. The daemon sets `on_damage` and then
+    recovers; in any other program the error says to run `handoff repair`.
     """
 
     def __init__(self, path: str, busy_seconds: float = BUSY_SECONDS) -> None:
@@ -110,31 +111,31 @@ class CoreStore:
         self._db.damaged = self.report
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
-        # Killed between the deletion and the scrub, the missing copy tells that one is due.
+        # If we are killed between deletion and scrub, the missing copy shows that a scrub is due.
         self.threads: ThreadStore = SqliteThreads(self._db, self._drop_copies)
 
     def report(self, why: str) -> DamagedError:
-        """Report damage; return the error for the caller that met it."""
+        """Report damage, and return the error for the caller that met it."""
         if self.on_damage is None:
             return recovery.refusal(why)
         self.on_damage(why)
         return DamagedError(f"core.db is damaged ({why}). It is being mended.", "Try again.")
 
     def suspend(self) -> None:
-        """Refuse everything while the file is replaced: it would be written into the old one."""
+        """Refuse all statements while the file is replaced: they would go to the old file."""
         self._db.closed = ("core.db was damaged and is being mended.", "Try again.")
 
     def resume(self) -> None:
-        """Go on with the file that stands there now.
+        """Reopen the file at the path, which replaced the old one.
 
-        The old one was left open until then, since SQLite writes to it, and deletes the log by
-        its name, when it is closed.
+        The old connection was left open until now: when SQLite closes a database, it writes to the
+        file, and deletes the log by its name.
         """
         self._db.close()
         self._open()
 
     def restore_deleted(self) -> bool:
-        """Write the file anew if it was deleted: the open connection still has its rows."""
+        """Write the file anew if it was deleted: the open connection can still read its rows."""
         if os.path.lexists(self.path):
             return False
         try:
@@ -152,7 +153,7 @@ class CoreStore:
     # The copy
 
     def scrub(self) -> None:
-        """Leave no erased byte in the file, its log and its copy."""
+        """Remove all erased bytes from the file, its log and its copy."""
         self._require_sound()
         try:
             scrub(self._db, os.path.basename(self.path))
@@ -162,9 +163,9 @@ class CoreStore:
             raise
 
     def shorten_log(self) -> None:
-        """Bring the log into the file, and empty it unless somebody reads.
+        """Copy the log into the file, and empty the log unless another connection reads.
 
-        The first step, which may take long, holds up no writer; the second waits for nobody.
+        The first step may take long, but blocks no writer. The second step waits for no reader.
         """
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         empty_log(self._db, 0)
@@ -172,16 +173,17 @@ class CoreStore:
     def needs_copy(self) -> bool:
         """Return True if the copy is missing, a day old, or an hour old and the file has changed.
 
-        A new file is copied with its first entry.
+        The copy also has to be renewed if the oldest thread entry is newer: a new file is copied
+        with its first entry.
         """
         age, now = backup.age_seconds(self.path), clock.wall()
         if age > clock.DAY_SECONDS or (age > COPY_SECONDS and backup.is_outdated(self.path)):
             return True
-        # An entry of the future was written before the clock was set.
-        return now - age - 1.0 < self._first_kept() < now
+        # An entry in the future was written before the clock was set back.
+        return now - age - 1.0 < self._oldest_entry_time() < now
 
     def back_up(self) -> None:
-        """Make the copy anew; if there is none, a scrub may have been held up."""
+        """Make a new copy; scrub if there is none, since a scrub may have been interrupted."""
         if backup.exists(self.path):
             self._require_sound()
             backup.make(self._db, self.path)
@@ -189,7 +191,7 @@ class CoreStore:
             self.scrub()
 
     def renew_copy(self) -> None:
-        """Make the copy anew at once, if there is one, so that it knows of a new pause."""
+        """Make a new copy at once if there is one, so that it includes a new pause."""
         if backup.exists(self.path):
             with contextlib.suppress(StoreError):
                 self.back_up()
@@ -198,19 +200,19 @@ class CoreStore:
         backup.drop_all(self.path)
 
     def _require_sound(self) -> None:
-        """Look closely before the copy is replaced: it may have rows that the file lost."""
+        """Check the file before the copy is replaced: the copy may have rows that the file lost."""
         found = self._db.execute("PRAGMA integrity_check(1)").fetchone()[0]
         if found != "ok":
             raise self.report(found)
 
-    def _first_kept(self) -> float:
-        """Return the time of the oldest entry; 0 without one."""
-        asked = "SELECT created_at FROM handoff_entries ORDER BY rowid LIMIT 1"
-        row = self._db.execute(asked).fetchone()
+    def _oldest_entry_time(self) -> float:
+        """Return the time of the oldest thread entry, or 0 if there is none."""
+        query = "SELECT created_at FROM handoff_entries ORDER BY rowid LIMIT 1"
+        row = self._db.execute(query).fetchone()
         return clock.parse(row[0] or "") if row else 0.0
 
     def project_id(self, root: str, created_at: str | None) -> str | None:
-        """Return the opaque id of a project; with a time given, a new root gets one."""
+        """Return the opaque id of a project; with `created_at`, a new root gets an id."""
         row = self._db.execute("SELECT id FROM projects WHERE root = ?", (root,)).fetchone()
         if row:
             return str(row[0])
@@ -220,7 +222,7 @@ class CoreStore:
         insert = "INSERT OR IGNORE INTO projects (id, root, created_at) VALUES (?, ?, ?)"
         with savepoint(self._db):
             self._db.execute(insert, row)
-        return self.project_id(root, None)  # another process may have been quicker
+        return self.project_id(root, None)  # another process may have inserted it first
 
     def project_root(self, project_id: str) -> str | None:
         row = self._db.execute("SELECT root FROM projects WHERE id = ?", (project_id,)).fetchone()
@@ -253,7 +255,7 @@ class CoreStore:
             )
 
     def checkpoint(self, project_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what was written last and what was intended last."""
+        """Return the fields that were written last, and those that were intended last."""
         row = self._db.execute(
             "SELECT written, intended FROM checkpoints WHERE project_id = ?", (project_id,)
         ).fetchone()
@@ -278,25 +280,25 @@ class CoreStore:
 
     def contract(self, session_id: str) -> StoredContract | None:
         row = self._db.execute(
-            f"SELECT {_LEFT} FROM contracts WHERE session_id = ?",  # noqa: S608  names of ours
+            f"SELECT {_COLUMNS} FROM contracts WHERE session_id = ?",  # noqa: S608  constant names
             (session_id,),
         ).fetchone()
         return StoredContract(*row) if row else None
 
-    def set_contract(self, left: StoredContract) -> None:
+    def set_contract(self, stored: StoredContract) -> None:
         with transaction(self._db):
             self._db.execute(
-                f"INSERT OR REPLACE INTO contracts ({_LEFT})"  # noqa: S608  names of ours
+                f"INSERT OR REPLACE INTO contracts ({_COLUMNS})"  # noqa: S608  constant names
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                astuple(left),
+                astuple(stored),
             )
 
     def handed_off(self) -> set[str]:
-        """Return every session that left a handoff."""
+        """Return all sessions that left a handoff."""
         return {row[0] for row in self._db.execute("SELECT session_id FROM contracts")}
 
     def read_marks(self, paths: list[str]) -> dict[str, str]:
-        """Return which version of each of these handoffs was read, if any was."""
+        """Return the version that was read last, for each of these handoffs that was read."""
         found = {}
         for path in paths:
             row = self._db.execute("SELECT stamp FROM read_marks WHERE path = ?", (path,))
@@ -313,13 +315,13 @@ class CoreStore:
 
     def contracts_of(self, project_id: str) -> list[StoredContract]:
         rows = self._db.execute(
-            f"SELECT {_LEFT} FROM contracts WHERE project_id = ?",  # noqa: S608  names of ours
+            f"SELECT {_COLUMNS} FROM contracts WHERE project_id = ?",  # noqa: S608  constant names
             (project_id,),
         )
         return [StoredContract(*row) for row in rows]
 
     def marked_project(self, session_id: str) -> str | None:
-        """Return the project of a session that was forgotten before."""
+        """Return the scope of the skipped bytes of a session: its project, if it was forgotten."""
         row = self._db.execute("SELECT scope FROM skips WHERE transcript = ?", (session_id,))
         found = row.fetchone()
         return found[0] if found else None
@@ -328,26 +330,26 @@ class CoreStore:
         """Return the id and the root of every project."""
         return self._db.execute("SELECT id, root FROM projects").fetchall()
 
-    def count_rows(self, what: Forgotten) -> dict[str, int]:
-        """Return how many rows of each table would go."""
-        return {table: len(rows) for table, rows in erasure.rows(self._db, what).items()}
+    def count_rows(self, forgotten: Forgotten) -> dict[str, int]:
+        """Return how many rows of each table would be erased."""
+        return {table: len(rows) for table, rows in erasure.rows(self._db, forgotten).items()}
 
-    def forget(self, what: Forgotten, at: str) -> dict[str, int]:
-        """Erase, and enter the mark by which it never comes back, both or neither.
+    def forget(self, forgotten: Forgotten, at: str) -> dict[str, int]:
+        """Erase rows, and mark their transcripts as never to be read again, in one transaction.
 
-        Returns how many rows of each table are gone.
+        Return how many rows of each table were erased.
         """
         with transaction(self._db):
-            # Killed before the scrub, nothing has it any more but room that is free.
+            # After a kill before the scrub, only free pages of the file still hold the rows.
             self._drop_copies()
-            return erasure.erase(self._db, what, at)
+            return erasure.erase(self._db, forgotten, at)
 
     def pauses(self) -> list[Pause]:
-        asked = "SELECT scope, started_at, ended_at FROM pauses ORDER BY started_at"
-        return [Pause(*row) for row in self._db.execute(asked)]
+        query = "SELECT scope, started_at, ended_at FROM pauses ORDER BY started_at"
+        return [Pause(*row) for row in self._db.execute(query)]
 
     def start_pause(self, scope: str, at: float, starts: dict[str, int]) -> None:
-        """Begin a pause together with the byte at which each transcript goes silent."""
+        """Begin a pause, and note the byte from which each transcript is skipped."""
         with transaction(self._db):
             self._db.execute("INSERT INTO pauses (scope, started_at) VALUES (?, ?)", (scope, at))
             for transcript, start in starts.items():
@@ -361,7 +363,7 @@ class CoreStore:
             )
 
     def end_pauses(self, scopes: list[str], at: float, ends: dict[str, int]) -> None:
-        """End pauses together with the byte at which each transcript may be heard again."""
+        """End pauses, and note the byte from which each transcript is read again."""
         with transaction(self._db):
             for scope in scopes:
                 self._db.execute(
@@ -375,7 +377,7 @@ class CoreStore:
             self._db.execute("DELETE FROM skips WHERE last_byte <= first_byte")
 
     def skips(self) -> dict[str, list[Skip]]:
-        """Return the silent ranges of every transcript, in order."""
+        """Return the skipped ranges of every transcript, in order."""
         found: dict[str, list[Skip]] = {}
         for row in self._db.execute(
             "SELECT transcript, first_byte, last_byte, scope FROM skips"
@@ -385,11 +387,14 @@ class CoreStore:
         return found
 
     def rewritten(self) -> dict[str, str]:
-        """Return since when each rewritten transcript is heard again."""
+        """Return the time since which each rewritten transcript is read again."""
         return dict(self._db.execute("SELECT transcript, since FROM rewritten").fetchall())
 
     def set_rewritten(self, transcript: str, since: str, running: Skip | None) -> None:
-        """Forget the places of silent bytes, which mean nothing now, for a time."""
+        """Replace the skipped byte ranges of a rewritten transcript by a time.
+
+        Its old byte offsets mean nothing now. A pause that is running goes on.
+        """
         with transaction(self._db):
             self._db.execute("DELETE FROM skips WHERE transcript = ?", (transcript,))
             self._db.execute(

@@ -1,4 +1,4 @@
-"""How far a transcript was read."""
+"""The position up to which a transcript was read."""
 
 import sys
 from dataclasses import dataclass
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, init=False)
 class Cursor:
-    """How far a transcript was read, and how to recognise it.
+    """The position up to which a transcript was read, and the data that identify its file.
 
-    Not by device and inode: ext4 gives a new file the inode of the one just deleted. There are as
-    many cursors in memory as transcripts: what many have in common they share.
+    Device and inode do not identify it: ext4 gives a new file the inode of one just deleted. There
+    is one cursor per transcript in memory, so cursors share equal texts.
     """
 
     transcript: str
     session_id: str
-    # The directory, one text for all that lie in it, or the whole path of a sub-agent's.
+    # The directory, as one shared text for all transcripts in it, or the whole path of the
+    # transcript of a sub-agent.
     _place: str
     offset: int
     head: bytes

@@ -1,4 +1,4 @@
-"""Damage of a database: how it is recognised and reported."""
+"""Damage of a database: its detection and its report."""
 
 import contextlib
 import glob
@@ -12,11 +12,11 @@ from urllib.parse import quote
 from handoffd.errors import StoreError
 from handoffd.runtime import clock
 
-# Followed by a time: the name under which a damaged database is kept.
+# The suffix of a damaged database that is kept; a time follows.
 ASIDE = ".damaged-"
 LOG, SHARED_MEMORY = "-wal", "-shm"
 _KEPT_MAX = 3
-# Bytes that the disk does not give back are as bad as garbled ones.
+# Bytes that the disk cannot return are as bad as garbled ones.
 _UNREADABLE = (
     sqlite3.SQLITE_IOERR_READ,
     sqlite3.SQLITE_IOERR_SHORT_READ,
@@ -28,7 +28,7 @@ FAILURES = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def is_damage(problem: Failure) -> bool:
-    """Return True for damage, False for a lock, a full disk or a mistake of ours."""
+    """Return True for damage, False for a lock, a full disk or a mistake in our code."""
     code = getattr(problem, "sqlite_errorcode", 0)
     if code in _UNREADABLE or _is_undecodable(problem):
         return True
@@ -37,20 +37,20 @@ def is_damage(problem: Failure) -> bool:
 
 
 def _is_undecodable(problem: Failure) -> bool:
-    """Return True for a text that is not UTF-8: Python reports it, without a code of SQLite."""
+    """Return True for a text that is not UTF-8: Python reports it, without an SQLite code."""
     text = "Could not decode to UTF-8"
     return isinstance(problem, UnicodeDecodeError) or str(problem).startswith(text)
 
 
 def describe(problem: Failure) -> str:
-    """Return what is wrong without a word of the contents."""
+    """Describe an error without quoting any content."""
     return "a text in it is not UTF-8" if _is_undecodable(problem) else str(problem)
 
 
 def examine(path: str, check: str) -> str:
-    """Return what a check of SQLite finds wrong with a file, or an empty text.
+    """Return the problem that a check of SQLite finds in a file, or an empty text.
 
-    The file and its log are left as they are.
+    The file and its log are not changed.
     """
     try:
         with contextlib.closing(read_only(path)) as db:
@@ -75,12 +75,12 @@ def size(path: str) -> int:
 
 
 def name_aside(path: str) -> str:
-    """Return the name under which a damaged database is kept from now on."""
+    """Return a new name under which a damaged database is kept."""
     return f"{path}{ASIDE}{clock.iso_milliseconds().replace(':', '')}"
 
 
 def prune_aside(path: str) -> None:
-    """Remove all but the newest damaged databases that were kept."""
+    """Remove all kept damaged databases but the newest ones."""
     kept = sorted(name for name in glob.glob(f"{glob.escape(path)}{ASIDE}*") if name[-1] == "Z")
     for name in kept[:-_KEPT_MAX]:
         for old in glob.glob(f"{glob.escape(name)}*"):
@@ -90,8 +90,8 @@ def prune_aside(path: str) -> None:
 class WatchedConnection(sqlite3.Connection):
     """A connection that reports damage to the store that opened it.
 
-    `damaged` is called then; it returns the error that is raised. `closed` is the reason why
-    nothing can be asked for now, and the remedy.
+    `damaged` is called then; it returns the error that is raised. `closed` is the reason why no
+    statement is accepted now, and the remedy.
     """
 
     closed: tuple[str, str] | None = None
@@ -99,12 +99,12 @@ class WatchedConnection(sqlite3.Connection):
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         self._require_open()
-        found: sqlite3.Cursor = self.cursor(_Cursor).execute(sql, parameters)
+        found: sqlite3.Cursor = self.cursor(_WatchedCursor).execute(sql, parameters)
         return found
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         self._require_open()
-        found: sqlite3.Cursor = self.cursor(_Cursor).executemany(sql, parameters)
+        found: sqlite3.Cursor = self.cursor(_WatchedCursor).executemany(sql, parameters)
         return found
 
     def _require_open(self) -> None:
@@ -116,18 +116,18 @@ class WatchedConnection(sqlite3.Connection):
             raise self.damaged(describe(problem)) from problem
 
 
-def _watched(ask: Callable[..., Any]) -> Callable[..., Any]:
-    def asked(self: "_Cursor", *values: Any) -> Any:
+def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(self: "_WatchedCursor", *values: Any) -> Any:
         try:
-            return ask(self, *values)
+            return method(self, *values)
         except FAILURES as problem:
             self.connection.report(problem)
             raise
 
-    return asked
+    return watched
 
 
-class _Cursor(sqlite3.Cursor):
+class _WatchedCursor(sqlite3.Cursor):
     connection: WatchedConnection
 
     execute = _watched(sqlite3.Cursor.execute)

@@ -1,4 +1,4 @@
-"""Opening a database and bringing it up to date by numbered migrations."""
+"""Opening a database and updating its schema by numbered migrations."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ Migration = Callable[[sqlite3.Connection], None]
 
 
 class Schema(NamedTuple):
-    """The tables of a database: `create` makes version `first`, each of `later` one more."""
+    """The tables of a database: `create` makes version `first`, each of `later` the next one."""
 
     first: int
     create: Migration
@@ -31,11 +31,12 @@ class Schema(NamedTuple):
         return self.first + len(self.later)
 
 
-# How long to wait for another writer: the event loop not long, since everybody waits with it; a
-# thread or a program of its own until its turn comes, also among many (SQLite keeps no queue).
+# How long to wait for another writer. The event loop must not wait long, since all requests wait
+# with it. A thread or a separate program waits until its turn comes, also among many writers, since
+# SQLite keeps no queue.
 LOOP_BUSY_SECONDS = 1.0
 BUSY_SECONDS = 20.0
-# Each takes some kilobytes: so many as are used all the time.
+# Each prepared statement takes some kilobytes; this is the number of those in constant use.
 _STATEMENTS_KEPT = 24
 _RETRY_SECONDS = 0.01
 
@@ -47,8 +48,8 @@ def open_database(
     schema: Schema,
     busy_seconds: float = LOOP_BUSY_SECONDS,
 ) -> WatchedConnection:
-    """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
-    _make(path)
+    """Open a database with WAL and mode 0600; `durable`: synchronous FULL instead of NORMAL."""
+    _create_file(path)
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,
@@ -57,18 +58,21 @@ def open_database(
         cached_statements=_STATEMENTS_KEPT,
     )
     refuse_newer(connection, path, schema)
-    _log_ahead(connection, busy_seconds)
+    _turn_on_wal(connection, busy_seconds)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
     connection.execute("PRAGMA foreign_keys = ON")
-    # The kernel caches the file, too; our copy of it would stay in memory for good.
+    # The kernel caches the file as well, and a larger cache of ours would stay in memory for good.
     connection.execute("PRAGMA cache_size = -64")
     connection.execute("PRAGMA secure_delete = ON")
     migrate(connection, path, schema)
     return connection
 
 
-def _log_ahead(connection: sqlite3.Connection, busy_seconds: float) -> None:
-    """Turn WAL on; two that do so to a new file at once are told to try again without waiting."""
+def _turn_on_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Turn on WAL, and retry: of two connections that do so to a new file, one gets SQLITE_BUSY.
+
+    SQLite does not apply its busy timeout there.
+    """
     deadline = clock.monotonic() + busy_seconds
     while True:
         try:
@@ -81,11 +85,11 @@ def _log_ahead(connection: sqlite3.Connection, busy_seconds: float) -> None:
             return
 
 
-def _make(path: str) -> None:
-    """Create the file for nobody but us; what is there must be a file.
+def _create_file(path: str) -> None:
+    """Create the file with mode 0600, or check that the existing one is a regular file.
 
-    It is not opened: to close a file drops every lock that this process has on it, those of
-    another connection, too, and a stranger would take the database for unused.
+    An existing file is not opened: closing it would drop every lock that this process has on it,
+    including those of another connection, and another process would consider the database unused.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -96,9 +100,9 @@ def _make(path: str) -> None:
 
 
 def refuse_newer(connection: sqlite3.Connection, path: str, schema: Schema) -> None:
-    """Refuse a database of a newer version, or of one before the first release.
+    """Refuse a database of a newer version, or of a version before the first release.
 
-    Not a byte of it is changed.
+    The file is not changed.
     """
     version = _version(connection)
     if version > schema.newest:
@@ -115,13 +119,13 @@ def refuse_newer(connection: sqlite3.Connection, path: str, schema: Schema) -> N
 
 
 def migrate(connection: sqlite3.Connection, path: str, schema: Schema) -> None:
-    """Apply what is missing, each migration in a transaction of its own."""
+    """Apply the missing migrations, each in its own transaction."""
     refuse_newer(connection, path, schema)
     for number, change in enumerate((schema.create, *schema.later), schema.first):
         if _version(connection) >= number:
             continue
         with transaction(connection):
-            # Another process that opened it at the same time may have been quicker.
+            # Another process may have opened the file at the same time and migrated it first.
             if _version(connection) < number:
                 change(connection)
                 connection.execute(f"PRAGMA user_version = {number}")
@@ -138,38 +142,38 @@ def transaction(connection: sqlite3.Connection, *, writing: bool = True) -> "Ite
         yield
         connection.execute("COMMIT")
     except BaseException as problem:
-        # On a full disk SQLite itself has rolled back already.
+        # On a full disk SQLite has already rolled back by itself.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-        _tell(problem)
+        _raise_if_passing(problem)
         raise
 
 
 @contextmanager
 def savepoint(connection: sqlite3.Connection) -> "Iterator[None]":
-    """Keep some statements together, inside a transaction or without one."""
+    """Group statements into one unit, inside a transaction or without one."""
     begun = False
     try:
         connection.execute("SAVEPOINT part")
         begun = True
         yield
-        # Without a transaction around it, this is what writes to disk.
+        # Without an enclosing transaction, this statement writes to disk.
         connection.execute("RELEASE part")
     except BaseException as problem:
         if begun and connection.in_transaction:
             connection.execute("ROLLBACK TO part")
             connection.execute("RELEASE part")
-        _tell(problem)
+        _raise_if_passing(problem)
         raise
 
 
 def scrub(connection: sqlite3.Connection, name: str) -> None:
-    """Leave no erased byte in the files.
+    """Remove all erased bytes from the file and its log.
 
-    secure_delete is not enough: a page whose rows moved to another one keeps a copy of them.
+    secure_delete is not enough: a page keeps a copy of rows that moved to another page.
     """
     try:
-        # With a reader in the way the rest would be in vain, and the log grow by all of the file.
+        # With an active reader VACUUM would be in vain, and the log would grow by the whole file.
         _require_empty_log(connection, name)
         connection.execute("VACUUM")
         _require_empty_log(connection, name)
@@ -180,13 +184,16 @@ def scrub(connection: sqlite3.Connection, name: str) -> None:
 
 
 def empty_log(connection: sqlite3.Connection, busy_seconds: float) -> bool:
-    """Bring all of the log into the file; while we wait for readers, nobody can write."""
-    patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    """Copy all of the log into the file and empty it; return False if readers prevent that.
+
+    While this waits for readers, no connection can write.
+    """
+    timeout = connection.execute("PRAGMA busy_timeout").fetchone()[0]
     connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
     try:
         return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {patience}")
+        connection.execute(f"PRAGMA busy_timeout = {timeout}")
 
 
 def _require_empty_log(connection: sqlite3.Connection, name: str) -> None:
@@ -195,15 +202,15 @@ def _require_empty_log(connection: sqlite3.Connection, name: str) -> None:
         raise StoreError(text, "End that program, then do it again.")
 
 
-def _tell(problem: BaseException) -> None:
-    """Tell a full disk or a lock from a mistake of ours: the one passes, the other does not."""
+def _raise_if_passing(problem: BaseException) -> None:
+    """Raise a StoreError for a full disk or a lock, which pass; not for a mistake in our code."""
     if isinstance(problem, sqlite3.OperationalError):
         text = f"The store cannot be written: {problem}."
         raise StoreError(text, remedy(problem)) from problem
 
 
 def remedy(problem: sqlite3.Error) -> str:
-    """Say what helps against what hinders a store."""
+    """Return the remedy for an error of a store."""
     if is_busy(problem):
         return "Try again."
     if getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
@@ -212,7 +219,7 @@ def remedy(problem: sqlite3.Error) -> str:
 
 
 def is_busy(problem: sqlite3.Error) -> bool:
-    """Tell whether another program is at work; the low byte of the code is its class."""
+    """Return True if another connection holds a lock; the low byte of the code is its class."""
     return getattr(problem, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 

@@ -1,10 +1,10 @@
-"""What goes from core.db when something is forgotten, and the mark that stays."""
+"""The rows of core.db that `handoff forget` erases, and the marks that stay."""
 
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-_OF_A_PROJECT = (
+_PROJECT_TABLES = (
     "settings",
     "contracts",
     "triggers",
@@ -17,11 +17,11 @@ _OF_A_PROJECT = (
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What is to be forgotten: sessions and, if it is `whole`, all else of their project.
+    """The sessions to be forgotten and, with `whole`, all other data of their project.
 
-    `ends` says how long each transcript is: nothing before that is ever read again. `until` is
-    the time before which every record of a whole project is old. `paths` are the handoffs that
-    go, `checkpoint` tells whether what we know of the project's checkpoint does.
+    `ends` holds the length of each transcript; the bytes before it are never read again. `until` is
+    the time before which all records of a whole project are skipped. `paths` are the erased
+    handoffs. With `checkpoint`, the stored checkpoint of the project is erased, too.
     """
 
     project_id: str
@@ -33,51 +33,53 @@ class Forgotten:
     paths: Collection[str] = ()
 
 
-def rows(db: sqlite3.Connection, what: Forgotten) -> dict[str, set[int]]:
-    """Return the rows of each table that go."""
+def rows(db: sqlite3.Connection, forgotten: Forgotten) -> dict[str, set[int]]:
+    """Return the ids of the rows to erase, by table."""
     found: dict[str, set[int]] = {}
-    for table, column, key in _keys(what):
+    for table, column, key in _keys(forgotten):
         numbers = db.execute(
-            f"SELECT rowid FROM {table} WHERE {column} = ?",  # noqa: S608  names of ours
+            f"SELECT rowid FROM {table} WHERE {column} = ?",  # noqa: S608  constant names
             (key,),
         )
         found.setdefault(table, set()).update(row[0] for row in numbers)
     return found
 
 
-def _keys(what: Forgotten) -> Iterator[tuple[str, str, str]]:
-    """Yield table, column and value of the rows that go with what is forgotten."""
-    tables = _OF_A_PROJECT if what.whole else ()
-    for table in (*tables, *(("checkpoints",) if what.checkpoint else ())):
-        yield table, "project_id", what.project_id
-    for session_id in what.sessions:
+def _keys(forgotten: Forgotten) -> Iterator[tuple[str, str, str]]:
+    """Yield the table, the column and the value that select the rows to erase."""
+    tables = _PROJECT_TABLES if forgotten.whole else ()
+    for table in (*tables, *(("checkpoints",) if forgotten.checkpoint else ())):
+        yield table, "project_id", forgotten.project_id
+    for session_id in forgotten.sessions:
         yield "contracts", "session_id", session_id
         yield "triggers", "session_id", session_id
         yield "session_tracks", "session_id", session_id
-    for path in what.paths:
+    for path in forgotten.paths:
         yield "read_marks", "path", path
         yield "outbox", "key", path
 
 
-def erase(db: sqlite3.Connection, what: Forgotten, at: str) -> dict[str, int]:
-    """Erase the rows and enter the mark; returns how many of each table are gone."""
-    gone = rows(db, what)
-    for table, numbers in gone.items():
+def erase(db: sqlite3.Connection, forgotten: Forgotten, at: str) -> dict[str, int]:
+    """Erase the rows and write the marks; return how many rows of each table were erased."""
+    erased = rows(db, forgotten)
+    for table, numbers in erased.items():
         db.executemany(
-            f"DELETE FROM {table} WHERE rowid = ?",  # noqa: S608  a name of ours
+            f"DELETE FROM {table} WHERE rowid = ?",  # noqa: S608  a constant name
             [(number,) for number in numbers],
         )
-    for transcript, end in what.ends.items():
-        _silence(db, transcript, end, what.project_id, at)
-    if what.whole:
-        _mark_time(db, what.project_id, what.until)
-    return {table: len(numbers) for table, numbers in gone.items()}
+    for transcript, end in forgotten.ends.items():
+        _skip_transcript(db, transcript, end, forgotten.project_id, at)
+    if forgotten.whole:
+        _skip_older_records(db, forgotten.project_id, forgotten.until)
+    return {table: len(numbers) for table, numbers in erased.items()}
 
 
-def _silence(db: sqlite3.Connection, transcript: str, end: int, scope: str, at: str) -> None:
-    """Make all of a transcript silent; where a pause makes it so now, it goes on.
+def _skip_transcript(
+    db: sqlite3.Connection, transcript: str, end: int, scope: str, at: str
+) -> None:
+    """Skip all bytes that a transcript has now; a running pause of it goes on.
 
-    Besides its place its time is kept: a client may append old records again.
+    The time is stored besides the offset, since a client may append old records again.
     """
     running = db.execute(
         "SELECT scope FROM skips WHERE transcript = ? AND last_byte IS NULL", (transcript,)
@@ -94,8 +96,11 @@ def _silence(db: sqlite3.Connection, transcript: str, end: int, scope: str, at: 
         )
 
 
-def _mark_time(db: sqlite3.Connection, project_id: str, until: float) -> None:
-    """Make all that is older silent, as if there had been a pause; older marks are part of it."""
+def _skip_older_records(db: sqlite3.Connection, project_id: str, until: float) -> None:
+    """Skip all older records of a project, as if it had been paused until then.
+
+    The new mark covers the earlier ones, so these are deleted.
+    """
     earlier = "DELETE FROM pauses WHERE scope = ? AND ended_at <= ?"
     db.execute(earlier, (project_id, until))
     db.execute(

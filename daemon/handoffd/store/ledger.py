@@ -1,7 +1,7 @@
-"""The ledger of triggers: what fired, by which cause, and what came of it.
+"""The ledger of triggers: each one that fired, with its cause and its outcome.
 
-A cause is entered once, before anything is done about it, and is pending until an outcome
-stands beside it: killed in between, the work is taken up again under the same name.
+A cause is entered once, before its work begins, and is pending until its outcome is entered. If the
+daemon is killed in between, the work is resumed under the same name.
 """
 
 import json
@@ -26,7 +26,7 @@ TRIGGERS = (
         -- JSON; NULL while it is pending.
         outcome TEXT
     )""",
-    # What was seen of epics and tracks last: only what changes from there on is news.
+    # The last known status of epics and tracks: only later changes can fire a trigger.
     """CREATE TABLE seen (
         project_id TEXT NOT NULL,
         kind TEXT NOT NULL,
@@ -36,13 +36,13 @@ TRIGGERS = (
         changed_at REAL NOT NULL,
         PRIMARY KEY (project_id, kind, name)
     )""",
-    # The track that a session works on, by what it created or resumed.
+    # The track that a session works on: the one that it created or resumed.
     """CREATE TABLE session_tracks (
         session_id TEXT PRIMARY KEY,
         project_id TEXT NOT NULL,
         track_id TEXT NOT NULL
     )""",
-    # Nothing that was before is news.
+    # Changes before this time never fire a trigger.
     "CREATE TABLE birth AS SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS at",
 )
 _BASELINE = ""
@@ -51,7 +51,7 @@ _FIRING = "cause, trigger, project_id, session_id, fired_at, receipt, bead, requ
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A trigger that fired; `receipt` says why, `request` what is to be done about it."""
+    """A trigger that fired; `receipt` gives the reason, `request` the work to be done."""
 
     cause: str
     trigger: str
@@ -65,7 +65,7 @@ class Firing:
     outcome: Mapping[str, Any] | None = None
 
 
-def _firing(*row: Any) -> Firing:
+def _firing_from_row(*row: Any) -> Firing:
     *texts, request, outcome = row
     cause, trigger, project_id, session_id, fired_at, receipt, bead = (text or "" for text in texts)
     return Firing(
@@ -82,35 +82,36 @@ def _firing(*row: Any) -> Firing:
 
 
 class Sighting(NamedTuple):
-    """What something was when it was seen: its status, when that changed, how often it had."""
+    """The status of an epic or a track: since when, and the number of changes so far."""
 
     status: str
     at: float = 0.0
     changes: int = 0
 
 
-_NEVER = Sighting("")
+_UNKNOWN = Sighting("")
 
-# What becomes of a change: name, status before ("" if new), status now, how many changes so far.
-News = Callable[[str, str, str, int], Firing | None]
+# Returns the trigger that a change fires, if any. Arguments: name, status before ("" if new),
+# status now, number of changes so far.
+FiringOfChange = Callable[[str, str, str, int], Firing | None]
 
 
 class Ledger:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        # When we began to watch; nothing fires for what was before.
+        # Changes before this time fire nothing.
         self.born_at = str(db.execute("SELECT at FROM birth").fetchone()[0])
-        # Something may be pending; who makes the records clears it.
+        # True if work may be pending; the maker of the records clears it.
         self.has_news = True
 
     def fire(self, firing: Firing) -> bool:
-        """Enter a trigger once; False if this cause has fired before."""
+        """Enter a trigger; return False if this cause has fired before."""
         with transaction(self._db):
             return self._enter(firing)
 
     def _enter(self, firing: Firing) -> bool:
         done = self._db.execute(
-            f"INSERT OR IGNORE INTO triggers ({_FIRING})"  # noqa: S608  names of ours
+            f"INSERT OR IGNORE INTO triggers ({_FIRING})"  # noqa: S608  constant names
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 firing.cause,
@@ -128,7 +129,7 @@ class Ledger:
         return done.rowcount == 1
 
     def set_request(self, cause: str, request: Mapping[str, Any]) -> None:
-        """Remember what is about to be done, so that it can be done again."""
+        """Store the work that is about to begin, so that it can be repeated."""
         with transaction(self._db):
             self._db.execute(
                 "UPDATE triggers SET request = ? WHERE cause = ?", (json.dumps(request), cause)
@@ -141,47 +142,53 @@ class Ledger:
             )
 
     def withdraw(self, cause: str) -> None:
-        """Take back what a person asked for and was refused."""
+        """Remove a request of a person that was refused."""
         with transaction(self._db):
             self._db.execute("DELETE FROM triggers WHERE cause = ?", (cause,))
 
     def drop_pending(self) -> int:
-        """Give up what is pending; returns how many there were."""
+        """Give up all pending work; return how many entries there were."""
         with transaction(self._db):
-            gone = self._db.execute(
+            dropped = self._db.execute(
                 "UPDATE triggers SET outcome = ? WHERE outcome IS NULL",
                 (json.dumps({"skipped": "given up"}),),
             )
-        return gone.rowcount
+        return dropped.rowcount
 
     def pending(self) -> list[Firing]:
-        """Return what has no outcome yet, the oldest first."""
+        """Return the entries without an outcome, the oldest first."""
         return self._firings("WHERE outcome IS NULL ORDER BY fired_at, rowid")
 
     def recent(self, project_id: str | None, most: int) -> list[Firing]:
-        """Return what fired last, the newest first: as it was entered, for a clock may be set."""
+        """Return the last entries, the newest first: by their order, since a clock may be set."""
         if project_id is None:
             return self._firings("ORDER BY rowid DESC LIMIT ?", most)
         clause = "WHERE project_id = ? ORDER BY rowid DESC LIMIT ?"
         return self._firings(clause, project_id, most)
 
     def _firings(self, clause: str, *values: Any) -> list[Firing]:
-        rows = self._db.execute(f"SELECT {_FIRING} FROM triggers {clause}", values)  # noqa: S608  ours
-        return [_firing(*row) for row in rows]
+        rows = self._db.execute(f"SELECT {_FIRING} FROM triggers {clause}", values)  # noqa: S608  constants
+        return [_firing_from_row(*row) for row in rows]
 
-    # What was seen last
+    # The last known status
 
-    def observe(self, project_id: str, kind: str, found: Mapping[str, Sighting], news: News) -> int:
-        """Take note of what is there, and enter what fires because it changed, both or neither.
+    def observe(
+        self,
+        project_id: str,
+        kind: str,
+        found: Mapping[str, Sighting],
+        firing_of: FiringOfChange,
+    ) -> int:
+        """Store the current status, and enter the triggers that its changes fire, atomically.
 
-        At first sight of a project nothing is news, nor is ever what is older than what was
-        seen before: a file may lag behind the program. Returns how many fired.
+        The first observation of a project fires nothing. A status that is older than the stored one
+        is ignored, since a file may lag behind the program. Return how many triggers were entered.
         """
-        known = self._seen(project_id, kind)
+        known = self._sightings(project_id, kind)
         changed = {
             name: now
             for name, now in found.items()
-            if (before := known.get(name, _NEVER)).status != now.status and now.at >= before.at
+            if (before := known.get(name, _UNKNOWN)).status != now.status and now.at >= before.at
         }
         first = _BASELINE not in known
         if not first and not changed:
@@ -189,16 +196,16 @@ class Ledger:
         fired = 0
         with transaction(self._db):
             if first:
-                self._see(project_id, kind, _BASELINE, _NEVER)
+                self._store_sighting(project_id, kind, _BASELINE, _UNKNOWN)
             for name, now in changed.items():
-                before = known.get(name, _NEVER)
+                before = known.get(name, _UNKNOWN)
                 seen = Sighting(now.status, now.at, before.changes + 1)
-                self._see(project_id, kind, name, seen)
-                firing = None if first else news(name, before.status, now.status, seen.changes)
+                self._store_sighting(project_id, kind, name, seen)
+                firing = None if first else firing_of(name, before.status, now.status, seen.changes)
                 fired += self._enter(firing) if firing else 0
         return fired
 
-    def _seen(self, project_id: str, kind: str) -> dict[str, Sighting]:
+    def _sightings(self, project_id: str, kind: str) -> dict[str, Sighting]:
         rows = self._db.execute(
             "SELECT name, status, changed_at, changes FROM seen WHERE project_id = ? AND kind = ?",
             (project_id, kind),
@@ -206,17 +213,17 @@ class Ledger:
         return {name: Sighting(*seen) for name, *seen in rows}
 
     def sighting(self, project_id: str, kind: str, name: str) -> Sighting:
-        """Return what was seen last; a status of "" if it never was."""
-        return self._seen(project_id, kind).get(name, _NEVER)
+        """Return the last known status; it is "" for an unknown name."""
+        return self._sightings(project_id, kind).get(name, _UNKNOWN)
 
-    def _see(self, project_id: str, kind: str, name: str, seen: Sighting) -> None:
+    def _store_sighting(self, project_id: str, kind: str, name: str, seen: Sighting) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO seen (project_id, kind, name, status, changes, changed_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
             (project_id, kind, name, seen.status, seen.changes, seen.at),
         )
 
-    # Which track a session works on
+    # The track of a session
 
     def track_of(self, session_id: str) -> str:
         row = self._db.execute(
@@ -225,7 +232,7 @@ class Ledger:
         return str(row[0]) if row else ""
 
     def tracks_told(self, session_id: str) -> list[str]:
-        """Return the tracks of which a session left a record, the last one first."""
+        """Return the tracks for which a session left a record, the last one first."""
         rows = self._db.execute(
             "SELECT outcome FROM triggers WHERE session_id = ? AND outcome IS NOT NULL"
             " ORDER BY fired_at DESC",

@@ -1,7 +1,8 @@
-"""Letters to other programs: queued with what they tell of, sent later, and never twice.
+"""Letters to other programs: queued together with their subject, sent later, and never twice.
 
-A letter is held until the file it names is there, waits until it is sent, and ends as sent or
-dead. What was sent keeps its key for 90 days and nothing else, so that it is not queued again.
+A letter is held until the file that it names exists, then waits until it is sent, and ends as sent
+or dead. Of a sent letter the body is deleted, and its row is kept for 90 days, so that its key is
+not queued again.
 """
 
 import sqlite3
@@ -36,7 +37,7 @@ _FIELDS = """id, kind, project_id, root, key, target, body, attempts, problem, q
 
 
 class Letter(NamedTuple):
-    """Something another program is to be told; `attempts` counts those that were begun."""
+    """A message to another program; `attempts` counts the attempts that were begun."""
 
     id: int
     kind: str
@@ -68,9 +69,9 @@ class Outbox:
         body: str,
         at: str,
     ) -> bool:
-        """Hold a letter; False if one of this kind and key is there or was there.
+        """Queue a letter as held; return False if its kind and key are or were in the queue.
 
-        May be called inside a transaction, so that a letter and what it tells of are one.
+        The call may be part of a transaction, so that a letter and its subject are stored together.
         """
         with savepoint(self._db):
             done = self._db.execute(
@@ -82,45 +83,46 @@ class Outbox:
         return done.rowcount == 1
 
     def release(self, key: str) -> None:
-        """Let the letters of a key go: what they tell of is there."""
+        """Allow the letters of a key to be sent: the file that they name exists."""
         with savepoint(self._db):
             self._db.execute(
                 "UPDATE outbox SET state = 'waiting' WHERE key = ? AND state = 'held'", (key,)
             )
 
     def drop_held(self, key: str) -> None:
-        """Take back the letters of a key: what they tell of will not be there."""
+        """Delete the held letters of a key: the file that they name will not exist."""
         with savepoint(self._db):
             self._db.execute("DELETE FROM outbox WHERE key = ? AND state = 'held'", (key,))
 
     def unsent(self) -> list[Letter]:
-        """Return all that has not been sent: held, waiting or dead."""
+        """Return the letters that were not sent: held, waiting or dead."""
         return self._letters("state != 'sent' ORDER BY id")
 
     def due(
         self, now: float, most: int, *, kinds: tuple[str, ...] = (), key: str = ""
     ) -> list[Letter]:
-        """Return what is to be sent now, the oldest first.
+        """Return the letters to be sent now, the oldest first.
 
-        A letter waits for the earlier ones to the same target, so that they arrive in their order.
+        A letter waits for the earlier ones to the same target, so that they arrive in order.
         """
         earlier = """NOT EXISTS (SELECT 1 FROM outbox AS earlier WHERE earlier.state = 'waiting'
             AND earlier.id < outbox.id AND earlier.kind = outbox.kind
             AND earlier.project_id = outbox.project_id AND earlier.target = outbox.target)"""
-        chosen = ["state = 'waiting' AND not_before <= ?", earlier]
+        conditions = ["state = 'waiting' AND not_before <= ?", earlier]
         values: list[Any] = [now]
         if kinds:
-            chosen.append(f"kind IN ({', '.join('?' for _ in kinds)})")
+            conditions.append(f"kind IN ({', '.join('?' for _ in kinds)})")
             values += kinds
         if key:
-            chosen.append("key = ?")
+            conditions.append("key = ?")
             values.append(key)
-        return self._letters(f"{' AND '.join(chosen)} ORDER BY id LIMIT ?", *values, most)
+        return self._letters(f"{' AND '.join(conditions)} ORDER BY id LIMIT ?", *values, most)
 
     def begin(self, letter: Letter, until: float) -> bool:
-        """Count an attempt before it is made: after a crash we know that it may have arrived.
+        """Count an attempt before it is made: after a crash the letter may have arrived.
 
-        False if somebody else has begun it meanwhile; until the time given it is ours alone.
+        Return False if another sender has begun it meanwhile. Until the time `until`, no other
+        sender takes the letter.
         """
         with transaction(self._db):
             done = self._db.execute(
@@ -131,7 +133,7 @@ class Outbox:
         return done.rowcount == 1
 
     def sent(self, letter_id: int, at: str) -> None:
-        """Mark a letter as sent, without its words, and drop the marks that are old."""
+        """Mark a letter as sent, delete its body, and delete old sent letters."""
         old = clock.iso(clock.parse(at) - KEPT_DAYS * clock.DAY_SECONDS)
         with transaction(self._db):
             self._db.execute(
@@ -149,7 +151,7 @@ class Outbox:
             )
 
     def dead(self) -> list[Letter]:
-        """Return the letters that are not tried again by themselves."""
+        """Return the letters that are not retried automatically."""
         return self._letters("state = 'dead' ORDER BY id")
 
     def waiting(self) -> int:
@@ -158,7 +160,10 @@ class Outbox:
         )
 
     def retry_dead(self) -> int:
-        """Try the dead letters again; that an attempt was made before is not forgotten."""
+        """Let dead and failed letters be sent again; return how many.
+
+        One earlier attempt stays counted, since a letter may have arrived.
+        """
         with transaction(self._db):
             done = self._db.execute(
                 """UPDATE outbox SET state = 'waiting', not_before = 0, attempts = min(attempts, 1)
@@ -167,14 +172,14 @@ class Outbox:
         return done.rowcount
 
     def drop_dead(self) -> int:
-        """Forget what was given up; returns how many there were."""
+        """Delete the dead letters; return how many there were."""
         with transaction(self._db):
-            gone = self._db.execute("DELETE FROM outbox WHERE state = 'dead'")
-        return gone.rowcount
+            deleted = self._db.execute("DELETE FROM outbox WHERE state = 'dead'")
+        return deleted.rowcount
 
     def _letters(self, condition: str, *values: Any) -> list[Letter]:
         rows = self._db.execute(
-            f"SELECT {_FIELDS} FROM outbox WHERE {condition}",  # noqa: S608  words of ours
+            f"SELECT {_FIELDS} FROM outbox WHERE {condition}",  # noqa: S608  constant words
             values,
         )
         return [Letter._make((*row[:-2], bool(row[-2]), row[-1])) for row in rows]

@@ -1,9 +1,9 @@
 """Recovery of a damaged core.db: from its readable rows, and from the hourly copy.
 
-The damaged file is copied aside first. The new file begins as the copy (`backup.py`). A table of
-which SQLite finds nothing wrong replaces the copy's; of any other table the readable rows replace
-those of the copy with the same key. Erased rows do not come back, since the copy is dropped before
-anything is erased.
+The damaged file is copied aside first. The new file begins as the hourly copy (`backup.py`). A
+table in which SQLite finds no error replaces that of the copy. Of any other table the readable rows
+replace those of the copy with the same key. Erased rows do not come back, since the copy is deleted
+before rows are erased.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ from handoffd.store.schema import SCHEMA
 LOST = "it is gone or empty"
 LOST_TITLE = "(its title was lost)"
 UNKNOWN = '{"skipped": "it is unknown whether it was done: core.db was damaged"}'
-# Beside the damaged file: what may be missing.
+# The suffix of the note beside the damaged file, which says which data may be missing.
 NOTE = ".txt"
-# A new core.db that is complete and about to replace the damaged one.
+# The suffix of a new core.db that is complete and about to replace the damaged one.
 _MENDED = ".mended"
-# Numbers that were given and cannot be read any more are not given again.
+# How many numbers are skipped if the used ones cannot be read, so that none is used twice.
 _NUMBERS_SKIPPED = 100_000
-# Pauses, and what was forgotten: a row of these that only the copy has is always kept.
+# Pauses and the marks of forgotten data: rows of these that only the copy has are always kept.
 _PRIVACY = ("pauses", "skips", "rewritten")
 _PIECE_BYTES = 1 << 20
 
@@ -41,7 +41,7 @@ Row = tuple[Any, ...]
 
 @dataclass(slots=True)
 class RecoveredTable:
-    """What became of a table: the rows that were read, and those that only the copy had.
+    """The number of rows that were read from a table, and of rows that only the copy had.
 
     `whole` is False if some of its rows could not be read.
     """
@@ -53,12 +53,12 @@ class RecoveredTable:
 
 @dataclass(slots=True)
 class Recovered:
-    """What was saved; `kept` is the damaged file, `copy_at` the time of the copy, if any."""
+    """The result of a recovery; `kept` is the damaged file, `copy_at` the time of the copy."""
 
     problem: str
     kept: str
     copy_at: str | None = None
-    # It is unknown which projects are paused or were forgotten.
+    # True if it is unknown which projects are paused or were forgotten.
     all_paused: bool = False
     tables: dict[str, RecoveredTable] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Recovered:
         return asdict(self)
 
     def describe(self) -> str:
-        """Say in a few sentences what was done and what may be missing."""
+        """Return a few sentences about the result, and about data that may be missing."""
         read = sum(table.read for table in self.tables.values())
         text = f"core.db was damaged ({self.problem}) and is mended: {read} rows were read from it"
         copied = sum(table.copied for table in self.tables.values())
@@ -91,7 +91,7 @@ def refusal(why: str) -> DamagedError:
 
 
 def find_problem(path: str, check: str = "quick_check(1)") -> str:
-    """Return what is wrong with core.db, or an empty text; the file stays as it is."""
+    """Return the problem of core.db, or an empty text; the file is not changed."""
     if is_lost(path):
         return LOST
     if not os.path.lexists(path):
@@ -102,9 +102,9 @@ def find_problem(path: str, check: str = "quick_check(1)") -> str:
 
 
 def is_lost(path: str) -> bool:
-    """Return True if the file is gone or empty although its copy or its log is there.
+    """Return True if the file is missing or empty although its copy or its log exists.
 
-    It must not be opened: SQLite would make a new one, and delete the log.
+    It must not be opened: SQLite would create a new file and delete the log.
     """
     return not size(path) and bool(size(path + backup.SUFFIX) or size(path + LOG))
 
@@ -112,7 +112,7 @@ def is_lost(path: str) -> bool:
 def finish(path: str) -> None:
     """Complete a recovery that was killed after the new file was complete.
 
-    The old log goes first: SQLite would write it into the new file.
+    The old log is deleted first, since SQLite would write it into the new file.
     """
     if os.path.lexists(path + _MENDED):
         for suffix in (LOG, SHARED_MEMORY):
@@ -152,7 +152,7 @@ def _remedy(failure: OSError | sqlite3.Error) -> str:
 
 
 def notes(path: str) -> list[str]:
-    """Return what was said of each damaged file that is still kept, oldest first."""
+    """Return the notes about the damaged files that are still kept, the oldest first."""
     directory, name = os.path.split(path)
     listed = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     found = []
@@ -167,7 +167,7 @@ def notes(path: str) -> list[str]:
 
 
 def _refuse_newer(path: str) -> None:
-    """Refuse a file of a newer version; a version that cannot be read is taken for ours."""
+    """Refuse a file of a newer version; an unreadable version is assumed to be ours."""
     if size(path):
         with (
             contextlib.suppress(*damage.FAILURES),
@@ -179,7 +179,7 @@ def _refuse_newer(path: str) -> None:
 def _keep_aside(path: str, aside: str) -> None:
     """Copy the file and its log as far as they can be read.
 
-    They are copied, not moved: SQLite writes to an open file when it is closed.
+    They are copied, not moved, since SQLite writes to an open database when it closes it.
     """
     for suffix in (LOG, ""):
         with open(aside + suffix, "xb", opener=_private) as target:
@@ -219,14 +219,14 @@ def _rebuild(path: str, found: Recovered, new: str) -> None:
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
         migrate(db, path, SCHEMA)
         with contextlib.closing(_open_damaged(found.kept)) as source, transaction(db):
-            _settle_copied_work(db)
-            complaints = _complaints(source)
+            _mark_unfinished_work(db)
+            errors = _integrity_errors(source)
             for name in _tables(db):
-                # The name of an index has that of its table in it.
-                doubtful = complaints is None or name in complaints or name in _PRIVACY
-                found.tables[name] = _fill(db, source, name, doubtful=doubtful)
-            _raise_numbers(db, source)
-            _reconnect(db, found)
+                # The name of an index contains the name of its table.
+                doubtful = errors is None or name in errors or name in _PRIVACY
+                found.tables[name] = _fill_table(db, source, name, doubtful=doubtful)
+            _raise_sequences(db, source)
+            _repair_references(db, found)
     _drop(found.kept + SHARED_MEMORY)
     if problem := damage.examine(new, "integrity_check(1)"):
         raise OSError(errno.EIO, f"the new file is damaged as well ({problem})")
@@ -242,11 +242,11 @@ def _open_damaged(aside: str) -> sqlite3.Connection:
     return source
 
 
-def _settle_copied_work(db: sqlite3.Connection) -> None:
-    """Mark the work under way in the copy: since then it may have been done."""
+def _mark_unfinished_work(db: sqlite3.Connection) -> None:
+    """Mark the unfinished work in the copy: it may have been done since the copy was made."""
     db.execute("UPDATE triggers SET outcome = ? WHERE outcome IS NULL", (UNKNOWN,))
     db.execute("DELETE FROM outbox WHERE state = 'held'")
-    # It may have been sent since: the next attempt looks first.
+    # A letter may have been sent since then: with one attempt counted, the next one checks first.
     db.execute("UPDATE outbox SET attempts = max(attempts, 1)")
 
 
@@ -261,29 +261,29 @@ def _columns(db: sqlite3.Connection, table: str) -> list[str]:
     return [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
 
 
-def _complaints(source: sqlite3.Connection) -> str | None:
-    """Return what SQLite finds wrong, or None if it cannot tell.
+def _integrity_errors(source: sqlite3.Connection) -> str | None:
+    """Return the errors that SQLite finds, or None if the check itself fails.
 
-    A table that lost a page may still be read to its end.
+    The check is needed, since a table that lost a page may still be readable to its end.
     """
     with contextlib.suppress(*damage.FAILURES):
         return " ".join(row[0] for row in source.execute("PRAGMA integrity_check"))
     return None
 
 
-def _fill(
+def _fill_table(
     db: sqlite3.Connection, source: sqlite3.Connection, table: str, *, doubtful: bool
 ) -> RecoveredTable:
-    """Put the readable rows of a table into the new one, over those of the copy."""
+    """Insert the readable rows of a table; they replace those of the copy."""
     try:
         there = _columns(source, table)
     except damage.FAILURES:
         there = []
     columns = [name for name in _columns(db, table) if name in there]
-    rows, whole = _read(source, table, columns) if columns else ([], False)
+    rows, whole = _read_rows(source, table, columns) if columns else ([], False)
     if whole and not doubtful:
-        db.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
-    elif table == "pauses":  # which have no key
+        db.execute(f"DELETE FROM {table}")  # noqa: S608  a constant name
+    elif table == "pauses":  # this table has no key
         db.executemany(
             "DELETE FROM pauses WHERE scope = ? AND started_at = ?", [r[:2] for r in rows]
         )
@@ -291,7 +291,7 @@ def _fill(
     insert = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
     read = 0
     for row in rows:
-        # A garbled row may lack a value that it must have.
+        # A garbled row may lack a required value.
         with contextlib.suppress(sqlite3.IntegrityError):
             read += db.execute(insert, row).rowcount
     total = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
@@ -299,13 +299,15 @@ def _fill(
     return RecoveredTable(read, max(total - read, 0), whole and not lost)
 
 
-def _read(source: sqlite3.Connection, table: str, columns: list[str]) -> tuple[list[Row], bool]:
-    """Return the rows that can be read from either end of a table, and whether these are all."""
+def _read_rows(
+    source: sqlite3.Connection, table: str, columns: list[str]
+) -> tuple[list[Row], bool]:
+    """Return the rows that can be read from either end of a table, and True if these are all."""
     rows: dict[int, Row] = {}
-    asked = f"SELECT rowid, {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY rowid"  # noqa: S608
+    query = f"SELECT rowid, {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY rowid"  # noqa: S608
     for order in ("ASC", "DESC"):
         try:
-            for row in source.execute(f"{asked} {order}"):
+            for row in source.execute(f"{query} {order}"):
                 rows[row[0]] = row[1:]
         except damage.FAILURES:
             continue
@@ -313,23 +315,23 @@ def _read(source: sqlite3.Connection, table: str, columns: list[str]) -> tuple[l
     return list(rows.values()), False
 
 
-def _raise_numbers(db: sqlite3.Connection, source: sqlite3.Connection) -> None:
-    """See that no number is given twice, not even that of a row that is gone."""
+def _raise_sequences(db: sqlite3.Connection, source: sqlite3.Connection) -> None:
+    """Prevent that a number is used twice, even the number of a lost row."""
     try:
-        given = source.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+        sequences = source.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
     except damage.FAILURES:
         db.execute("UPDATE sqlite_sequence SET seq = seq + ?", (_NUMBERS_SKIPPED,))
         return
-    for name, number in given:
+    for name, number in sequences:
         raised = "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?"
         if not db.execute(raised, (number, name)).rowcount:
             db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, number))
 
 
-def _reconnect(db: sqlite3.Connection, found: Recovered) -> None:
-    """Give rows back the rows that they refer to; drop those that refer to unknown ones."""
+def _repair_references(db: sqlite3.Connection, found: Recovered) -> None:
+    """Restore threads that entries refer to; delete rows that refer to unknown ones."""
     if not found.copy_at and not all(found.tables[name].whole for name in _PRIVACY):
-        # A paused or forgotten project must not be learned because nobody can read that it is.
+        # A paused or forgotten project must not be learned because that fact cannot be read.
         found.all_paused = True
         db.execute("INSERT INTO pauses VALUES ('*', 0, NULL)")
     db.execute(
@@ -343,7 +345,7 @@ def _reconnect(db: sqlite3.Connection, found: Recovered) -> None:
         (LOST_TITLE,),
     )
     for table, rowid, *_ in db.execute("PRAGMA foreign_key_check").fetchall():
-        db.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))  # noqa: S608  a name of ours
+        db.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))  # noqa: S608  a constant name
         found.tables[table].whole = False
     db.execute(
         """UPDATE handoffs SET content_bytes = (
@@ -351,8 +353,8 @@ def _reconnect(db: sqlite3.Connection, found: Recovered) -> None:
             FROM handoff_entries WHERE handoff_id = handoffs.id
         )"""
     )
-    born = db.execute("SELECT count(*) FROM birth").fetchone()[0]
-    if not born or not found.tables["triggers"].whole:
+    births = db.execute("SELECT count(*) FROM birth").fetchone()[0]
+    if not births or not found.tables["triggers"].whole:
         # It is unknown which triggers fired, so nothing older than now may fire.
         db.execute("DELETE FROM birth")
         db.execute("INSERT INTO birth VALUES (?)", (clock.iso_milliseconds(),))

@@ -1,4 +1,4 @@
-"""The tables of core.db. A change of them is a migration at the end of `SCHEMA`."""
+"""The tables of core.db. To change them, append a migration to `SCHEMA`."""
 
 from handoffd.store.database import Schema, run_script
 from handoffd.store.ledger import TRIGGERS
@@ -7,7 +7,7 @@ from handoffd.store.threads import THREADS
 
 _PROJECTS = (
     "CREATE TABLE projects (id TEXT PRIMARY KEY, root TEXT NOT NULL UNIQUE, created_at TEXT)",
-    # The values a person set, each until a session states another.
+    # The values that a person set; each is valid until a session states another one.
     """CREATE TABLE settings (
         project_id TEXT NOT NULL REFERENCES projects(id),
         field TEXT NOT NULL,
@@ -16,8 +16,8 @@ _PROJECTS = (
         set_at TEXT NOT NULL,
         PRIMARY KEY (project_id, field)
     )""",
-    # What we wrote last into a project's handoff.yaml, and what we were about to write: any
-    # other value found there is a person's.
+    # The values that we wrote last to handoff.yaml, and those that we were about to write. Any
+    # other value in the file is a person's.
     """CREATE TABLE checkpoints (
         project_id TEXT PRIMARY KEY REFERENCES projects(id),
         written TEXT NOT NULL,
@@ -31,7 +31,7 @@ _PAUSES = (
         started_at REAL NOT NULL,
         ended_at REAL
     )""",
-    # Bytes of a transcript that were written while paused; last_byte is NULL while it lasts.
+    # Bytes of a transcript that were written during a pause; last_byte is NULL while it lasts.
     """CREATE TABLE skips (
         transcript TEXT NOT NULL,
         first_byte INTEGER NOT NULL,
@@ -39,12 +39,12 @@ _PAUSES = (
         scope TEXT NOT NULL,
         PRIMARY KEY (transcript, first_byte)
     )""",
-    # Transcripts with silent bytes that were rewritten: only what is newer than this is heard.
+    # Rewritten transcripts with skipped bytes: only records newer than this time are read.
     "CREATE TABLE rewritten (transcript TEXT PRIMARY KEY, since TEXT NOT NULL)",
 )
 _CONTRACTS = (
-    # The handoff each session left behind: what we wrote last and were about to write, so that
-    # any other line in it is known as a person's, and how far the session was then.
+    # The handoff of each session: the text that we wrote last and the one that we were about to
+    # write, so that any other line in it is known as a person's, and the session's time then.
     """CREATE TABLE contracts (
         session_id TEXT PRIMARY KEY,
         project_id TEXT NOT NULL,
@@ -56,7 +56,7 @@ _CONTRACTS = (
         persons_time TEXT NOT NULL,
         ended INTEGER NOT NULL
     )""",
-    # The version of each handoff that was read.
+    # The version of each handoff that was read last.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
 )
 SCHEMA = Schema(9, run_script(*THREADS, *_PROJECTS, *TRIGGERS, *_PAUSES, *_CONTRACTS, *OUTBOX))

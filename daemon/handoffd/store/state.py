@@ -1,4 +1,4 @@
-"""state.db: what the transcripts can rebuild. No SQL about it stands anywhere else."""
+"""state.db: data that can be rebuilt from transcripts. No other module has SQL about it."""
 
 import json
 import os
@@ -43,15 +43,15 @@ _CURSORS = (
     "CREATE INDEX sessions_by_project ON sessions (project_id, last_seconds)",
 )
 _HOOKS = (
-    # What each session was told, by a digest: what it has it is not told again.
+    # Digests of the texts that each session was given, so that none is given twice.
     """CREATE TABLE told (
         session_id TEXT NOT NULL,
         what TEXT NOT NULL,
         PRIMARY KEY (session_id, what)
     )""",
-    # The sessions whose clients were seen to be gone.
+    # The sessions whose clients have ended.
     "CREATE TABLE ended (session_id TEXT PRIMARY KEY, ended_at REAL NOT NULL)",
-    # When each kind of hook was last heard, and from which version of the plugin.
+    # The last call of each kind of hook, and the version of the plugin that made it.
     "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
 )
 SCHEMA = Schema(2, run_script(*_CURSORS, *_HOOKS))
@@ -72,32 +72,32 @@ class StateStore:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # Called once when it turns out to be damaged: nothing can be asked until it is renewed.
+        # Called once when damage is found: every statement fails until the file is renewed.
         self.on_damage: Callable[[], None] = lambda: None
         self._open()
 
     def _open(self) -> None:
         self._db = open_database(self.path, durable=False, schema=SCHEMA)
-        self._db.damaged = self._give_up
+        self._db.damaged = self._report_damage
         self.given_up = False
 
-    def _give_up(self, why: str) -> StoreError:
+    def _report_damage(self, why: str) -> StoreError:
         if not self.given_up:
             self.given_up = True
             self.on_damage()
         return StoreError(f"state.db is damaged ({why}): it is being rebuilt.", "Try again.")
 
     def renew(self, moved_aside: str) -> None:
-        """Begin with nothing; what was damaged is moved aside.
+        """Move the damaged file aside and begin with an empty one.
 
-        Where that fails it can be tried again, and all that is asked until then is a StoreError.
+        If that fails, the call can be repeated; until then every statement raises a StoreError.
         """
-        # First, since SQLite deletes the log by its name at the end.
+        # This comes first, since SQLite deletes the log by its name when it closes.
         self._db.close()
         self._db = sqlite3.connect(":memory:", factory=damage.WatchedConnection)
         self._db.closed = ("state.db was damaged, and no new one can be made.", "Free some space.")
         try:
-            if os.path.lexists(moved_aside):  # by an earlier try, which came no further
+            if os.path.lexists(moved_aside):  # an earlier attempt moved the file and then failed
                 _drop_unfinished(self.path)
             else:
                 move_aside(self.path, moved_aside)
@@ -115,7 +115,7 @@ class StateStore:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Write to disk once for several commits; each of them is still whole or not at all."""
+        """Write to disk once for several commits; each of them is still atomic."""
         with transaction(self._db):
             yield
 
@@ -152,7 +152,7 @@ class StateStore:
         )
 
     def forget_session(self, session_id: str) -> None:
-        """Drop a fold and its cursors, to fold the session anew."""
+        """Delete a fold and its cursors, so that the session is folded anew."""
         with savepoint(self._db):
             self._db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
             self._db.execute("DELETE FROM cursors WHERE session_id = ?", (session_id,))
@@ -169,7 +169,7 @@ class StateStore:
         self, project_id: str | None, limit: int, *, headless: bool | None = None
     ) -> list[StoredSession]:
         """Return sessions, of one project or of all, most recently active first."""
-        # Said in one condition for both cases, it would not be found by the index.
+        # One condition for both cases would not use the index.
         within = "" if project_id is None else "project_id = ?1 AND"
         rows = self._db.execute(
             f"SELECT * FROM sessions WHERE {within} (?2 IS NULL OR headless = ?2)"  # noqa: S608
@@ -191,7 +191,7 @@ class StateStore:
         return {row[0] for row in rows}
 
     def session_ids_like(self, prefix: str) -> set[str]:
-        """Return the sessions whose id begins so."""
+        """Return the sessions whose id begins with a prefix."""
         rows = self._db.execute(
             "SELECT session_id FROM sessions WHERE substr(session_id, 1, ?) = ?",
             (len(prefix), prefix),
@@ -216,39 +216,39 @@ class StateStore:
         return {row[0] for row in rows}
 
     def told(self, session_id: str) -> set[str]:
-        """Return what a session was told."""
+        """Return the digests of the texts that a session was given."""
         rows = self._db.execute("SELECT what FROM told WHERE session_id = ?", (session_id,))
         return {row[0] for row in rows}
 
     def tell(self, session_id: str, news: Iterable[str]) -> None:
-        """Remember what a session was told."""
+        """Store the digests of texts that a session was given."""
         with savepoint(self._db):
             self._db.executemany(
                 "INSERT OR IGNORE INTO told VALUES (?, ?)", [(session_id, what) for what in news]
             )
 
     def sweep(self) -> None:
-        """Drop what is kept of sessions that never said a word, or are forgotten."""
+        """Delete the rows of sessions that have no fold: empty or forgotten ones."""
         with savepoint(self._db):
             for table in ("told", "ended"):
                 self._db.execute(
-                    f"DELETE FROM {table} WHERE session_id NOT IN (SELECT session_id FROM sessions)"  # noqa: S608  names of ours
+                    f"DELETE FROM {table} WHERE session_id NOT IN (SELECT session_id FROM sessions)"  # noqa: S608  constant names
                 )
 
     def ended(self, since_seconds: float) -> dict[str, float]:
-        """Return the sessions whose clients were seen to be gone since a time."""
+        """Return the sessions whose clients ended after a time, with the time of each end."""
         rows = self._db.execute("SELECT * FROM ended WHERE ended_at > ?", (since_seconds,))
         return dict(rows.fetchall())
 
     def set_ended(self, session_id: str, at: float | None) -> None:
-        """Remember when a session's client was seen to be gone; None: it is there again."""
+        """Store when the client of a session ended; None: the client is running again."""
         with savepoint(self._db):
             self._db.execute("DELETE FROM ended WHERE session_id = ?", (session_id,))
             if at is not None:
                 self._db.execute("INSERT INTO ended VALUES (?, ?)", (session_id, at))
 
     def hooks(self) -> dict[str, tuple[float, str]]:
-        """Return when each kind of hook was last heard, and the plugin's version."""
+        """Return the last time of each kind of hook, and the version of the plugin."""
         rows = self._db.execute("SELECT event, heard_at, plugin FROM hooks ORDER BY event")
         return {event: (at, plugin) for event, at, plugin in rows}
 
@@ -257,11 +257,14 @@ class StateStore:
             self._db.execute("INSERT OR REPLACE INTO hooks VALUES (?, ?, ?)", (event, at, plugin))
 
     def scrub(self) -> None:
-        """Leave no erased byte in the file and its log."""
+        """Remove all erased bytes from the file and its log."""
         scrub(self._db, "state.db")
 
     def outdated_sessions(self, fold_version: int, projects: Iterable[str]) -> list[str]:
-        """Return those that another version folded, that are garbled, or of no project of these."""
+        """Return the sessions to be folded anew.
+
+        Another version folded them, their fold is garbled, or their project is not in `projects`.
+        """
         rows = self._db.execute(
             "SELECT session_id FROM sessions WHERE fold_version <> ? OR NOT json_valid(fold)"
             " OR (project_id IS NOT NULL"
@@ -278,7 +281,10 @@ class StateStore:
 
 
 def open_state(path: str, moved_aside: str) -> tuple[StateStore, bool]:
-    """Open state.db; a damaged one is moved aside, since the transcripts hold the truth."""
+    """Open state.db; move a damaged one aside, since transcripts can rebuild it.
+
+    The second value is True if a file was moved aside.
+    """
     if not find_damage(path):
         return _opened(path), False
     move_aside(path, moved_aside)
@@ -289,12 +295,12 @@ def _opened(path: str) -> StateStore:
     try:
         return StateStore(path)
     except sqlite3.OperationalError as problem:
-        # Locked, or no space: that is not damage.
+        # The file is locked, or the disk is full: that is not damage.
         raise StoreError(f"{path} cannot be opened: {problem}.", remedy(problem)) from None
 
 
 def find_damage(path: str) -> str:
-    """Return what is wrong with state.db, or an empty text; the file stays as it is."""
+    """Return the problem of state.db, or an empty text; the file is not changed."""
     if not os.path.lexists(path):
         return ""
     if os.path.isdir(path) and not os.path.islink(path):
@@ -311,7 +317,7 @@ def _drop_unfinished(path: str) -> None:
 
 
 def move_aside(path: str, moved_aside: str) -> None:
-    """Move a damaged database away, with its log."""
+    """Move a damaged database aside, with its log."""
     for suffix in ("", "-wal", "-shm"):
         if os.path.lexists(path + suffix):
             os.rename(path + suffix, moved_aside + suffix)

@@ -1,7 +1,6 @@
-"""Threads: conversations between Chat and Code, by id, with a read cursor for each side.
+"""Threads: conversations between Chat and Code, by id, with one read cursor per side.
 
-`ThreadStore` is all that the rest of the house knows of it, so that another database can take
-the place of this one.
+Other packages use only `ThreadStore`, so that another database can replace this one.
 """
 
 import sqlite3
@@ -13,12 +12,12 @@ from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
 from handoffd.store.database import transaction
 
 ACTIVE, COMPLETED = "active", "completed"
-# How many calls are remembered, so that one that is repeated is not done twice.
+# How many calls are stored, so that a repeated call is not executed twice.
 _CALLS_KEPT = 10_000
 _ENTRY = "seq, handoff_id, from_client, type, content, created_at"
 
-# The first two tables are those of the seed: a database that another program made with them
-# is taken over.
+# The first two tables are those of the seed: a database that another program created with them is
+# used as it is.
 THREADS = (
     """CREATE TABLE IF NOT EXISTS handoffs (
         id TEXT PRIMARY KEY,
@@ -39,20 +38,20 @@ THREADS = (
         created_at TEXT
     )""",
     "CREATE INDEX IF NOT EXISTS idx_handoff_entries_handoff ON handoff_entries(handoff_id)",
-    # How much a thread holds: to add it up anew for each entry would take longer and longer.
+    # The size of a thread: the cost of a sum per new entry would grow with the thread.
     "ALTER TABLE handoffs ADD COLUMN content_bytes INTEGER NOT NULL DEFAULT 0",
     """UPDATE handoffs SET content_bytes = (
         SELECT coalesce(sum(length(CAST(content AS BLOB))), 0)
         FROM handoff_entries WHERE handoff_id = handoffs.id
     )""",
-    # A caller that lost its connection asks again with the same key.
+    # A caller that lost its connection repeats its call with the same key.
     """CREATE TABLE thread_calls (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         key TEXT NOT NULL UNIQUE,
         handoff_id TEXT NOT NULL,
         seq INTEGER NOT NULL
     )""",
-    # Where an id was used as code: there its unread entries are worth a mention.
+    # The projects in which Code used a thread: its unread entries are mentioned there.
     """CREATE TABLE thread_uses (
         handoff_id TEXT NOT NULL REFERENCES handoffs(id),
         project_id TEXT NOT NULL,
@@ -88,7 +87,7 @@ class ThreadEntry:
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """What somebody says: as whom, of which type, when; `once` tells a repeated call."""
+    """An entry to be appended; a repeated call has the same `once`."""
 
     client: str
     type: str
@@ -99,7 +98,7 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class NewMark:
-    """What a side has read: all, or `up_to` an entry; `once` tells a repeated call."""
+    """A side has read all entries, or those `up_to` one; a repeated call has the same `once`."""
 
     client: str
     up_to: int | None = None
@@ -108,7 +107,7 @@ class NewMark:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many threads are active, and in how many of them each side has something unread."""
+    """The number of active threads, and of those with unread entries per side."""
 
     active: int
     unread_by_chat: int
@@ -116,7 +115,7 @@ class Counts:
 
 
 class Unread(NamedTuple):
-    """A thread with entries that a side has not seen: how many, and the latest of them."""
+    """A thread with unread entries: their number, and the latest of them."""
 
     id: str
     number: int
@@ -132,30 +131,30 @@ def size(content: str) -> int:
 
 
 class ThreadStore(Protocol):
-    """Keeps threads; every method is one transaction, and several processes may use it at once.
+    """Stores threads; every method is one transaction, and several processes may use it at once.
 
-    A thread that does not exist, or is completed where it must not be, is a ThreadError.
+    A method raises a ThreadError if the thread does not exist, or must not be completed but is.
     """
 
     def create(
-        self, thread_id: str, title: str, project: str | None, said: NewEntry
+        self, thread_id: str, title: str, project: str | None, new: NewEntry
     ) -> tuple[Thread, ThreadEntry]: ...
 
     def read(self, thread_id: str) -> Whole: ...
 
-    def add(self, thread_id: str, said: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
-        """Append an entry, unless the contents would come to more than `size_max` bytes."""
+    def add(self, thread_id: str, new: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
+        """Append an entry, unless the thread would exceed `size_max` bytes."""
 
     def mark(self, thread_id: str, mark: NewMark, at: str) -> Thread: ...
 
     def close(self, thread_id: str, at: str, before: Callable[[Whole], Kept]) -> Thread:
-        """Complete a thread; `before` sees what is about to be deleted, and may refuse.
+        """Complete a thread; `before` gets the content that is about to be deleted.
 
-        It says under which title and tag the thread stays.
+        It may refuse by an error. It returns the title and the tag that the thread keeps.
         """
 
     def note_use(self, thread_id: str, project_id: str) -> bool:
-        """Note that a project used a thread as code; False if that was known."""
+        """Store that a project used a thread as Code; return False if that was known."""
 
     def users(self, thread_id: str) -> list[str]: ...
 
@@ -165,43 +164,43 @@ class ThreadStore(Protocol):
 
 
 class SqliteThreads:
-    """The threads in core.db; `before_delete` is called before entries are gone."""
+    """The threads in core.db; `before_delete` is called before entries are deleted."""
 
     def __init__(self, db: sqlite3.Connection, before_delete: Callable[[], None]) -> None:
         self._db = db
         self._before_delete = before_delete
 
     def create(
-        self, thread_id: str, title: str, project: str | None, said: NewEntry
+        self, thread_id: str, title: str, project: str | None, new: NewEntry
     ) -> tuple[Thread, ThreadEntry]:
-        """Open a thread with its first entry, which its author has seen."""
+        """Create a thread with its first entry, which counts as read by its author."""
         with transaction(self._db):
-            done = self._done(said)
-            if done is not None:
-                return done
+            earlier = self._earlier_result(new)
+            if earlier is not None:
+                return earlier
             self._db.execute(
                 "INSERT INTO handoffs (id, title, project, status, created_at, updated_at)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (thread_id, title, project, ACTIVE, said.at, said.at),
+                (thread_id, title, project, ACTIVE, new.at, new.at),
             )
-            entry = self._append(thread_id, said)
-            self._see(thread_id, said.client, entry.seq)
+            entry = self._append(thread_id, new)
+            self._set_last_seen(thread_id, new.client, entry.seq)
             return self._thread(thread_id), entry
 
     def read(self, thread_id: str) -> Whole:
         with transaction(self._db, writing=False):
             return self._whole(thread_id)
 
-    def add(self, thread_id: str, said: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
-        """Append an entry; its author's cursor follows if nothing of the other side is unread."""
+    def add(self, thread_id: str, new: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
+        """Append an entry; advance its author's cursor if the author has read the other side."""
         with transaction(self._db):
-            done = self._done(said)
-            if done is not None:
-                return done
+            earlier = self._earlier_result(new)
+            if earlier is not None:
+                return earlier
             thread = self._thread(thread_id)
             if thread.status == COMPLETED:
                 raise CompletedThreadError(f"Handoff '{thread_id}' is already completed.")
-            if self._size(thread_id) + size(said.content) > size_max:
+            if self._size(thread_id) + size(new.content) > size_max:
                 raise ThreadError(
                     f"Handoff '{thread_id}' is full: its entries may have {size_max >> 20} MiB "
                     "in all.",
@@ -210,32 +209,32 @@ class SqliteThreads:
             unread = self._db.execute(
                 "SELECT 1 FROM handoff_entries"
                 " WHERE handoff_id = ? AND seq > ? AND from_client != ?",
-                (thread_id, thread.last_seen(said.client), said.client),
+                (thread_id, thread.last_seen(new.client), new.client),
             ).fetchone()
-            entry = self._append(thread_id, said)
+            entry = self._append(thread_id, new)
             if unread is None:
-                self._see(thread_id, said.client, entry.seq)
+                self._set_last_seen(thread_id, new.client, entry.seq)
             return self._thread(thread_id), entry
 
     def mark(self, thread_id: str, mark: NewMark, at: str) -> Thread:
         """Advance a side's cursor to the last entry, or to `up_to`; it never goes back."""
         with transaction(self._db):
             thread = self._thread(thread_id)
-            # Done again it would mark what has come since.
-            if self._call(mark.once):
+            # A repetition would mark entries that have come since.
+            if self._earlier_call(mark.once):
                 return thread
             last = self._db.execute(
                 "SELECT max(seq) FROM handoff_entries WHERE handoff_id = ?", (thread_id,)
             ).fetchone()[0]
             seen = last or 0 if mark.up_to is None else min(mark.up_to, last or 0)
             if seen > thread.last_seen(mark.client):
-                self._see(thread_id, mark.client, seen)
-            self._remember(mark.once, thread_id, seen)
+                self._set_last_seen(thread_id, mark.client, seen)
+            self._store_call(mark.once, thread_id, seen)
             self._db.execute("UPDATE handoffs SET updated_at = ? WHERE id = ?", (at, thread_id))
             return self._thread(thread_id)
 
     def close(self, thread_id: str, at: str, before: Callable[[Whole], Kept]) -> Thread:
-        """Delete the entries and complete the thread; what is closed already stays as it is."""
+        """Delete the entries and complete the thread; a completed thread is not changed."""
         with transaction(self._db):
             thread, entries = self._whole(thread_id)
             if thread.status == COMPLETED:
@@ -251,7 +250,7 @@ class SqliteThreads:
             return self._thread(thread_id)
 
     def note_use(self, thread_id: str, project_id: str) -> bool:
-        """Note it without waiting for the disk, since a mention is all that could be lost."""
+        """Store a use without waiting for the disk, since only a mention could be lost."""
         if project_id in self.users(thread_id):
             return False
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -266,14 +265,14 @@ class SqliteThreads:
         return True
 
     def users(self, thread_id: str) -> list[str]:
-        """Return the projects in which a thread was used as code."""
+        """Return the projects in which Code used a thread."""
         rows = self._db.execute(
             "SELECT project_id FROM thread_uses WHERE handoff_id = ?", (thread_id,)
         )
         return [row[0] for row in rows]
 
     def unread(self, project_id: str) -> list[Unread]:
-        """Return the threads that a project used, with how many entries Code has not seen."""
+        """Return the threads that a project used and that have entries unread by Code."""
         rows = self._db.execute(
             """SELECT used.handoff_id, count(*), max(entry.seq) FROM thread_uses AS used
             JOIN handoffs ON handoffs.id = used.handoff_id
@@ -291,7 +290,7 @@ class SqliteThreads:
             " AND entry.seq > coalesce({0}_last_seen, 0) AND entry.from_client != '{0}')"
         )
         row = self._db.execute(
-            f"SELECT count(*), coalesce(sum({unread.format('chat')}), 0),"  # noqa: S608  names of ours
+            f"SELECT count(*), coalesce(sum({unread.format('chat')}), 0),"  # noqa: S608  constant names
             f" coalesce(sum({unread.format('code')}), 0)"
             " FROM handoffs WHERE coalesce(status, 'active') = ?",
             (ACTIVE,),
@@ -316,41 +315,41 @@ class SqliteThreads:
             raise NoThreadError(f"Handoff '{thread_id}' not found.")
         return Thread(*row)
 
-    def _append(self, thread_id: str, said: NewEntry) -> ThreadEntry:
+    def _append(self, thread_id: str, new: NewEntry) -> ThreadEntry:
         seq = self._db.execute(
             "INSERT INTO handoff_entries (handoff_id, from_client, type, content, created_at)"
             " VALUES (?, ?, ?, ?, ?)",
-            (thread_id, said.client, said.type, said.content, said.at),
+            (thread_id, new.client, new.type, new.content, new.at),
         ).lastrowid
         assert seq is not None  # noqa: S101  an INSERT that did not raise has a row
         self._db.execute(
             "UPDATE handoffs SET content_bytes = content_bytes + ?, updated_at = ? WHERE id = ?",
-            (size(said.content), said.at, thread_id),
+            (size(new.content), new.at, thread_id),
         )
-        self._remember(said.once, thread_id, seq)
-        return ThreadEntry(seq, thread_id, said.client, said.type, said.content, said.at)
+        self._store_call(new.once, thread_id, seq)
+        return ThreadEntry(seq, thread_id, new.client, new.type, new.content, new.at)
 
-    def _done(self, said: NewEntry) -> tuple[Thread, ThreadEntry] | None:
-        """Return what this very call came to, if it was done before."""
-        row = self._call(said.once)
+    def _earlier_result(self, new: NewEntry) -> tuple[Thread, ThreadEntry] | None:
+        """Return the result of this call if it was executed before."""
+        row = self._earlier_call(new.once)
         if row is None:
             return None
         found = self._db.execute(
             f"SELECT {_ENTRY} FROM handoff_entries WHERE seq = ?",  # noqa: S608
             (row[1],),
         ).fetchone()
-        # Closed since: the entry is gone, but it was there.
-        said_then = (row[1], row[0], said.client, said.type, said.content, said.at)
-        return self._thread(row[0]), ThreadEntry(*(found or said_then))
+        # The thread was closed since: the entry was appended, and then deleted.
+        as_given = (row[1], row[0], new.client, new.type, new.content, new.at)
+        return self._thread(row[0]), ThreadEntry(*(found or as_given))
 
-    def _call(self, key: str) -> tuple[str, int] | None:
-        """Return the thread and the entry of a call that was done before."""
+    def _earlier_call(self, key: str) -> tuple[str, int] | None:
+        """Return the thread and the entry of a call that was executed before."""
         found: tuple[str, int] | None = self._db.execute(
             "SELECT handoff_id, seq FROM thread_calls WHERE key = ?", (key,)
         ).fetchone()
         return found
 
-    def _remember(self, key: str, thread_id: str, seq: int) -> None:
+    def _store_call(self, key: str, thread_id: str, seq: int) -> None:
         if not key:
             return
         self._db.execute(
@@ -365,9 +364,9 @@ class SqliteThreads:
         row = self._db.execute("SELECT content_bytes FROM handoffs WHERE id = ?", (thread_id,))
         return int(row.fetchone()[0])
 
-    def _see(self, thread_id: str, client: str, seq: int) -> None:
+    def _set_last_seen(self, thread_id: str, client: str, seq: int) -> None:
         column = "code_last_seen" if client == "code" else "chat_last_seen"
         self._db.execute(
-            f"UPDATE handoffs SET {column} = ? WHERE id = ?",  # noqa: S608  a name of ours
+            f"UPDATE handoffs SET {column} = ? WHERE id = ?",  # noqa: S608  a constant name
             (seq, thread_id),
         )
