@@ -79,17 +79,3 @@ def test_clock_set_back(monkeypatch):
         schedule.stop()
 
     asyncio.run(main())
-
-
-def test_no_pools_of_processes():
-    """What APScheduler would load for pools of processes stays out."""
-    import subprocess
-    import sys
-
-    code = "import sys, handoffd.runtime.schedule; print('multiprocessing' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-
-    assert "False" == done.stdout.strip()

@@ -5,28 +5,13 @@ being dropped, since a machine may sleep.
 """
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from importlib import metadata
-from types import ModuleType
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from handoffd.runtime import clock, log
-
-# Importing APScheduler loads multiprocessing for its process pools, the names of all time zones,
-# and the metadata of every installed package, to find plug-ins. That costs a megabyte and a tenth
-# of a second for features that we do not use.
-for _module, _name in (
-    ("apscheduler.executors.pool", "ThreadPoolExecutor"),
-    ("tzlocal", "get_localzone"),
-):
-    sys.modules.setdefault(_module, ModuleType(_module)).__dict__.setdefault(_name, None)
-_entry_points, metadata.entry_points = metadata.entry_points, lambda **_: ()  # type: ignore[assignment]
-try:
-    from apscheduler.schedulers.asyncio import AsyncIOScheduler
-    from apscheduler.triggers.interval import IntervalTrigger
-finally:
-    metadata.entry_points = _entry_points
 
 Action = Callable[[], Awaitable[None]]
 # The wall clock and the monotonic clock drift apart by this much only if the wall clock was set or
