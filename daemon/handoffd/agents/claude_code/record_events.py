@@ -1,7 +1,7 @@
 """What a record means to us. Pure, tolerant: an unknown record is no event, and is counted."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from handoffd.agents.claude_code.records import (
     Block,
@@ -12,7 +12,7 @@ from handoffd.agents.claude_code.records import (
     read,
     value_of,
 )
-from handoffd.agents.claude_code.tool_events import Edited, ToolEvent, listed, result, use
+from handoffd.agents.claude_code.tool_events import listed, result, use
 from handoffd.agents.claude_code.typed_text import (
     INTERRUPTED,
     MARKED,
@@ -22,6 +22,24 @@ from handoffd.agents.claude_code.typed_text import (
     tag,
     typed_text,
     without_marked,
+)
+from handoffd.agents.events import (
+    Aimed,
+    Commanded,
+    Compacted,
+    Edited,
+    Event,
+    Injected,
+    Moved,
+    Notified,
+    Opened,
+    Prompt,
+    Recapped,
+    Said,
+    Shelled,
+    Stopped,
+    Summarised,
+    Titled,
 )
 
 CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
@@ -44,117 +62,6 @@ KNOWN = CONVERSATION | METADATA
 # Attachments that repeat the whole list, and where they keep the text of an item.
 _REMINDERS = {"todo_reminder": "content", "task_reminder": "subject"}
 _HOOKED = frozenset({"hook_additional_context", "hook_success", "async_hook_response"})
-
-
-class Prompt(NamedTuple):
-    """A person typed this."""
-
-    text: str
-
-
-class Commanded(NamedTuple):
-    """A person gave a slash command, with what they typed behind it."""
-
-    name: str
-    arguments: str
-
-
-class Shelled(NamedTuple):
-    """A person ran a shell command with `!`; its output comes in a record of its own."""
-
-    command: str
-    output: str
-
-
-class Said(NamedTuple):
-    """The assistant said this, on its way to a tool or at the end of its turn."""
-
-    text: str
-    goes_on: bool = False
-
-
-class Stopped(NamedTuple):
-    """The work was stopped by the person or by an error of the service."""
-
-    error: str
-
-
-class Notified(NamedTuple):
-    """Work in the background ended."""
-
-    call: str
-    status: str
-    summary: str
-
-
-class Moved(NamedTuple):
-    """The session itself now lives in another directory."""
-
-    cwd: str
-
-
-class Titled(NamedTuple):
-    """The session has a title; a person's own wins over the client's."""
-
-    text: str
-    by_person: bool
-
-
-class Compacted(NamedTuple):
-    """The conversation so far was replaced by a summary."""
-
-    trigger: str
-
-
-class Summarised(NamedTuple):
-    """The client's summary of what was compacted away."""
-
-    text: str
-
-
-class Recapped(NamedTuple):
-    """The client's own recap for a person who was away."""
-
-    text: str
-
-
-class Aimed(NamedTuple):
-    """A goal that the person gave the client to check, and whether it is met."""
-
-    condition: str
-    met: bool
-
-
-class Opened(NamedTuple):
-    """A pull request of this session."""
-
-    number: int
-    url: str
-
-
-class Injected(NamedTuple):
-    """What we told the session ourselves: it is no evidence, nor is what repeats it."""
-
-    text: str
-
-
-Event = (
-    ToolEvent
-    | Prompt
-    | Commanded
-    | Shelled
-    | Said
-    | Stopped
-    | Notified
-    | Moved
-    | Titled
-    | Compacted
-    | Summarised
-    | Recapped
-    | Aimed
-    | Opened
-    | Injected
-)
 _NOTHING: tuple[Event, ...] = ()
 
 

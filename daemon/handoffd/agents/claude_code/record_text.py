@@ -1,24 +1,13 @@
 """The words of a record, for showing what a claim rests on. Pure."""
 
-from handoffd.agents.claude_code.record_events import (
-    Aimed,
-    Commanded,
-    Moved,
-    Notified,
-    Opened,
-    Prompt,
-    Recapped,
-    Said,
-    Shelled,
-    Stopped,
-    Summarised,
-    Titled,
-    events,
-)
+from handoffd.agents.claude_code.record_events import events
 from handoffd.agents.claude_code.records import Record
-from handoffd.agents.claude_code.tool_events import (
+from handoffd.agents.claude_code.tool_events import output_text
+from handoffd.agents.events import (
+    Aimed,
     Approved,
     Asked,
+    Commanded,
     Decided,
     Denied,
     Drafted,
@@ -26,11 +15,20 @@ from handoffd.agents.claude_code.tool_events import (
     GitDone,
     Listed,
     Looked,
+    Moved,
+    Notified,
+    Opened,
     Planned,
+    Prompt,
     Proposed,
     Ran,
+    Recapped,
     Resulted,
-    output_text,
+    Said,
+    Shelled,
+    Stopped,
+    Summarised,
+    Titled,
 )
 
 

@@ -2,9 +2,27 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from handoffd.agents.claude_code.records import Block, Raw, Record, Shape, read, value_of
+from handoffd.agents.events import (
+    Approved,
+    Asked,
+    Decided,
+    Denied,
+    Drafted,
+    Edited,
+    GitDone,
+    Invoked,
+    Listed,
+    Looked,
+    Planned,
+    Proposed,
+    Ran,
+    Resulted,
+    TodoItem,
+    ToolEvent,
+)
 
 _EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _AGENTS = frozenset({"Agent", "Task"})
@@ -16,134 +34,6 @@ _REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take t
 _SAID = "the user said:"
 # A call that was never made, because another of the same message failed.
 _SIBLING = ("<tool_use_error>Sibling tool call", "Cancelled: parallel tool call")
-
-
-class Edited(NamedTuple):
-    """A file is edited: what stood there before, and what after; whole files have no before."""
-
-    call: str
-    path: str
-    before: str
-    after: str
-
-
-class Looked(NamedTuple):
-    """A file is read or searched."""
-
-    path: str
-
-
-class Ran(NamedTuple):
-    """A shell command is run, or a sub-agent (which has no command), described in words."""
-
-    call: str
-    command: str
-    description: str
-
-
-class Asked(NamedTuple):
-    """The session waits for a person's answers."""
-
-    call: str
-    questions: tuple[str, ...]
-
-
-class Proposed(NamedTuple):
-    """The session waits for a person to approve its plan."""
-
-    call: str
-    plan: str
-
-
-class Drafted(NamedTuple):
-    """A plan is written into one of the client's plan files."""
-
-    plan: str
-
-
-class Denied(NamedTuple):
-    """A person refused what a tool was to do, perhaps saying why."""
-
-    call: str
-    words: str
-
-
-class Resulted(NamedTuple):
-    """A tool gave its result: whether it failed, and with which exit status if it said so."""
-
-    call: str
-    failed: bool
-    code: int | None
-    output: Raw
-    # It only began, and goes on in the background.
-    begun: bool = False
-
-
-class Approved(NamedTuple):
-    """A person approved a plan."""
-
-    plan: str
-
-
-class Decided(NamedTuple):
-    """A person answered questions."""
-
-    answers: tuple[tuple[str, str], ...]
-
-
-class GitDone(NamedTuple):
-    """What git was seen to do, by the client itself."""
-
-    sha: str
-    branch: str
-    pushed: bool
-    pull_request: int | None
-    url: str
-
-
-class TodoItem(NamedTuple):
-    """One item of a list of things to do."""
-
-    key: str
-    text: str
-    status: str
-
-
-class Invoked(NamedTuple):
-    """The assistant itself gave a slash command."""
-
-    name: str
-    arguments: str
-
-
-class Listed(NamedTuple):
-    """The whole list of things to do, as it is now."""
-
-    todos: tuple[TodoItem, ...]
-
-
-class Planned(NamedTuple):
-    """One thing to do was added or changed; an empty text or status leaves it as it is."""
-
-    todo: TodoItem
-
-
-ToolEvent = (
-    Edited
-    | Looked
-    | Ran
-    | Asked
-    | Proposed
-    | Drafted
-    | Denied
-    | Resulted
-    | Approved
-    | Decided
-    | GitDone
-    | Invoked
-    | Listed
-    | Planned
-)
 
 
 class _Input(Shape):
