@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from handoffd.agents.claude_code.transcripts import at
+from handoffd.agents.claude_code.transcripts import transcript_at
 from handoffd.config import Config, LiveConfig
 from handoffd.errors import StoreError
 from handoffd.ingest import tailer
@@ -57,7 +57,7 @@ def two(tmp_path, monkeypatch):
     paths = [tmp_path / f"{name}.jsonl" for name in NAMES]
     records = [long_transcript(path) for path in paths]
     for path in paths:
-        transcript_reader.found(at(str(path)))
+        transcript_reader.found(transcript_at(str(path)))
     return transcript_reader, state, paths, records
 
 
@@ -88,7 +88,7 @@ def test_killed_amid_long_transcripts(two, turns):
     )
     again.open()
     for path in paths:
-        again.found(at(str(path)))
+        again.found(transcript_at(str(path)))
     read_on(again)
 
     assert records == kept(state)
@@ -167,7 +167,7 @@ def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
     line = json.dumps({"type": "assistant", "cwd": "/p", "message": {"content": edits}})
     path.write_text(f"{line}\n" * 3)
     transcript_reader, state = fresh(tmp_path)
-    transcript_reader.found(at(str(path)))
+    transcript_reader.found(transcript_at(str(path)))
     state._db.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StoreError):
         transcript_reader._turn()
@@ -194,7 +194,7 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
         return good(*arguments)
 
     monkeypatch.setattr(module, "fold", flaky)
-    transcript_reader.found(at(str(path)))
+    transcript_reader.found(transcript_at(str(path)))
     while transcript_reader._backlog:
         transcript_reader._turn()
 
@@ -202,7 +202,7 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
     assert (0, 3) == (transcript_reader.quarantined, transcript_reader.counters.records)
     monkeypatch.setattr(module, "fold", lambda *_: 1 / 0)
     path.write_text(path.read_text() + "{}\n")
-    transcript_reader.found(at(str(path)))
+    transcript_reader.found(transcript_at(str(path)))
     while transcript_reader._backlog:
         transcript_reader._turn()
     assert 1 == transcript_reader.quarantined

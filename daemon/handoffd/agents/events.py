@@ -82,7 +82,7 @@ class Decided(NamedTuple):
 
 
 class GitDone(NamedTuple):
-    """The client itself saw git commit, push or open a pull request."""
+    """The client itself saw a commit, a push or a pull request."""
 
     sha: str
     branch: str

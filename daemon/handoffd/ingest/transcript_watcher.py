@@ -158,7 +158,7 @@ class TranscriptWatcher:
             if disk not in answering:
                 answering[disk] = mounts.answers(path)
             if answering[disk]:
-                found = transcripts.revisit(name, entry.cursor.session_id, path)
+                found = transcripts.stat_transcript(name, entry.cursor.session_id, path)
                 if found is not None:
                     self.transcript_reader.found(found)
 
@@ -208,13 +208,13 @@ class TranscriptWatcher:
             self.project_states.touch(project_id)
 
     def _look_at_directory_entry(self, parent: str, path: str) -> None:
-        found = transcripts.at(path)
+        found = transcripts.transcript_at(path)
         if found is None:
             return
         self.transcript_reader.found(found)
         newest = self._directories.get(parent)
         self._directories[parent] = max(found.mtime_ns, newest or 0)
-        for agent in transcripts.agents_of(found):
+        for agent in transcripts.subagents_of(found):
             self.transcript_reader.found(agent)
 
     # The rescan

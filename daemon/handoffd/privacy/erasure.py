@@ -283,8 +283,8 @@ def _ends(context: Context, sessions: set[str]) -> dict[str, int]:
     entries = context.transcript_reader.transcripts_of(sessions)
     for name in sessions & entries.keys():
         # The rescan leaves out the sub-agents of old sessions.
-        found = transcripts.at(entries[name].cursor.path)
-        for agent in transcripts.agents_of(found) if found else ():
+        found = transcripts.transcript_at(entries[name].cursor.path)
+        for agent in transcripts.subagents_of(found) if found else ():
             context.transcript_reader.found(agent)
     return {
         name: _size(entry.cursor.path)

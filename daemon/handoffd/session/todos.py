@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from handoffd.agents.claude_code.tool_events import listed as read_list
+from handoffd.agents.claude_code.tool_events import todo_list
 from handoffd.agents.events import Listed, Planned, TodoItem
 from handoffd.session.state import TODOS_MAX, Receipt, SessionState, Todo, Value
 from handoffd.session.text import NOW_MAX, keep
@@ -14,7 +14,7 @@ _KEY_MAX = 40
 def take_tasks(state: SessionState, items: list[dict[str, Any]], time: str) -> None:
     """Take the client's own task files for the whole list of things to do."""
     source = Receipt(f"{state.session_id}/tasks", "", 0, time, "observed")
-    listed(state, read_list(items, "subject"), source)
+    listed(state, todo_list(items, "subject"), source)
 
 
 def listed(state: SessionState, event: Listed, source: Receipt) -> None:

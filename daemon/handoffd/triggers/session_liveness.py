@@ -121,7 +121,7 @@ class SessionLiveness:
         if fresh or now - asked_at > CLAIMS_SECONDS:
             # A few small files beside the transcripts: a thread would cost several wake-ups.
             places = self.config_dirs()
-            found = processes.running(places) if all(map(mounts.answers, places)) else None
+            found = processes.running_clients(places) if all(map(mounts.answers, places)) else None
             self._asked = now, found
         return found
 

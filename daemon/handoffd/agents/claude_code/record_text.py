@@ -1,4 +1,4 @@
-"""The words of a record, for showing what a claim rests on. Pure."""
+"""Return the words of a record, to show the evidence for a claim. Pure."""
 
 from handoffd.agents.claude_code.record_events import events
 from handoffd.agents.claude_code.records import Record
@@ -33,7 +33,7 @@ from handoffd.agents.events import (
 
 
 def words(record: Record) -> str:
-    """Return what a record says, as one text."""
+    """Return the words of a record as one text."""
     return "\n".join(text for event in events(record) if (text := _words(event)))
 
 
