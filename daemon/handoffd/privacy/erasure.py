@@ -285,7 +285,7 @@ def _ends(context: Context, sessions: set[str]) -> dict[str, int]:
         # The rescan leaves out the sub-agents of old sessions.
         found = transcripts.transcript_at(entries[name].cursor.path)
         for agent in transcripts.subagents_of(found) if found else ():
-            context.transcript_reader.found(agent)
+            context.transcript_reader.note_transcript(agent)
     return {
         name: _size(entry.cursor.path)
         for name, entry in context.transcript_reader.transcripts_of(sessions).items()
