@@ -373,7 +373,7 @@ class TranscriptReader:
         self.counters.replaced += 1
         self._tails.drop(name)
         entry.read_to = 0
-        if self.policy.distrust(name):
+        if self.policy.mark_rewritten(name):
             entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
             return True
         self.start_anew({entry.cursor.session_id})
