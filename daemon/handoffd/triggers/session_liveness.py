@@ -30,7 +30,7 @@ Claims = dict[str, RunningClient]
 
 @dataclass(slots=True)
 class WatchedSession:
-    """A session whose handoff may be due; times are those of the wall clock."""
+    """A session whose handoff may be due; `heard_at` and `first_at` are wall clock times."""
 
     project_id: str
     heard_at: float
