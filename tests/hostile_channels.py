@@ -58,12 +58,12 @@ def file_name(text: str) -> str:
 
 
 def commit(text: str) -> str:
-    moved = brief.moves((text, f"{text}2"), [f"1a2b3c4 {text}"])
-    return brief.render(DOCUMENT, "/p", around=BriefContext([text], (), None, moved))
+    moved = brief.git_changes((text, f"{text}2"), [f"1a2b3c4 {text}"])
+    return brief.render(DOCUMENT, "/p", context=BriefContext([text], (), None, moved))
 
 
 def news(text: str) -> str:
-    moved = brief.moves(("main", text), [f"1a2b3c4 {text}"])
+    moved = brief.git_changes(("main", text), [f"1a2b3c4 {text}"])
     calls = brief.calls_of(contract_format.Contract(escalations=(text,)))
     return brief.urgent(text, [("hof_1", 2)], [*calls, *moved])
 
@@ -83,7 +83,7 @@ def handoff(text: str) -> str:
     left = NewestHandoff(
         text, contract_format.parse(f"purpose: {text}\n\n## Next\n- {text}\n## Risks\n- {text}\n")
     )
-    return brief.render(DOCUMENT, "/p", around=BriefContext(left=left))
+    return brief.render(DOCUMENT, "/p", context=BriefContext(newest=left))
 
 
 def opened(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`handoffd`: what a service manager runs, without a parser; all the rest is command_line.py."""
+"""Run `handoffd`: a service manager's call without a parser, all others by command_line.py."""
 
 import sys
 
@@ -8,7 +8,7 @@ from handoffd.start import start
 
 def main() -> None:
     if sys.argv[1:2] == ["--client"]:
-        # The client's wrapper could not find its own interpreter and borrows ours.
+        # The client's wrapper could not find its own interpreter, and uses ours.
         from handoff.fast import main as client_main  # noqa: PLC0415
 
         client_main(sys.argv[2], sys.argv[3:])

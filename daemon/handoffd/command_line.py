@@ -1,4 +1,4 @@
-"""The daemon's command line: run with options, replay and redact."""
+"""Parse the daemon's command line: run with options, replay and redact."""
 
 import argparse
 import sys
@@ -78,7 +78,7 @@ def _positive(text: str) -> int:
 
 
 def _use_own_patterns(path: str) -> None:
-    """Mask what the user's configuration says, too."""
+    """Mask the patterns of the user's configuration, too."""
     if path != paths.config_file() and not Path(path).exists():
         raise HandoffError(f"{path} does not exist.", "Give --config a file that does.")
     from handoffd import config  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The configuration: one TOML file, every key with a default, every error with a remedy."""
+"""Read the configuration: one TOML file, every key with a default, every error with a remedy."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -13,9 +13,9 @@ _TOML_HINT = "Correct what stands there: a text has quotation marks around it, a
 
 
 def _refuse_boolean(value: object) -> object:
-    """Take "30" for 30, as it is meant, but not true for 1."""
+    """Return the value, or refuse a boolean: "30" may mean 30, but true does not mean 1."""
     if isinstance(value, bool):
-        raise ValueError("a number is wanted")  # noqa: TRY004  what pydantic tells of
+        raise ValueError("a number is wanted")  # noqa: TRY004  pydantic reports a ValueError
     return value
 
 
@@ -25,48 +25,48 @@ _Number = Annotated[float, BeforeValidator(_refuse_boolean)]
 
 
 class _Section(BaseModel):
-    # A validator stays in memory, and without a file none is needed: the defaults are ours.
+    # A validator stays in memory, and is not needed without a file: the defaults are our own.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ClaudeConfig(_Section):
-    """Where Claude Code keeps its transcripts."""
+    """The directories of Claude Code, which hold its transcripts."""
 
     config_dirs: list[_Text] = []
 
 
 class ProjectsConfig(_Section):
-    """Which projects are followed, by globs on their root directory."""
+    """The projects that are followed, by globs on their root directory."""
 
     include: list[_Text] = ["*"]
     exclude: list[_Text] = []
 
 
 class CheckpointConfig(_Section):
-    """Where handoff.yaml is written without being asked."""
+    """The projects in which handoff.yaml is written unasked."""
 
     write: Literal["marked", "none"] = "marked"
     write_tracked: bool = False
 
 
 class TriggersConfig(_Section):
-    """When a session is handed off without being asked."""
+    """The time after which a session is handed off unasked."""
 
     idle_minutes: _Number = Field(default=30.0, ge=0, lt=24 * 60)
     notify: bool = False
 
 
 class TracksConfig(_Section):
-    """Where records of tracks are written without being asked."""
+    """The tracks whose records are written unasked."""
 
     write: Literal["all", "none"] = "all"
     general: bool = False
 
 
 class BeadsConfig(_Section):
-    """The program that keeps the issues: a name or a path; empty: bd, or else br.
+    """The program that keeps the issues, as a name or a path; if empty, bd or else br.
 
-    With `confine` it is run only where the kernel confines it to the project's database.
+    With `confine`, the program runs only if the kernel confines it to the project's database.
     """
 
     command: Annotated[str, Field(max_length=4096)] = ""
@@ -74,40 +74,40 @@ class BeadsConfig(_Section):
 
 
 class MailConfig(_Section):
-    """An Agent Mail server, which gets every record; empty: none."""
+    """An Agent Mail server, which gets every track record; an empty URL means none."""
 
     url: Annotated[str, Field(max_length=4096, pattern=r"^(https?://[^\s@]+)?$")] = ""
     token_file: Annotated[str, Field(max_length=4096)] = ""
 
 
 class ContractConfig(_Section):
-    """Where the handoffs of sessions are, a directory a project, and whether we write any."""
+    """The directory of the handoffs, one subdirectory per project, and whether we write any."""
 
     directory: _Text = "~/.claude/handoffs"
     write: Literal["all", "none"] = "all"
 
 
 class HooksConfig(_Section):
-    """What the hooks of Claude Code tell a session."""
+    """The text that the hooks of Claude Code print into a session."""
 
     headless: bool = True
     compact_instructions: Annotated[str, Field(max_length=4096)] = ""
 
 
 class ThreadsConfig(_Section):
-    """How the threads between Chat and Code are kept."""
+    """The handling of the threads between Chat and Code."""
 
     archive_on_close: bool = False
     refuse_secrets: bool = False
 
 
 class HttpConfig(_Section):
-    """MCP over HTTP, for clients that cannot start a program; off unless it is wanted."""
+    """MCP over HTTP, for clients that cannot start a program; off by default."""
 
     enabled: bool = False
     host: _Text = "127.0.0.1"
     port: _Whole = Field(default=8377, ge=1, le=65535)
-    # Names besides localhost by which it may be addressed, as in `name` or `name:port`.
+    # Host names besides localhost that a request may use, as in `name` or `name:port`.
     allowed_hosts: list[_Text] = []
     allowed_origins: list[_Text] = []
     tls_certificate: Annotated[str, Field(max_length=4096)] = ""
@@ -117,19 +117,19 @@ class HttpConfig(_Section):
 
 
 class RedactConfig(_Section):
-    """What is masked besides the secrets that are known by their form."""
+    """Patterns that are masked besides the secrets with a known form."""
 
     patterns: dict[_Text, _Text] = {}
 
     @field_validator("patterns")
     @classmethod
-    def _fit(cls, patterns: dict[str, str]) -> dict[str, str]:
+    def _check(cls, patterns: dict[str, str]) -> dict[str, str]:
         compile_patterns(patterns)
         return patterns
 
 
 class PrivacyConfig(_Section):
-    """How long what was derived is kept."""
+    """The time for which derived data is kept."""
 
     retention_days: _Whole = Field(default=0, ge=0, le=36500)
 
@@ -157,13 +157,13 @@ class Config(_Section):
 
 @dataclass(slots=True)
 class LiveConfig:
-    """The configuration in force; a reload replaces `current` for all who hold this."""
+    """The configuration in force; a reload replaces `current` for all holders of this object."""
 
     current: Config
 
 
 def load(path: str) -> Config:
-    """Read the configuration; a missing file is the defaults."""
+    """Return the configuration; the defaults if the file is missing."""
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             data = load_toml(stream.read())
@@ -171,7 +171,7 @@ def load(path: str) -> Config:
         return Config.model_construct()
     except (OSError, UnicodeDecodeError) as problem:
         raise ConfigError(f"{path} cannot be read: {problem}.", "Check the file.") from None
-    except ValueError as problem:  # also a number of too many digits
+    except ValueError as problem:  # also for a number with too many digits
         raise ConfigError(f"{path} is not valid TOML: {problem}.", _TOML_HINT) from None
     try:
         return Config.model_validate(data)
@@ -195,8 +195,8 @@ def _explain(path: str, problem: ValidationError) -> tuple[str, str]:
 
 
 def _nearest(place: tuple[int | str, ...]) -> str:
-    """Return what may have been meant by a key that there is not."""
-    import difflib  # noqa: PLC0415  next to nobody needs it
+    """Return a hint about the key that may have been meant by an unknown one."""
+    import difflib  # noqa: PLC0415  it is rarely needed
 
     *above, name = map(str, place)
     model: type[BaseModel] = Config

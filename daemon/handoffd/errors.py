@@ -1,4 +1,4 @@
-"""The daemon's own errors; those the client must know are in handoff.errors."""
+"""The daemon's own errors; errors that the client must know are in handoff.common.errors."""
 
 from handoff.common.errors import HandoffError
 
@@ -8,7 +8,7 @@ class ConfigError(HandoffError):
 
 
 class StoreError(HandoffError):
-    """A database cannot be used, and we will not guess."""
+    """A database cannot be used, and we do not guess its content."""
 
 
 class DamagedError(StoreError):
@@ -16,11 +16,11 @@ class DamagedError(StoreError):
 
 
 class ThreadError(HandoffError):
-    """What is asked of a thread cannot be done."""
+    """A request to a thread cannot be fulfilled."""
 
 
 class NoThreadError(ThreadError):
-    """There is no thread of that id."""
+    """There is no thread with that id."""
 
 
 class CompletedThreadError(ThreadError):

@@ -1,4 +1,4 @@
-"""Start the daemon once the lock is ours."""
+"""Take the lock, then start the daemon."""
 
 import os
 import sys
@@ -12,12 +12,12 @@ from handoffd.runtime.lock import hold
 
 
 def start(config_path: str, log_file: str | None) -> int:
-    """Run until told to stop; returns the exit code."""
+    """Run the daemon until it is told to stop, and return the exit code."""
     memory.use_one_heap()
     os.umask(0o077)
     try:
         directory = make_state_dir()
-        hold(f"{directory}/handoffd.lock")  # a second daemon loads nothing more
+        hold(f"{directory}/handoffd.lock")  # a second daemon ends here, and loads nothing more
         from handoffd.app import run  # noqa: PLC0415
 
         run(directory, config_path, log_file)

@@ -44,6 +44,7 @@ CLIENT_ENTRY = ("__main__.py", "handoff.fast")
 PURE = (
     "redaction",
     "runtime/safe_yaml.py",
+    "agents/events.py",
     "agents/test_commands.py",
     "agents/test_runs.py",
     "agents/claude_code/records.py",
@@ -97,7 +98,7 @@ ONE_IMPORTER = {
     "apscheduler": ["runtime/schedule.py"],
     "watchdog": ["ingest/file_observer.py"],
     "ruamel": ["checkpoint/checkpoint_format.py"],
-    "msgspec": ["agents/claude_code/records.py", "session/state.py"],
+    "msgspec": ["agents/claude_code/records.py", "agents/events.py", "session/state.py"],
     "structlog": ["runtime/log.py"],
     "sqlite3": [
         "store/backup.py",

@@ -96,7 +96,7 @@ def differs(cursor: Cursor) -> bool:
     """Compare all that was read with what stands there."""
     comparison = Comparison(cursor)
     try:
-        while comparison.go_on():
+        while comparison.compare_slice():
             pass
     except Replaced:
         return True

@@ -16,7 +16,7 @@ def thread_id(number: int) -> str:
 def test_a_mention_alone_is_a_brief():
     """A project of which nothing else is known is told of its threads, inside our mark."""
     text = brief.render(
-        NOTHING, "/p", around=BriefContext(unread=[(thread_id(1), 2), (thread_id(2), 1)])
+        NOTHING, "/p", context=BriefContext(unread=[(thread_id(1), 2), (thread_id(2), 1)])
     )
 
     assert text.startswith('<handoffd-context project="/p" ')
@@ -25,7 +25,7 @@ def test_a_mention_alone_is_a_brief():
     assert f"\n{MENTION}{named}. get_handoff shows them.\n" in text
     assert "Current Session State" not in text
     assert text == brief.render(
-        {}, "/p", around=BriefContext(unread=[(thread_id(1), 2), (thread_id(2), 1)])
+        {}, "/p", context=BriefContext(unread=[(thread_id(1), 2), (thread_id(2), 1)])
     )
 
 
@@ -33,18 +33,18 @@ def test_nothing_unread_is_not_mentioned():
     """Without unread entries the brief is what it was."""
     document = {"goal": "g", "now": "n"}
 
-    assert brief.render(document, "/p") == brief.render(document, "/p", around=BriefContext())
+    assert brief.render(document, "/p") == brief.render(document, "/p", context=BriefContext())
     assert MENTION not in brief.render(document, "/p")
-    assert "" == brief.render(NOTHING, "/p", around=BriefContext())
+    assert "" == brief.render(NOTHING, "/p", context=BriefContext())
 
 
 def test_five_are_named():
     """Five threads are named, the others are counted."""
     five = [(thread_id(number), number) for number in range(1, 6)]
 
-    assert f"{thread_id(5)} (5). get" in brief.render({}, "/p", around=BriefContext(unread=five))
+    assert f"{thread_id(5)} (5). get" in brief.render({}, "/p", context=BriefContext(unread=five))
     text = brief.render(
-        {}, "/p", around=BriefContext(unread=[*five, (thread_id(6), 6), (thread_id(7), 7)])
+        {}, "/p", context=BriefContext(unread=[*five, (thread_id(6), 6), (thread_id(7), 7)])
     )
     assert f"{thread_id(5)} (5) and 2 more. get" in text
     assert thread_id(6) not in text
@@ -102,9 +102,9 @@ def test_a_mention_alone_is_told_from_a_state():
     """What says nothing but which threads are unread may be taken away with the last of them."""
     unread = [(thread_id(1), 1)]
 
-    assert brief.is_mention_only(brief.render({}, "/p", around=BriefContext(unread=unread)))
+    assert brief.is_mention_only(brief.render({}, "/p", context=BriefContext(unread=unread)))
     assert not brief.is_mention_only(
-        brief.render({"goal": "g"}, "/p", around=BriefContext(unread=unread))
+        brief.render({"goal": "g"}, "/p", context=BriefContext(unread=unread))
     )
     assert not brief.is_mention_only(brief.render({"goal": "g"}, "/p"))
     assert not brief.is_mention_only("")

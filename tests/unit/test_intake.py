@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from handoffd.agents.claude_code.transcripts import at
+from handoffd.agents.claude_code.transcripts import transcript_at
 from handoffd.config import Config, LiveConfig
 from handoffd.errors import StoreError
 from handoffd.ingest import tailer
 from handoffd.ingest import transcript_reader as module
 from handoffd.ingest.session_cache import SessionCache
-from handoffd.ingest.transcript_reader import HELD_SLICES, TranscriptReader
+from handoffd.ingest.transcript_reader import UNSAVED_SLICES_MAX, TranscriptReader
 from handoffd.projects.learning_policy import LearningPolicy
 from handoffd.projects.registry import ProjectRegistry
 from handoffd.store.core import CoreStore
@@ -19,7 +19,7 @@ from handoffd.store.state import StateStore
 NAMES = ["3b241101-e2bb-4255-8caf-4136c566a962", "3b241101-e2bb-4255-8caf-4136c566a963"]
 SLICE_BYTES = 4096
 # More than is held back, and a part of it.
-SLICES = HELD_SLICES + 3
+SLICES = UNSAVED_SLICES_MAX + 3
 
 
 def fresh(directory) -> tuple[TranscriptReader, StateStore]:
@@ -57,7 +57,7 @@ def two(tmp_path, monkeypatch):
     paths = [tmp_path / f"{name}.jsonl" for name in NAMES]
     records = [long_transcript(path) for path in paths]
     for path in paths:
-        transcript_reader.found(at(str(path)))
+        transcript_reader.note_transcript(transcript_at(str(path)))
     return transcript_reader, state, paths, records
 
 
@@ -88,7 +88,7 @@ def test_killed_amid_long_transcripts(two, turns):
     )
     again.open()
     for path in paths:
-        again.found(at(str(path)))
+        again.note_transcript(transcript_at(str(path)))
     read_on(again)
 
     assert records == kept(state)
@@ -104,7 +104,7 @@ def test_a_full_disk_amid_long_transcripts(two, monkeypatch, turns):
         patched.setattr(state, "commit", failing(StoreError("full", "make room")))
         with pytest.raises(StoreError):
             read_on(transcript_reader)
-    transcript_reader._take_back()
+    transcript_reader._roll_back()
     read_on(transcript_reader)
 
     assert (records, sum(records)) == (kept(state), transcript_reader.counters.records)
@@ -112,7 +112,7 @@ def test_a_full_disk_amid_long_transcripts(two, monkeypatch, turns):
 
 @pytest.mark.parametrize("turns", range(2 * SLICES))
 @pytest.mark.parametrize(
-    "place", [(module, "fold"), (SessionCache, "stored")], ids=["fold", "stored"]
+    "place", [(module, "fold"), (SessionCache, "as_stored")], ids=["fold", "stored"]
 )
 def test_a_failure_amid_long_transcripts(two, monkeypatch, place, turns):
     """A record, or a state, that cannot be had at first costs none, and none is counted twice."""
@@ -133,7 +133,7 @@ def test_a_failure_amid_long_transcripts(two, monkeypatch, place, turns):
     assert 0 == transcript_reader.quarantined
 
 
-@pytest.mark.parametrize("turns", [1, HELD_SLICES + 1])
+@pytest.mark.parametrize("turns", [1, UNSAVED_SLICES_MAX + 1])
 def test_gone_amid_its_reading(two, turns):
     """What was read of a transcript that is deleted meanwhile is kept."""
     transcript_reader, state, paths, records = two
@@ -167,11 +167,11 @@ def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
     line = json.dumps({"type": "assistant", "cwd": "/p", "message": {"content": edits}})
     path.write_text(f"{line}\n" * 3)
     transcript_reader, state = fresh(tmp_path)
-    transcript_reader.found(at(str(path)))
+    transcript_reader.note_transcript(transcript_at(str(path)))
     state._db.execute("PRAGMA max_page_count = 1")
     with pytest.raises(StoreError):
         transcript_reader._turn()
-    transcript_reader._take_back()
+    transcript_reader._roll_back()
     state._db.execute("PRAGMA max_page_count = 100000")
     transcript_reader._turn()
 
@@ -194,7 +194,7 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
         return good(*arguments)
 
     monkeypatch.setattr(module, "fold", flaky)
-    transcript_reader.found(at(str(path)))
+    transcript_reader.note_transcript(transcript_at(str(path)))
     while transcript_reader._backlog:
         transcript_reader._turn()
 
@@ -202,7 +202,7 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
     assert (0, 3) == (transcript_reader.quarantined, transcript_reader.counters.records)
     monkeypatch.setattr(module, "fold", lambda *_: 1 / 0)
     path.write_text(path.read_text() + "{}\n")
-    transcript_reader.found(at(str(path)))
+    transcript_reader.note_transcript(transcript_at(str(path)))
     while transcript_reader._backlog:
         transcript_reader._turn()
     assert 1 == transcript_reader.quarantined

@@ -41,7 +41,7 @@ def far(tmp_path, monkeypatch):
         cursor = Cursor(path.stem, path.stem, str(path))
         entries[path.stem] = KnownTranscript(cursor, 0, path.stat().st_mtime_ns)
     transcript_watcher = TranscriptWatcher(
-        [], SimpleNamespace(entries=entries, found=looked.append), None
+        [], SimpleNamespace(entries=entries, note_transcript=looked.append), None
     )
     return SimpleNamespace(transcript_watcher=transcript_watcher, asked=asked, looked=looked)
 

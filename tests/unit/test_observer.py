@@ -33,7 +33,7 @@ def until(condition, seconds=60.0):
 def test_sees_what_changes(seen, tmp_path):
     """A new, a changed, a renamed and a deleted file are each seen; reading is not news."""
     watching, found = seen
-    assert {str(tmp_path)} == watching.want({str(tmp_path)})
+    assert {str(tmp_path)} == watching.watch_only({str(tmp_path)})
     path = tmp_path / "a"
     path.write_text("x")
     until(lambda: str(path) in found)
@@ -51,7 +51,7 @@ def test_never_a_tree(seen, tmp_path):
     watching, found = seen
     below = tmp_path / "below"
     below.mkdir()
-    watching.want({str(tmp_path)})
+    watching.watch_only({str(tmp_path)})
     (below / "deep").write_text("x")
     (tmp_path / "last").write_text("x")
     until(lambda: str(tmp_path / "last") in found)
@@ -65,8 +65,8 @@ def test_drops_what_is_no_longer_wanted(seen, tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     other.mkdir()
-    watching.want({str(one), str(other)})
-    assert set() == watching.want({str(other)})
+    watching.watch_only({str(one), str(other)})
+    assert set() == watching.watch_only({str(other)})
     (one / "a").write_text("x")
     (other / "b").write_text("x")
     until(lambda: str(other / "b") in found)
@@ -80,11 +80,11 @@ def test_made_anew(seen, tmp_path):
     watching, found = seen
     place = tmp_path / "place"
     place.mkdir()
-    watching.want({str(place)})
+    watching.watch_only({str(place)})
     place.rmdir()
     place.mkdir()
     until(watching.check)
-    assert {str(place)} == watching.want({str(place)})
+    assert {str(place)} == watching.watch_only({str(place)})
     (place / "a").write_text("x")
     until(lambda: str(place / "a") in found)
 
@@ -93,7 +93,7 @@ def test_missing_directory(seen, tmp_path):
     """A directory that is not there is not watched, and nothing is raised."""
     watching, _ = seen
 
-    assert set() == watching.want({str(tmp_path / "none")})
+    assert set() == watching.watch_only({str(tmp_path / "none")})
 
 
 def test_failing_listener(seen, tmp_path):
@@ -108,7 +108,7 @@ def test_failing_listener(seen, tmp_path):
     watching.stop()
     watching.changed = fail
     watching.start()
-    watching.want({str(tmp_path)})
+    watching.watch_only({str(tmp_path)})
     (tmp_path / "a").write_text("x")
     until(lambda: calls)
     first = len(calls)
@@ -125,7 +125,7 @@ def test_one_thread_for_all(tmp_path):
     places = {str(tmp_path / str(number)) for number in range(100)}
     for place in places:
         os.mkdir(place)
-    assert places == watching.want(places)
+    assert places == watching.watch_only(places)
 
     assert before + 1 == threading.active_count()
     watching.stop()
@@ -138,7 +138,7 @@ def test_dead_thread_is_replaced(tmp_path):
     found = []
     watching = Observer(found.append, lambda: None)
     watching.start()
-    watching.want({str(tmp_path)})
+    watching.watch_only({str(tmp_path)})
     watching._watcher.stop()
     assert watching.check()
     (tmp_path / "a").write_text("x")

@@ -22,7 +22,7 @@ def test_living_client(tmp_path, client):
     """A claim of a process that lives is alive; a directory without claims says nothing."""
     claim(tmp_path, client.pid)
 
-    assert {"s-1": (True, "")} == processes.running([str(tmp_path), str(tmp_path / "none")])
+    assert {"s-1": (True, "")} == processes.running_clients([str(tmp_path), str(tmp_path / "none")])
 
 
 def test_killed_client(tmp_path, client):
@@ -31,9 +31,9 @@ def test_killed_client(tmp_path, client):
     client.kill()
     os.waitid(os.P_PID, client.pid, os.WEXITED | os.WNOWAIT)
 
-    assert {"s-1": (False, "")} == processes.running([str(tmp_path)])
+    assert {"s-1": (False, "")} == processes.running_clients([str(tmp_path)])
     client.wait()
-    assert {"s-1": (False, "")} == processes.running([str(tmp_path)])
+    assert {"s-1": (False, "")} == processes.running_clients([str(tmp_path)])
 
 
 def test_reused_number(tmp_path, client):
@@ -41,16 +41,16 @@ def test_reused_number(tmp_path, client):
     path = claim(tmp_path, client.pid)
     os.utime(path, (1_000_000_000, 1_000_000_000))
 
-    assert {"s-1": (False, "")} == processes.running([str(tmp_path)])
+    assert {"s-1": (False, "")} == processes.running_clients([str(tmp_path)])
 
 
 def test_waiting_client(tmp_path, client):
     """What a client waits for is told, while it waits."""
     claim(tmp_path, client.pid, status="waiting", waitingFor="permission to run Bash")
-    assert {"s-1": (True, "permission to run Bash")} == processes.running([str(tmp_path)])
+    assert {"s-1": (True, "permission to run Bash")} == processes.running_clients([str(tmp_path)])
     claim(tmp_path, client.pid, status="busy", waitingFor="permission to run Bash")
 
-    assert {"s-1": (True, "")} == processes.running([str(tmp_path)])
+    assert {"s-1": (True, "")} == processes.running_clients([str(tmp_path)])
 
 
 def test_two_clients_of_one_session(tmp_path, client):
@@ -58,7 +58,7 @@ def test_two_clients_of_one_session(tmp_path, client):
     claim(tmp_path, client.pid)
     claim(tmp_path, 99_999_999)
 
-    assert {"s-1": (True, "")} == processes.running([str(tmp_path)])
+    assert {"s-1": (True, "")} == processes.running_clients([str(tmp_path)])
 
 
 def test_what_is_no_claim(tmp_path):
@@ -75,7 +75,7 @@ def test_what_is_no_claim(tmp_path):
     os.mkfifo(directory / "18.json")
     os.symlink("/dev/zero", directory / "19.json")
 
-    assert {} == processes.running([str(tmp_path)])
+    assert {} == processes.running_clients([str(tmp_path)])
 
 
 @pytest.mark.skipif(

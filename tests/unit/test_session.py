@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handoffd.agents.claude_code.record_events import Event
 from handoffd.agents.claude_code.records import parse_line
+from handoffd.agents.events import Event
 from handoffd.ingest.tailer import Tail
 from handoffd.redaction.redact import redact
 from handoffd.session import insights

@@ -118,7 +118,7 @@ def test_ceiling_and_jump(tmp_path):
     tail = make(path)
 
     assert [(0, b"aaaa")] == drain(tail, ceiling=7)
-    tail.jump(12)
+    tail.skip_to(12)
     taken = tail.read()
     assert ([(15, b"dddd")], 0) == (taken.lines, taken.oversized)
 

@@ -44,9 +44,9 @@ def refused(threads: ThreadService, tool: str, arguments) -> str:
 def test_tools_json_is_made_from_the_definition():
     """tools.json is what `python -m handoffd.api.schemas` makes, and what is listed."""
     path = REPOSITORY / "daemon/handoffd/api/tools.json"
-    described = [schemas.described(tool) for tool in TOOLS.values()]
+    described = [schemas.mcp_tool(tool) for tool in TOOLS.values()]
 
-    assert described == json.loads(path.read_text()) == mcp_initialize.listed()
+    assert described == json.loads(path.read_text()) == mcp_initialize.tool_list()
 
 
 def test_the_words_of_the_definition_are_those_of_the_form():
@@ -54,13 +54,13 @@ def test_the_words_of_the_definition_are_those_of_the_form():
     assert client.CLIENTS == typing.get_args(Client)
     assert tuple(TYPES) == client.TYPES == typing.get_args(Kind)
     for limit in ("500 characters", "256 KiB"):
-        assert limit in json.dumps(mcp_initialize.listed())
+        assert limit in json.dumps(mcp_initialize.tool_list())
     assert (500, 256 << 10) == (form.TITLE_MAX, form.CONTENT_MAX_BYTES)
 
 
 def test_a_description_tells_a_model_how_to_use_the_tool():
     """When to create, that the user pastes the id, to mark after acting, that closing deletes."""
-    texts = {tool["name"]: tool["description"] for tool in mcp_initialize.listed()}
+    texts = {tool["name"]: tool["description"] for tool in mcp_initialize.tool_list()}
 
     assert "when the user asks" in texts["create_handoff"]
     assert "Tell the user the id to paste" in texts["create_handoff"]
@@ -83,7 +83,7 @@ def test_a_description_tells_a_model_how_to_use_the_tool():
 )
 def test_annotations(tool, read_only, destructive, idempotent):
     """What a tool does to its world, as MCP reads it; of a reader it asks no more."""
-    (found,) = [each["annotations"] for each in mcp_initialize.listed() if each["name"] == tool]
+    (found,) = [each["annotations"] for each in mcp_initialize.tool_list() if each["name"] == tool]
     hints = {**ASSUMED, **found}
 
     assert read_only == hints["readOnlyHint"]
@@ -106,7 +106,7 @@ def test_a_result_is_what_its_schemas_say(threads):
         "close_handoff": [call(threads, "close_handoff", {"id": thread}, "code")[0]],
     }
     results["get_handoff"].append(call(threads, "get_handoff", {"id": thread}, "code")[0])
-    outlines = {tool["name"]: tool["outputSchema"] for tool in mcp_initialize.listed()}
+    outlines = {tool["name"]: tool["outputSchema"] for tool in mcp_initialize.tool_list()}
 
     assert results["add_to_handoff"][0]["warnings"]
     for tool, found in results.items():

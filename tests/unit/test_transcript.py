@@ -6,37 +6,34 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from handoffd.agents.claude_code.record_events import (
-    KNOWN,
+from handoffd.agents.claude_code.record_events import KNOWN, events
+from handoffd.agents.claude_code.record_text import words
+from handoffd.agents.claude_code.records import Raw, Record, build, context_tokens, parse_line
+from handoffd.agents.claude_code.typed_text import marked
+from handoffd.agents.events import (
     Aimed,
+    Approved,
+    Asked,
     Commanded,
     Compacted,
+    Denied,
+    Drafted,
+    Edited,
+    GitDone,
     Injected,
+    Looked,
     Moved,
     Notified,
     Opened,
     Prompt,
     Recapped,
+    Resulted,
     Said,
     Shelled,
     Stopped,
     Summarised,
     Titled,
-    events,
 )
-from handoffd.agents.claude_code.record_text import words
-from handoffd.agents.claude_code.records import Raw, Record, build, context_tokens, parse_line
-from handoffd.agents.claude_code.tool_events import (
-    Approved,
-    Asked,
-    Denied,
-    Drafted,
-    Edited,
-    GitDone,
-    Looked,
-    Resulted,
-)
-from handoffd.agents.claude_code.typed_text import marked
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

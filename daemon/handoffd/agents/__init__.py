@@ -1,4 +1,4 @@
-"""Coding agents, one package each: where their transcripts lie and what a record means.
+"""One package per coding agent: the place of its transcripts and the meaning of a record.
 
-Events and test runs are common to all of them. May import: store, links, and below.
+Events and test runs are common to all agents. May import: store, links, and below.
 """

@@ -1,22 +1,22 @@
-"""Test commands: which runner a shell command starts. Pure, cheap, and never raises."""
+"""Find the test runner that a shell command starts. Pure, cheap, and never raises."""
 
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
-# Bounds: a command with its heredocs and without, one of its parts, how many heredocs; a key.
+# Bounds: a command with and without its heredocs, one of its parts, the number of heredocs; a key.
 _WRITTEN, _LIMIT, _PART, _HEREDOCS, _KEY = 200_000, 20_000, 2_000, 50, 120
 
 
 class Segment(NamedTuple):
-    """One simple command: as typed, with the blanks of quoted words hidden, and what follows it."""
+    """One simple command: as typed, with the blanks of quoted words hidden, and its operator."""
 
     raw: str
     text: str
     joiner: str
 
 
-# Before a command, and changing nothing about what it runs.
+# Prefixes of a command that do not change the program it runs.
 _NEUTRAL = (
     r"\w+=\S*|(?:env|sudo)(?: -u (?!-)\S+| -\S+)*|time|nohup|exec|command|then|else|do|if"
     r"|while|until|!|\{|nice(?: -n (?!-)\S+| -\S+)*"
@@ -38,7 +38,7 @@ _WRAPPER = re.compile(
     r"|(?:mise|direnv) (?:exec|x)(?: \.)?(?: --)?|nix develop(?: \S+)*? -c)) "
 )
 _NEUTRALS = re.compile(rf"(?:(?:{_NEUTRAL}) )+")
-# They name a runner, and run no test.
+# Options that run no test although the command names a runner.
 _LISTING = re.compile(
     r" (?:--version|--help|--collect-only|--co|--list\w*|--list-tests|--no-run|--fixtures|--markers"
     r"|--dry-run|--show-only\S*|-DskipTests\S*|-Dmaven\.test\.skip\S*|-x \S*test|-list)(?= |=|$)"
@@ -49,7 +49,7 @@ _SCRIPT = rf"(?:{_OPTIONS}(?: run(?:-script)?| workspace \S+))*{_OPTIONS}"
 _PREFILTER = re.compile(
     r"test|spec|check|jest|tox|nox|mocha|mvn|phpunit|prove|bats|pest|unit|cargo|npm t"
 )
-# How whatever runs tests is called; paths and searches that only name a test have none of it.
+# The names of programs that run tests; a path or a search that only names a test has none of them.
 _STARTER = re.compile(
     r"py\.?test|unittest|nose|jest|mocha|spec|unit|pest|prove|bats|[tn]ox\b|playwright|django|react"
     r"|\b(?:python|node|tsx|bun|deno|go|cargo|mvn|gradle|rails|ruby|artisan|dotnet|mix|swift|xcode"
@@ -106,27 +106,27 @@ _HIDE, _SHOW = str.maketrans(" \t\n", "\1\1\2"), str.maketrans("\1\2", " \n")
 
 def is_test_command(command: str) -> str:
     """Return the runner that a shell command starts, or an empty string."""
-    _, places = find(command)
+    _, places = find_runners(command)
     return next(iter(places.values()), "")
 
 
 def command_key(command: str) -> str:
     """Return the short form under which a run replaces the earlier run of the same tests."""
-    parts, places = find(command)
+    parts, places = find_runners(command)
     parts = [parts[place] for place in places] or _segments(command)
-    texts = (_bare(f"{part.raw} ") for part in parts if part.text[:3] != "cd ")
+    texts = (_without_prefixes(f"{part.raw} ") for part in parts if part.text[:3] != "cd ")
     return " && ".join(dict.fromkeys(" ".join(text.split()) for text in texts))[:_KEY]
 
 
-def _bare(text: str) -> str:
-    """Take off what stands before a command and changes nothing about it."""
+def _without_prefixes(text: str) -> str:
+    """Return the command without the prefixes that do not change it."""
     neutral = _NEUTRALS.match(text)
     return text[neutral.end() :] if neutral else text
 
 
-@lru_cache(maxsize=32)  # a command is asked for, then read, then named
-def find(command: str) -> tuple[list[Segment], dict[int, str]]:
-    """Return the simple commands, and the runners among them by their places."""
+@lru_cache(maxsize=32)  # the same command is looked up three times: runner, verdict, key
+def find_runners(command: str) -> tuple[list[Segment], dict[int, str]]:
+    """Return the simple commands, and the runners among them by their indexes."""
     if not _PREFILTER.search(command) or not _STARTER.search(command):
         return [], {}
     parts = _segments(command)
@@ -135,11 +135,11 @@ def find(command: str) -> tuple[list[Segment], dict[int, str]]:
 
 
 def _nested(parts: list[Segment]) -> tuple[list[Segment], dict[int, str]]:
-    """Look into `sh -c '…'`: its last command stands for it."""
+    """Look into `sh -c '…'`: the commands inside replace it; its operator follows the last one."""
     for place, part in enumerate(parts):
-        inner = _peeled(part.text)
+        inner = _unwrapped(part.text)
         if inner != part.text and inner.translate(_SHOW) != inner:
-            inside, places = find(inner.split(" ", 1)[0].translate(_SHOW))
+            inside, places = find_runners(inner.split(" ", 1)[0].translate(_SHOW))
             if places:
                 last = inside[-1]._replace(joiner=part.joiner)
                 parts[place : place + 1] = [*inside[:-1], last]
@@ -155,20 +155,20 @@ def _segments(command: str) -> list[Segment]:
     for token in _TOKEN.finditer(_without_heredocs(command[:_WRITTEN])[:_LIMIT] + "\n"):
         kind = token.lastgroup
         if kind == "operator":
-            _close(found, words, token.group())
+            _end_segment(found, words, token.group())
         elif kind == "word" and not skip:
             words.append(token.group())
         skip = kind == "redirect" or (skip and kind == "gap")
     return found
 
 
-def _close(found: list[Segment], words: list[str], operator: str) -> None:
+def _end_segment(found: list[Segment], words: list[str], operator: str) -> None:
     if words:
         text = " ".join(_unquoted(word) for word in words)
         found.append(Segment(" ".join(words), text, operator))
         words.clear()
     elif found and found[-1].joiner in ")\n" and operator not in "()\n;":
-        # `(cd x && pytest) | tail`: what follows the bracket follows its last command.
+        # `(cd x && pytest) | tail`: the operator behind the bracket belongs to its last command.
         found[-1] = found[-1]._replace(joiner=operator)
 
 
@@ -192,8 +192,8 @@ def _without_heredocs(command: str) -> str:
     return "".join([*kept, command[position:]])
 
 
-def _peeled(text: str) -> str:
-    """Take off what only wraps a command: environment, timeouts, `uv run`, `docker exec`."""
+def _unwrapped(text: str) -> str:
+    """Return the command without its wrappers: environment, timeouts, `uv run`, `docker exec`."""
     for _ in range(12):
         wrapper = _WRAPPER.match(text)
         if not wrapper:
@@ -205,5 +205,5 @@ def _peeled(text: str) -> str:
 def _runner(text: str) -> str:
     if not _PREFILTER.search(text) or _LISTING.search(text[:_PART]):
         return ""
-    text = _peeled(text[:_PART])
+    text = _unwrapped(text[:_PART])
     return next((name for name, pattern in _RUNNERS if pattern.match(text)), "")

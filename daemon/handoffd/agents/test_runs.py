@@ -1,7 +1,8 @@
-"""Test runs in shell commands and in what they print: red or green, and how many.
+"""Read test runs from shell commands and their output: red or green, and how many tests.
 
-Pure, and never raises. A wrong verdict is worse than none: what the output does not show and the
-exit status cannot prove is None. The patterns come from captured output (tests/golden/testruns).
+Pure, and never raises. A wrong verdict is worse than none: the verdict is None if neither the
+output shows it nor the exit status proves it. The patterns come from captured output
+(tests/golden/testruns).
 """
 
 import re
@@ -9,7 +10,7 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
-from handoffd.agents.test_commands import Segment, command_key, find, is_test_command
+from handoffd.agents.test_commands import Segment, command_key, find_runners, is_test_command
 
 __all__ = ["Verdict", "command_key", "is_test_command", "read_run"]
 
@@ -19,7 +20,7 @@ _NEVER = r"(?!)"
 
 
 class Verdict(NamedTuple):
-    """What a test run said; a count is None where it was not printed, or not in full."""
+    """The result of a test run; a count is None if it was not printed, or not in full."""
 
     runner: str
     green: bool
@@ -29,8 +30,8 @@ class Verdict(NamedTuple):
     failing: tuple[str, ...] = ()
 
 
-class _Sight(NamedTuple):
-    """What a cut output still shows: all summaries, all lines, its end, its failures."""
+class _Visibility(NamedTuple):
+    """The parts that a cut output still shows: all summaries, all lines, its end, its failures."""
 
     whole: bool
     lines: bool = True
@@ -39,22 +40,22 @@ class _Sight(NamedTuple):
 
 
 class _Format(NamedTuple):
-    """How a runner prints; the patterns are for text without colours."""
+    """The output format of a runner; the patterns are for text without colours."""
 
     summary: str = _NEVER
-    failing: str = _NEVER  # its last group that matched is a name
-    red: str = _NEVER  # decides, whatever a summary says
-    broken: str = _NEVER  # decides where there is no summary
-    green: str = _NEVER  # likewise
+    failing: str = _NEVER  # the last group that matched is the name of a failing test
+    red: str = _NEVER  # decides, also against a summary
+    broken: str = _NEVER  # decides if there is no summary
+    green: str = _NEVER  # decides if there is no summary
     files: str = ""  # a line about files, without which no summary is green
-    each: str = ""  # the sign that each test has a line; without it only failures have
-    many: bool = False  # a summary for each of its parts
+    each: str = ""  # the sign that each test has a line; without it only failures have one
+    many: bool = False  # the runner prints one summary per part
 
 
 # fmt: off
-# They name no runner: what ran is found in the output.
+# These commands name no runner: the output shows which one ran.
 _GENERIC = ("tox", "nox", "make test", "npm test", "rake test", "task test", "test script")
-# They count on several lines, of which a grep may leave some.
+# These runners print their counts on several lines; a grep may let only some of them through.
 _BLOCKS = ("mocha", "bun test", "node --test", "ctest", "swift test", "automake", "playwright")
 _FORMATS = {
     "pytest": _Format(
@@ -190,14 +191,14 @@ _EMPTY = re.compile(
     r"|result: notests|:test (?:no-source|skipped)|tests are skipped",
     re.IGNORECASE | re.MULTILINE,
 )
-# The tool's own words where the command did not run, or not to its end.
+# The tool's own words for a command that did not run, or not to its end.
 _NOT_RUN = re.compile(
     r"Command running in background|Command timed out after|\[Request interrupted|<tool_use_error>"
     r"|The user doesn't want to|Permission to use |requested permissions|cd: [^\n]*No such file"
     r"|\[no test files\]|\AExit code (?:124|130|137|143)\b"
 )
 _CUT = re.compile(r"<persisted-output>|\[\d+ (?:lines|characters) truncated\]\W*\Z")
-# Something before the tests failed.
+# A step before the tests failed.
 _OTHER = re.compile(
     r"^make.*: \*\*\* \[(?![^\]\n]*(?:test|check|spec))[^\]\n]*\] Error"
     r"|^Execution failed for task '(?!\S*(?:[tT]est|compile))",
@@ -209,21 +210,24 @@ _HARMLESS = re.compile(r"(?:cd|pushd|export|set|source|\.|mkdir|rm|cp|touch|echo
 
 
 def read_run(command: str, output: str, failed: bool | None) -> Verdict | None:
-    """Return what a test run said; `failed` is the shell's exit status, None if it is unknown."""
-    parts, places = find(command)
-    if not places or _is_elsewhere(parts, places):
+    """Return the verdict of a test run.
+
+    `failed` is True if the shell's exit status was not 0, and None if the status is unknown.
+    """
+    parts, places = find_runners(command)
+    if not places or _is_stashed(parts, places):
         return None
     text = _visible(output)
-    sight = _sight(_filters(parts, max(places)), output, text)
-    again = len(places) > 1 and len({parts[place].raw for place in places}) == 1
-    # Each once: a command may run the same thing hundreds of times.
+    visibility = _visibility(_filters(parts, max(places)), output, text)
+    is_rerun = len(places) > 1 and len({parts[place].raw for place in places}) == 1
+    # Read each runner once: a command may run the same one hundreds of times.
     runners = dict.fromkeys(places.values())
     names = dict.fromkeys(name for found in runners for name in _kinds(found, text))
-    found = [verdict for name in names if (verdict := _read(name, text, sight, again))]
+    found = [verdict for name in names if (verdict := _read(name, text, visibility, is_rerun))]
     if found:
         return min(found, key=lambda verdict: verdict.green)
     if any(_regex(_FORMATS[name].summary).search(text) for name in names if name in _FORMATS):
-        return None  # it counted no test, or what is left of it may hide a failure
+        return None  # it counted no test, or the visible part may hide a failure
     if _NOT_RUN.search(text) or _EMPTY.search(text) or _OTHER.search(text):
         return None
     return _by_status(parts, places, text, failed)
@@ -238,8 +242,8 @@ def _number(digits: str) -> int:
     return int(digits[:9])  # int() refuses thousands of digits
 
 
-def _is_elsewhere(parts: list[Segment], places: dict[int, str]) -> bool:
-    """Tell whether the changes were stashed away: such a run says nothing about the work."""
+def _is_stashed(parts: list[Segment], places: dict[int, str]) -> bool:
+    """Return True if the changes were stashed: such a run says nothing about the work."""
     texts = [part.text for part in parts[: max(places)]]
     stashes = [
         text for text in texts if re.match(r"git stash(?: (?:push|save|pop|apply|-)|$)", text)
@@ -255,7 +259,7 @@ def _visible(output: str) -> str:
 
 
 def _filters(parts: list[Segment], place: int) -> list[str]:
-    """Return the commands that a run's output went through."""
+    """Return the commands through which a run's output was piped."""
     found = []
     while parts[place].joiner in ("|", "|&") and place + 1 < len(parts):
         place += 1
@@ -263,70 +267,70 @@ def _filters(parts: list[Segment], place: int) -> list[str]:
     return found
 
 
-def _sight(filters: list[str], output: str, text: str) -> _Sight:
+def _visibility(filters: list[str], output: str, text: str) -> _Visibility:
     cut = _CUT.search(text) is not None
     whole = not cut and len(output) <= _HEAD + _TAIL
-    sight = _Sight(whole, end=not cut)
+    shown = _Visibility(whole, end=not cut)
     for line in filters:
         name = line.split(" ", 1)[0]
         if name in ("head", "tail"):
             asked = re.search(r"-(?:n ?)?(\d+)(?= |$)", line)
-            # Blank lines at the ends may have been trimmed since.
+            # Blank lines at both ends may have been trimmed since.
             limit = _number(asked[1]) - 3 if asked and "-c" not in line else 7
             if text.count("\n") >= limit:
-                sight = sight._replace(whole=False, end=sight.end and name == "tail")
+                shown = shown._replace(whole=False, end=shown.end and name == "tail")
         elif name not in ("tee", "cat"):
             shows = re.search(_FAILURES, line, re.IGNORECASE)
-            lines = sight.lines and re.search(r"test.result|tests.run", line, re.IGNORECASE)
-            sight = sight._replace(lines=bool(lines), failures=sight.failures and shows is not None)
-    return sight
+            lines = shown.lines and re.search(r"test.result|tests.run", line, re.IGNORECASE)
+            shown = shown._replace(lines=bool(lines), failures=shown.failures and shows is not None)
+    return shown
 
 
 def _kinds(name: str, text: str) -> list[str]:
-    """Return the runners whose output it may be; for `make test` the output itself tells."""
+    """Return the runners that may have printed the text; for `make test` the text decides."""
     if name not in _GENERIC:
         return [name]
     forms = {kind: form for kind, form in _FORMATS.items() if kind not in _GENERIC}
     counted = [kind for kind, form in forms.items() if _regex(form.summary).search(text)]
     if counted:
-        # What bats prints is also a part of what mix and node print.
+        # The lines that bats prints also occur in the output of mix and node.
         return [kind for kind in counted if kind != "bats"] or counted
     said = [k for k, form in forms.items() if _regex(f"{form.red}|{form.green}").search(text)]
     return said[:1] or [name]
 
 
-def _read(name: str, text: str, sight: _Sight, again: bool) -> Verdict | None:
+def _read(name: str, text: str, shown: _Visibility, is_rerun: bool) -> Verdict | None:
     if name not in _FORMATS:
         return None
     form = _FORMATS[name]
-    counts = _counts(form, text, again)
+    counts = _counts(form, text, is_rerun)
     files = _regex(form.files).search(text) if form.files else None
     if counts and files and not counts["failed"]:
         counts["failed"] = _number(files["bad"] or "0")
     bad = (counts or {}).get("failed") or (files and files["bad"]) or _regex(form.red).search(text)
     if bad or (not counts and _regex(form.broken).search(text)):
-        return _verdict(name, False, counts, text, sight)
-    if _is_blind(name, sight, counted=bool(counts)) or (form.files and not files):
+        return _verdict(name, False, counts, text, shown)
+    if _may_hide_failure(name, shown, counted=bool(counts)) or (form.files and not files):
         return None
     if counts or (_regex(form.green).search(text) and not _EMPTY.search(text)):
-        return _verdict(name, True, counts, text, sight)
+        return _verdict(name, True, counts, text, shown)
     return None
 
 
-def _is_blind(name: str, sight: _Sight, *, counted: bool) -> bool:
-    """Tell whether a failure would not have been seen: then nothing is green."""
+def _may_hide_failure(name: str, shown: _Visibility, *, counted: bool) -> bool:
+    """Return True if a failure may be invisible: then nothing is green."""
     if name == "bats":
-        return not sight.whole
+        return not shown.whole
     if name == "mocha":
-        return not sight.failures
-    return (_FORMATS[name].many or not counted) and not (sight.end and sight.failures)
+        return not shown.failures
+    return (_FORMATS[name].many or not counted) and not (shown.end and shown.failures)
 
 
-def _counts(form: _Format, text: str, again: bool) -> dict[str, int]:
-    """Add up the summaries; where the same tests ran again, the last run counts."""
+def _counts(form: _Format, text: str, is_rerun: bool) -> dict[str, int]:
+    """Return the sum of the summaries; if the same tests ran again, only the last run counts."""
     found: Counter[str] = Counter()
     summaries = list(_regex(form.summary).finditer(text))
-    for summary in summaries[-1:] if again else summaries:
+    for summary in summaries[-1:] if is_rerun else summaries:
         named = {kind: value for kind, value in summary.groupdict().items() if value}
         for kind in named.keys() - {"counts"}:
             found[kind] += _number(named[kind]) if named[kind].isdigit() else 1
@@ -351,12 +355,14 @@ def _pairs(text: str) -> Counter[str]:
     return found
 
 
-def _verdict(name: str, green: bool, counts: dict[str, int], text: str, sight: _Sight) -> Verdict:
+def _verdict(
+    name: str, green: bool, counts: dict[str, int], text: str, shown: _Visibility
+) -> Verdict:
     form = _FORMATS[name]
     if (
-        (form.many and not sight.whole)
-        or (form.each and not sight.end)
-        or (not sight.lines and (form.many or name in _BLOCKS))
+        (form.many and not shown.whole)
+        or (form.each and not shown.end)
+        or (not shown.lines and (form.many or name in _BLOCKS))
     ):
         counts = {}
     failing: dict[str, None] = {}
@@ -371,9 +377,9 @@ def _verdict(name: str, green: bool, counts: dict[str, int], text: str, sight: _
 def _by_status(
     parts: list[Segment], places: dict[int, str], text: str, failed: bool | None
 ) -> Verdict | None:
-    """Believe the exit status where it can only be the tests' own."""
+    """Return the verdict of the exit status, if it can only be the tests' own."""
     first, last = min(places), max(places)
-    name, echoed = places[last], _echoed(parts, last, text)
+    name, echoed = places[last], _echoed_failure(parts, last, text)
     if name in _GENERIC and (name == "test script" or not _PLAIN.search(parts[last].text)):
         return None
     if parts[last].text.startswith("! "):
@@ -390,8 +396,8 @@ def _by_status(
     return None
 
 
-def _echoed(parts: list[Segment], last: int, text: str) -> bool | None:
-    """Return what `pytest; echo $?` printed: whether it failed."""
+def _echoed_failure(parts: list[Segment], last: int, text: str) -> bool | None:
+    """Return True if `pytest; echo $?` printed a failure, None if it printed no status."""
     after = parts[last + 1].text if last + 1 < len(parts) else ""
     if parts[last].joiner not in ("\n", ";") or not after.startswith("echo ") or "$?" not in after:
         return None

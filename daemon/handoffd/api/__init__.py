@@ -1,4 +1,4 @@
-"""What answers: the socket with one handler file per method, MCP, and HTTP.
+"""Answer requests: over the socket, with one handler file per method, over MCP and over HTTP.
 
 May import everything but app and offline.
 """

@@ -1,11 +1,11 @@
-"""Who speaks MCP on a connection."""
+"""The caller that speaks MCP on a connection."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The side it speaks for unless a call says otherwise, and the directory it works in."""
+    """The side that a caller speaks for unless a call names another, and its directory."""
 
     client: str = "chat"
     directory: str = ""

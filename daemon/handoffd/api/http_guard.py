@@ -1,4 +1,4 @@
-"""Who may speak to the HTTP door: names, origins, the token, and what is answered otherwise."""
+"""Check HTTP requests: host names, origins and the token, and the answers to refused ones."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from handoffd.threads.http_listener import bracketed
 MCP_PATH = "/mcp"
 HEALTH_PATH = "/health"
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  these are the ones that name no host
+_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  these addresses name no host
 _HAS_PORT = re.compile(r":\d+$")
 
 
@@ -27,7 +27,7 @@ class HttpRequest:
     headers: tuple[tuple[bytes, bytes], ...]
 
     def header(self, name: bytes) -> str | None:
-        """Return a header; one that is given twice is no value that anybody expects."""
+        """Return a header; one that is given twice is joined, so that it matches no valid value."""
         found = [value for key, value in self.headers if key == name]
         return b",".join(found).decode("latin-1") if found else None
 
@@ -47,7 +47,7 @@ class Guard:
     read_token: Callable[[], str]
 
     def answer(self, request: HttpRequest) -> Answer | None:
-        """Answer what does not concern the tools; None: it may speak to them."""
+        """Return the answer to a request that may not reach the tools; None if it may."""
         if (request.header(b"host") or "").lower() not in self.hosts:
             return _refusal(HTTPStatus.MISDIRECTED_REQUEST, "Not by that name: see allowed_hosts")
         origin = request.header(b"origin")
@@ -55,15 +55,15 @@ class Guard:
             return _refusal(HTTPStatus.FORBIDDEN, "Not from that page: see allowed_origins")
         if request.path == HEALTH_PATH:
             return _health(request)
-        return self._way_in(request) or _form(request)
+        return self._check_token(request) or _check_form(request)
 
-    def _way_in(self, request: HttpRequest) -> Answer | None:
+    def _check_token(self, request: HttpRequest) -> Answer | None:
         try:
             token = self.read_token()
         except (HandoffError, OSError):
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "The token cannot be read: see status")
         if request.path == MCP_PATH:
-            return _credentials(request, token)
+            return _check_credentials(request, token)
         given = request.path.removeprefix(f"{MCP_PATH}/")
         if self.secret_path and given != request.path and _same(given, token):
             return None
@@ -90,11 +90,11 @@ def _lower(names: Iterable[str]) -> frozenset[str]:
 
 
 def _same(given: str, token: str) -> bool:
-    # Compared in constant time, so that nobody can guess it one letter after the other.
+    # Compare in constant time, so that an attacker cannot guess the token letter by letter.
     return compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
-def _credentials(request: HttpRequest, token: str) -> Answer | None:
+def _check_credentials(request: HttpRequest, token: str) -> Answer | None:
     given = request.header(b"authorization")
     scheme, _, presented = (given or "").partition(" ")
     if scheme.lower() == "bearer" and _same(presented.strip(), token):
@@ -105,9 +105,9 @@ def _credentials(request: HttpRequest, token: str) -> Answer | None:
     return _refusal(HTTPStatus.UNAUTHORIZED, f"{text}: handoff token show", headers)
 
 
-def _form(request: HttpRequest) -> Answer | None:
+def _check_form(request: HttpRequest) -> Answer | None:
     if request.method != "POST":
-        # Nothing is sent unasked and no session is kept: there is nothing to GET or to DELETE.
+        # We send nothing unasked and keep no session: there is nothing to GET or to DELETE.
         allowed = ((b"allow", b"POST"),)
         return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Every message is a POST", allowed)
     kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
@@ -128,5 +128,5 @@ def _refusal(
 ) -> Answer:
     error = {"code": wire.INVALID_REQUEST, "message": text}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-    # What such a request goes on to send is not read.
+    # The rest of a refused request is not read.
     return Answer(status, body, (*headers, (b"connection", b"close")))

@@ -1,6 +1,6 @@
-"""MCP over HTTP, by the official SDK: streamable, without sessions, one answer a request.
+"""MCP over HTTP, by the official SDK: streamable, without sessions, one answer per request.
 
-It weighs almost 30 MB, so it is imported when the door opens.
+The SDK takes almost 30 MB of memory, so it is imported only when HTTP is switched on.
 """
 
 import asyncio
@@ -33,17 +33,18 @@ from handoffd.runtime import log
 from handoffd.threads import http_token
 from handoffd.threads.http_listener import BACKLOG, Tls
 
-# One connection more takes the place of the one that has been silent longest. While all of these
-# are at work, the next ones are told to come back; twice as many are cut off.
+# One connection more replaces the one that has been silent longest. While all of these are busy,
+# further requests are refused for now; connections beyond twice as many are aborted.
 BUSY_CONNECTIONS = 64
-# At a time, so that a request that came with its connection is read before much more comes in.
+# Connections accepted at a time, so that a request that came with its connection is read before
+# many more come in.
 ACCEPTED_MAX = 8
-# From the first byte of a head, or the connection's beginning, to the end of the head.
+# From the first byte of a head, or the connection's start, to the end of the head.
 HEAD_SECONDS = 5.0
 # From the end of a head to the end of the answer.
 REQUEST_SECONDS = 30.0
 HANDSHAKE_SECONDS = 5.0
-# Longer than clients keep a connection that they do not use, so that they close it and not we.
+# Longer than clients keep an unused connection, so that the client closes it before we do.
 KEEP_ALIVE_SECONDS = 15
 CLOSE_SECONDS = 0.5
 
@@ -54,7 +55,7 @@ Scope = dict[str, Any]
 async def opened(
     context: Context, settings: HttpConfig, listener: socket.socket, tls: Tls
 ) -> AsyncIterator[None]:
-    """Answer on a listening socket, on the daemon's own loop."""
+    """Answer requests on a listening socket, on the daemon's own event loop."""
     manager = StreamableHTTPSessionManager(
         _server(context),
         json_response=True,
@@ -81,7 +82,7 @@ async def opened(
 
 
 def _config(app: "_App") -> uvicorn.Config:
-    """Take uvicorn's HTTP without its server, which wakes ten times a second and takes signals."""
+    """Use uvicorn's HTTP without its server, which wakes ten times per second and takes signals."""
     config = uvicorn.Config(
         app,
         interface="asgi3",
@@ -103,7 +104,7 @@ def _config(app: "_App") -> uvicorn.Config:
 
 
 async def _close(server: asyncio.Server, state: ServerState) -> None:
-    """Take no more, let what is under way end, then end it."""
+    """Accept no more connections, let running requests end, then cut off the rest."""
     server.close()
     for connection in list(state.connections):
         connection.shutdown()
@@ -116,11 +117,11 @@ async def _close(server: asyncio.Server, state: ServerState) -> None:
 
 
 class _Connection(H11Protocol):
-    """A connection that is cut off when it is late, or silent while another needs its place."""
+    """A connection that is aborted when it is late, or silent while another needs its place."""
 
     _deadline: asyncio.TimerHandle | None = None
-    # Since when it has been silent: its beginning, or its last answer.
-    _since = 0.0
+    # The start of its silence: the connection's start, or its last answer.
+    _silent_since = 0.0
     _in_head = True
 
     @property
@@ -129,7 +130,7 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._since = self.loop.time()
+        self._silent_since = self.loop.time()
         self._end_in(HEAD_SECONDS)
         if len(self.connections) > BUSY_CONNECTIONS:
             self._make_room()
@@ -137,13 +138,13 @@ class _Connection(H11Protocol):
             transport.abort()
 
     def _make_room(self) -> None:
-        """Cut the connection off that has been silent longest; a request at work goes on."""
+        """Abort the connection that has been silent longest; a running request is not cut off."""
         others = [other for other in self.connections if isinstance(other, _Connection)]
         silent = [other for other in others if other is not self and not other.is_at_work]
         if silent:
-            longest = min(silent, key=lambda other: other._since)  # noqa: SLF001  of this class
+            longest = min(silent, key=lambda other: other._silent_since)  # noqa: SLF001  same class
             longest.transport.abort()
-            self.connections.discard(longest)  # not only when the loop tells it
+            self.connections.discard(longest)  # at once, not only in connection_lost()
 
     def data_received(self, data: bytes) -> None:
         was_at_work = self.is_at_work
@@ -157,8 +158,8 @@ class _Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._since = self.loop.time()
-        # A request that was sent along with the last one may be at work already.
+        self._silent_since = self.loop.time()
+        # A request that was sent along with the last one may be running already.
         self._in_head = False
         self._end_in(REQUEST_SECONDS if self.is_at_work else KEEP_ALIVE_SECONDS)
 
@@ -174,33 +175,34 @@ class _Connection(H11Protocol):
 
 
 class _App:
-    """What uvicorn calls: the guard first, then the SDK."""
+    """The ASGI application: asks the guard first, then the SDK."""
 
     def __init__(self, guard: Guard, manager: StreamableHTTPSessionManager) -> None:
         self._guard = guard
         self._manager = manager
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        async def dated(message: MutableMapping[str, Any]) -> None:
+        async def send_with_date(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_added(message["status"])]
+                added = _added_headers(message["status"])
+                message["headers"] = [*message.get("headers", ()), *added]
             await send(message)
 
         request = HttpRequest(scope["method"], scope["path"], tuple(scope["headers"]))
         answer = self._guard.answer(request)
         if answer is not None:
-            await _send(answer, dated)
+            await _send(answer, send_with_date)
             return
         if request.header(b"accept") is None:
-            # Whoever does not say takes anything; the SDK would refuse.
+            # A client without this header accepts anything; the SDK would refuse it.
             scope = {**scope, "headers": [*scope["headers"], (b"accept", b"*/*")]}
-        await self._manager.handle_request(scope, receive, dated)
+        await self._manager.handle_request(scope, receive, send_with_date)
 
 
-def _added(status: int) -> list[tuple[bytes, bytes]]:
+def _added_headers(status: int) -> list[tuple[bytes, bytes]]:
     date = (b"date", formatdate(usegmt=True).encode())
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        return [date, (b"connection", b"close")]  # the rest of it is not read
+        return [date, (b"connection", b"close")]  # the rest of the request is not read
     return [date]
 
 
@@ -213,17 +215,17 @@ async def _send(answer: Answer, send: Any) -> None:
 
 
 def _server(context: Context) -> Server[Any]:
-    """Make the SDK's server of our one definition of the tools."""
-    listed = mcp_initialize.listed()
-    schemas = {tool["name"]: tool["inputSchema"] for tool in listed}
+    """Return the SDK's server with our one definition of the tools."""
+    tools = mcp_initialize.tool_list()
+    schemas = {tool["name"]: tool["inputSchema"] for tool in tools}
     hint = CacheHint(ttl_ms=mcp_initialize.TOOLS_MAX_AGE_MS)
 
     async def list_tools(request: Any, _params: Any) -> dict[str, Any]:
-        return _in_its_words(request, {"tools": listed})
+        return _for_version(request, {"tools": tools})
 
     async def call_tool(request: Any, _params: Any) -> dict[str, Any]:
-        # On the loop's thread, whose the database is: the SDK calls a coroutine where it stands.
-        return _in_its_words(request, await _called(context, request.params or {}))
+        # The SDK runs a coroutine in the loop's own thread, as the database requires.
+        return _for_version(request, await _call_tool(context, request.params or {}))
 
     server: Server[Any] = Server(
         "handoffd",
@@ -233,19 +235,19 @@ def _server(context: Context) -> Server[Any]:
         cache_hints={"tools/list": hint, "server/discover": hint},
         get_tool_input_schema=schemas.get,
     )
-    server.middleware.clear()  # it would report every call to a tracer, if one is installed
+    server.middleware.clear()  # it would report every call to an installed tracer
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     server.add_request_handler("tools/call", CallToolRequestParams, call_tool)
     return server
 
 
-def _in_its_words(request: Any, found: dict[str, Any]) -> dict[str, Any]:
+def _for_version(request: Any, found: dict[str, Any]) -> dict[str, Any]:
     modern = request.protocol_version in mcp_initialize.MODERN_VERSIONS
-    return mcp_initialize.in_modern_words(found) if modern else found
+    return mcp_initialize.as_modern_result(found) if modern else found
 
 
-async def _called(context: Context, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a tool as the native door does."""
+async def _call_tool(context: Context, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a tool in the same way as a request over the socket."""
     given = {name: params[name] for name in ("name", "arguments") if name in params}
     request = {"method": "tools/call", "params": given}
     try:

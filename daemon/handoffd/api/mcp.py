@@ -1,7 +1,7 @@
-"""MCP, answered natively: no library is loaded for it.
+"""Answer MCP natively, without loading a library for it.
 
-Every request stands alone, so that a conversation survives a restart of the daemon: nothing is
-expected of an `initialize` that an earlier process may have answered.
+Every request stands alone, so that a conversation survives a restart of the daemon: no request
+depends on an `initialize` that an earlier process may have answered.
 """
 
 import json
@@ -25,26 +25,26 @@ Frame = dict[str, Any]
 def answer(
     request: Frame, caller: Caller, threads: ThreadService, used: Callable[[str], None]
 ) -> Frame:
-    """Answer any request; `used` is told the id of a thread that was used as code."""
+    """Return the answer to any request; call `used` with the id of a thread used as code."""
     if request["method"] != "tools/call":
         return mcp_initialize.answer(request)
     reply = {"jsonrpc": "2.0", "id": request.get("id")}
     try:
         params = mcp_initialize.params_of(request)
         modern = mcp_initialize.is_modern(params)
-        result = _called(request, params, caller, threads, used)
+        result = _call_tool(request, params, caller, threads, used)
     except McpError as problem:
         return {**reply, "error": problem.frame}
-    return {**reply, "result": mcp_initialize.in_modern_words(result) if modern else result}
+    return {**reply, "result": mcp_initialize.as_modern_result(result) if modern else result}
 
 
 def closes(request: Frame) -> bool:
-    """Tell a request that may close a thread."""
+    """Return True for a request that may close a thread."""
     params = request.get("params")
     return isinstance(params, dict) and params.get("name") == tools.CLOSE
 
 
-def _called(
+def _call_tool(
     request: Frame,
     params: Frame,
     caller: Caller,

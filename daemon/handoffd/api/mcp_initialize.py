@@ -1,6 +1,7 @@
-"""The part of MCP that needs no thread: who we are, what we speak, which tools there are.
+"""Answer the part of MCP that needs no thread: our name, our protocol versions and our tools.
 
-A relay answers with this while there is no daemon, at once: nothing is loaded for it.
+A relay answers with this module while there is no daemon. It does so at once, since the module
+loads nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     Frame = dict[str, Any]
 
 METHODS = ("initialize", "server/discover", "ping", "tools/list", "tools/call")
-# Those that begin with a handshake, and those whose every request names its version.
+# Versions that begin with a handshake, and versions in which every request names its version.
 HANDSHAKE_VERSIONS = ("2025-06-18", "2025-11-25")
 MODERN_VERSIONS = ("2026-07-28",)
 UNSUPPORTED_VERSION = -32022
@@ -35,7 +36,7 @@ _TOOLS = __file__.rpartition("/")[0] + "/tools.json"
 
 
 class McpError(Exception):
-    """A request that cannot be answered, as JSON-RPC says it."""
+    """A request that cannot be answered, with its error frame of JSON-RPC."""
 
     def __init__(self, code: int, message: str, data: Frame | None = None) -> None:
         super().__init__(message)
@@ -43,7 +44,7 @@ class McpError(Exception):
 
 
 def answer(request: Frame) -> Frame:
-    """Answer whatever is no call of a tool."""
+    """Return the answer to any request that is no tool call."""
     reply = {"jsonrpc": "2.0", "id": request.get("id")}
     try:
         return {**reply, "result": result(request["method"], params_of(request))}
@@ -60,11 +61,11 @@ def params_of(request: Frame) -> Frame:
 
 def result(method: str, params: Frame) -> Frame:
     if method == "initialize":
-        return _greeting(params)
+        return _initialized(params)
     if method == "server/discover":
         found: Frame = {"supportedVersions": list(MODERN_VERSIONS), **_introduction()}
     elif method == "tools/list":
-        found = {"tools": listed()}
+        found = {"tools": tool_list()}
     elif method == "ping":
         found = {}
     else:
@@ -72,11 +73,11 @@ def result(method: str, params: Frame) -> Frame:
     modern = is_modern(params) or method == "server/discover"
     if modern and found:
         found |= {"ttlMs": TOOLS_MAX_AGE_MS, "cacheScope": "private"}
-    return in_modern_words(found) if modern else found
+    return as_modern_result(found) if modern else found
 
 
 def is_modern(params: Frame) -> bool:
-    """Tell whether a request names its version itself; one that we do not speak is refused."""
+    """Return True if a request names its version itself; raise an error for an unknown version."""
     meta = params.get("_meta")
     if not isinstance(meta, dict) or _VERSION not in meta:
         return False
@@ -91,11 +92,11 @@ def is_modern(params: Frame) -> bool:
     return True
 
 
-def in_modern_words(found: Frame) -> Frame:
+def as_modern_result(found: Frame) -> Frame:
     return {**found, "resultType": "complete", "_meta": {_SERVER: _SERVER_INFO}}
 
 
-def _greeting(params: Frame) -> Frame:
+def _initialized(params: Frame) -> Frame:
     wanted = params.get("protocolVersion")
     version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
     return {"protocolVersion": version, "serverInfo": _SERVER_INFO, **_introduction()}
@@ -105,8 +106,8 @@ def _introduction() -> Frame:
     return {"capabilities": _CAPABLE, "instructions": INSTRUCTIONS}
 
 
-def listed() -> list[Frame]:
-    """Return what models read of the tools."""
+def tool_list() -> list[Frame]:
+    """Return the tools as models read them."""
     with open(_TOOLS, "rb") as stream:
         found: list[Frame] = wire.decode(stream.read())
     return found

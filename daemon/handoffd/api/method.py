@@ -1,4 +1,4 @@
-"""What a handler is: a model of its parameters, a function, and a way to show its result."""
+"""Define a method: a model of its parameters, a handler, and a function that shows its result."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ Send = Callable[[dict[str, Any]], None]
 
 
 class Params(BaseModel):
-    """The parameters of a method; what it does not know is an error."""
+    """The parameters of a method; an unknown parameter is an error."""
 
-    # Built when first asked for: most methods never are, and each model weighs half a megabyte.
+    # Built at the first call: most methods are never called, and each model takes half a megabyte.
     model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=1 << 20, defer_build=True)
 
 
-# What is no path is refused before anybody looks for it.
+# A text that is no path is refused before any code looks for it.
 Directory = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=PATH_MAX)]
 Path = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=PATH_MAX)]
 
@@ -36,18 +36,18 @@ class InProject(Params):
 
 @dataclass(slots=True)
 class MethodReply:
-    """What a handler found; `exit` is what a command line program should return."""
+    """The result of a handler; `exit` is the exit code for a command line program."""
 
     data: Any
     exit: int = 0
-    # Whose warnings concern the caller: one project's, or those of all.
+    # The warnings that concern the caller: those of one project, or of all.
     project: str = ""
     every_warning: bool = False
     silent: bool = False
-    # Done when it was sent; whether the caller was still there to get it.
+    # Called after the reply was sent, with True if the caller was still there to receive it.
     after: Callable[[bool], None] | None = None
     watcher: Callable[[dict[str, Any]], None] | None = None
-    # Who the connection is from now on, where it speaks MCP.
+    # The caller on this connection from now on, if it speaks MCP.
     caller: Caller | None = None
 
 
@@ -57,29 +57,29 @@ class Method:
     params: type[Params]
     handle: Callable[[Context, Any, Send], Awaitable[MethodReply]]
     render: Callable[[Any, Style], str]
-    # Values that may have several lines when they are shown; all others have one.
+    # Values that may have several lines in a text; all others are shown in one line.
     several_lines: Collection[str] = ()
-    # Its data is a handoff, in which a call for a person is meant as one.
+    # The data is a handoff, in which a call for a person is meant as such.
     calls: bool = False
 
 
 def shown(
     method: Method, data: Any, style: Style, warnings: Iterable[Mapping[str, str]] | None = None
 ) -> str:
-    """Show a result: as JSON with the same values, or as text, of data that is made harmless first.
+    """Return a result as JSON with the same values, or as text of data made harmless first.
 
-    Nothing else calls `render`: what it adds (words, colours, our mark) is ours alone.
+    Nothing else calls `render`, so that its additions (words, colours, our mark) are ours alone.
     """
     if style.as_json:
         known = isinstance(data, dict) and warnings is not None
         return plain_json({**data, "warnings": warnings} if known else data) + "\n"
     harmless = plain_values(data, method.several_lines, calls=method.calls)
-    told = (f"warning: {plain_line(item['text'])} [{item['anchor']}]\n" for item in warnings or ())
-    return "".join([method.render(harmless, style), *told])
+    lines = (f"warning: {plain_line(item['text'])} [{item['anchor']}]\n" for item in warnings or ())
+    return "".join([method.render(harmless, style), *lines])
 
 
 def explain(name: str, problem: ValidationError) -> str:
-    """Say what is wrong with the parameters of a method, and never what they are."""
+    """Return the error in the parameters of a method, without their values."""
     first = problem.errors(include_url=False, include_input=False)[0]
     if first["type"] == "string_unicode":
         why = "the name is not UTF-8"

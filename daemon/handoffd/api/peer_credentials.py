@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket: checked before a byte of it is parsed."""
+"""Check the user at the other end of a Unix socket, before any of its bytes is parsed."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ import sys
 
 
 def peer_uid(connection: socket.socket) -> int | None:
-    """Return the user of the process that connected, None if the kernel does not say."""
+    """Return the user id of the connected process; None if the kernel does not report it."""
     try:
         if sys.platform == "darwin":
             # struct xucred from getsockopt(SOL_LOCAL, LOCAL_PEERCRED): version, uid, groups
@@ -20,5 +20,5 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 
 def is_allowed(connection: socket.socket) -> bool:
-    """Allow ourselves and root, who could read everything anyway."""
+    """Return True for our own user and for root, which can read everything anyway."""
     return peer_uid(connection) in (os.getuid(), 0)

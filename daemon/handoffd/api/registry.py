@@ -1,4 +1,4 @@
-"""Every method of the socket, by name; each is loaded when it is first called."""
+"""List every method of the socket by name; a method is loaded at its first call."""
 
 import os
 from functools import cache
@@ -40,6 +40,6 @@ NAMES = (
 
 @cache
 def method(name: str) -> Method:
-    """Return a method that there is."""
+    """Return the method with one of the names in NAMES."""
     found: Method = import_module(f"handoffd.api.handlers.{name}").METHOD
     return found

@@ -1,6 +1,6 @@
-"""Fold transcripts offline: the same road as the daemon's, without a daemon, a store or a clock.
+"""Fold transcripts offline, with the daemon's own code, but without a daemon, a store or a clock.
 
-It is also the debugger: it shows the state after any record, and how a value came about.
+This is also the debugger: it shows the state after any record, and the history of a value.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from handoffd.session.fold import fold
 from handoffd.session.state import SessionState
 from handoffd.store.cursor import Cursor
 
-# A kind of record, and what becomes of it.
+# A type of records, and how they are treated.
 Count = tuple[str, str]
 SKIPPED = "skipped"
 _DATE = len("2026-03-01")
 
 
 class TraceStep(NamedTuple):
-    """How one record changed a value."""
+    """The change of a value by one record."""
 
     record: int
     before: Any
@@ -35,7 +35,7 @@ class TraceStep(NamedTuple):
 
 
 def records(path: Path, counts: Counter[Count]) -> Iterator[Record]:
-    """Yield the records of a transcript, also of one without a final newline."""
+    """Yield the records of a transcript, even if its last line has no newline."""
     tail = Tail(Cursor(path.stem, path.stem, str(path)))
     while True:
         taken = tail.read()
@@ -56,7 +56,7 @@ def _parsed(offset: int, line: bytes, counts: Counter[Count]) -> Iterator[Record
 def replay(
     path: Path, at: int | None = None, trace: str = "", counts: Counter[Count] | None = None
 ) -> tuple[SessionState, list[TraceStep]]:
-    """Fold a transcript up to a record, noting how one value changed on the way."""
+    """Return the state after a number of records, and the changes of one value up to there."""
     state = SessionState(path.stem)
     steps: list[TraceStep] = []
     before: Any = None
@@ -87,7 +87,7 @@ def _count(record: Record, *, taken: bool) -> Count:
 
 
 def render_counts(paths: Sequence[Path]) -> str:
-    """Return how many records of each kind there are, and what becomes of them."""
+    """Return a table with the number of records of each type, and their treatment."""
     counts: Counter[Count] = Counter()
     for path in paths:
         replay(path, counts=counts)
@@ -106,7 +106,7 @@ def _step(number: int, before: Any, after: Any, view: ProjectView, name: str) ->
 
 
 def document(state: SessionState) -> dict[str, Any]:
-    """Return what handoff.yaml would say of this session alone, and what is known besides."""
+    """Return the document of handoff.yaml for this session alone, and all other known facts."""
     view = _view(state)
     receipts = {name: receipt._asdict() for name, receipt in view.receipts.items()}
     known = {name: value for name, value in describe(state).items() if name not in view.document}
@@ -133,11 +133,11 @@ def render_contract(path: Path, at: int | None) -> str:
     state, _ = replay(path, at)
     if not is_worth(state):
         return f"{path}: no edit, no commit, no second request: it leaves no handoff.\n"
-    around = Surroundings(state.last_time[:_DATE], ended=True)
-    return plain(contract_format.render(account(state, state.cwd, around)), calls=True)
+    surroundings = Surroundings(state.last_time[:_DATE], ended=True)
+    return plain(contract_format.render(account(state, state.cwd, surroundings)), calls=True)
 
 
 def _shown(value: Any) -> str:
-    """Show a list one item a line, under each other."""
+    """Return a list as text, with one item per line."""
     items = value if isinstance(value, list) else [value]
     return f"\n{'':19}".join(map(str, items))

@@ -1,4 +1,7 @@
-"""What models read of the tools, made from their definition: `python -m handoffd.api.schemas`."""
+"""Make tools.json, which models read, from the tools' definition.
+
+Run: `python -m handoffd.api.schemas`
+"""
 
 import json
 from typing import Any
@@ -8,8 +11,8 @@ from pydantic import BaseModel
 from handoffd.api.tools import TOOLS, Tool
 
 
-def described(tool: Tool) -> dict[str, Any]:
-    """Return a tool as MCP lists it."""
+def mcp_tool(tool: Tool) -> dict[str, Any]:
+    """Return a tool in the form of MCP's list of tools."""
     return {
         "name": tool.name,
         "description": tool.text,
@@ -20,7 +23,7 @@ def described(tool: Tool) -> dict[str, Any]:
 
 
 def _hints(tool: Tool) -> dict[str, bool]:
-    """Return what a tool does to its world; of what only reads, MCP asks no more."""
+    """Return MCP's hints about a tool's effects; MCP needs no more for a tool that only reads."""
     if tool.read_only:
         return {"readOnlyHint": True, "openWorldHint": False}
     hints = {"destructiveHint": tool.destructive}
@@ -30,13 +33,13 @@ def _hints(tool: Tool) -> dict[str, bool]:
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a model's arguments, without what says nothing."""
+    """Return the schema of a model's arguments, without keys that carry no information."""
     schema = model.model_json_schema()
     properties = {}
     for name, found in schema["properties"].items():
         if model.model_fields[name].exclude:
             continue
-        # An optional argument may be left out; to say that it may also be null helps nobody.
+        # An optional argument may be left out; that it may also be null is no useful information.
         kept = {k: v for k, v in found.items() if k not in ("title", "default", "anyOf")}
         properties[name] = {**next(iter(found.get("anyOf", ({},)))), **kept}
     required = {"required": schema["required"]} if schema.get("required") else {}
@@ -49,7 +52,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _outline(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the outline of a result: its parts and their kinds; what lies deeper shows itself."""
+    """Return the outline of a result: its top-level parts and their types, without inner parts."""
     schema = model.model_json_schema()
     properties = {name: _kind(found) for name, found in schema["properties"].items()}
     return {"type": "object", "properties": properties, "required": schema["required"]}
@@ -62,4 +65,4 @@ def _kind(found: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([described(tool) for tool in TOOLS.values()], indent=1, ensure_ascii=False))  # noqa: T201
+    print(json.dumps([mcp_tool(tool) for tool in TOOLS.values()], indent=1, ensure_ascii=False))  # noqa: T201

@@ -1,4 +1,4 @@
-"""The socket: one JSON object a line, one connection a client, nobody but us."""
+"""Serve the socket: one JSON object per line, one connection per client, only for our own user."""
 
 import asyncio
 import json
@@ -32,33 +32,34 @@ from handoffd.context import Context
 from handoffd.runtime import log
 
 CONNECTIONS_MAX, CONNECTIONS_LEAST = 128, 4
-# Descriptors that clients may not have: for databases, watches, files, and the pipes of git.
+# Descriptors that are not for clients: for databases, watches, files, and the pipes of git.
 DESCRIPTORS_KEPT = 40
-# At a time, so that those who are refused leave before more come in.
+# Connections accepted at a time, so that refused clients leave before more come in.
 ACCEPTED_MAX = 8
-# A request must be there by then: the first from when somebody connects, others from their first
-# byte, since a relay may have nothing to ask for hours. So long an answer may take to be read, too.
+# A request must be complete within this time: the first one since the connection, others since
+# their first byte, because a relay may send no request for hours. A client has the same time to
+# read an answer.
 FRAME_SECONDS = 5.0
 SEND_BUFFER_MAX_BYTES = 4 << 20
 BACKLOG = 128
 BUSY_HINT = "Try again; if it stays so, end what keeps them open, or: handoff restart"
-# What a client of another version must be able to ask, to replace us.
+# Methods that a client of another version must be able to call, to replace this daemon.
 ANY_PROTOCOL = ("status", "down")
 
 
 @dataclass(slots=True)
 class SocketServer:
-    """Listens where the client looks; answers each request in its turn."""
+    """Listens at the path where clients connect; answers the requests of a client in order."""
 
     context: Context
     _server: asyncio.Server | None = None
     _own: tuple[str, int] | None = None
-    # The place of each client; None: one that is refused.
+    # The connection of each client; None for a refused client.
     _connections: dict[asyncio.Task[None], "Connection | None"] = field(default_factory=dict)
 
     async def start(self, handed: socket.socket | None) -> None:
         listener = handed or self._bind()
-        # From 3.13 on asyncio would delete the path at the end, also one that systemd made.
+        # Since Python 3.13 asyncio would delete the path at the end, even one that systemd made.
         keep: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
         self._server = await asyncio.get_running_loop().create_unix_server(
             lambda: asyncio.StreamReaderProtocol(Reader(wire.REQUEST_MAX_BYTES), self._accept),
@@ -73,7 +74,7 @@ class SocketServer:
 
     def _bind(self) -> socket.socket:
         path = usable_path()
-        # The lock is ours, so whatever lies here was left by a daemon that is gone.
+        # We hold the lock, so a socket at this path was left by a daemon that is gone.
         if os.path.lexists(path):
             if not stat.S_ISSOCK(os.lstat(path).st_mode) or is_served(path):
                 raise HandoffError(
@@ -92,7 +93,7 @@ class SocketServer:
         return listener
 
     async def keep_bound(self) -> None:
-        """Bind again where the socket was deleted, and keep cleaners of old files away from it."""
+        """Bind again if the socket was deleted, and protect it from cleaners of old files."""
         if self._own is None:
             return
         path, inode = self._own
@@ -105,12 +106,12 @@ class SocketServer:
         if inode:
             log.get().warning("socket_lost", path=path)
             await self.stop_listening()
-            # With the last listener gone its number is free, and may become another socket's.
+            # Without its listener the inode number is free, and may be given to another socket.
             self._own = (path, 0)
         try:
             await self.start(None)
         except (HandoffError, OSError) as problem:
-            # Checkpoints and handoffs are kept all the same, and relays that are here answered.
+            # Checkpoints and handoffs are still written, and connected relays are still answered.
             log.get().warning("socket_taken", why=str(problem).splitlines()[0])
 
     async def stop_listening(self) -> None:
@@ -127,7 +128,7 @@ class SocketServer:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _unlink_own(self, path: str, inode: int) -> None:
-        """Remove our socket, and not that of a successor."""
+        """Remove our own socket, not that of a successor."""
         try:
             if os.lstat(path).st_ino == inode:
                 os.unlink(path)
@@ -152,12 +153,12 @@ class SocketServer:
         finally:
             self._connections.pop(task, None)
             writer.close()
-            if writer.transport.get_write_buffer_size():  # one that does not read must go, too
+            if writer.transport.get_write_buffer_size():  # a client that does not read must go, too
                 later = asyncio.get_running_loop().call_later
                 later(FRAME_SECONDS, writer.transport.abort)
 
     def _make_room(self) -> bool:
-        """Cut the client off that has been silent longest; False if each is at work or watches."""
+        """Abort the client that has been silent longest; return False if all are busy or watch."""
         known = [(connection, task) for task, connection in self._connections.items() if connection]
         for connection, task in sorted(known, key=lambda one: one[0].silent_since):
             if connection.is_silent:
@@ -172,7 +173,7 @@ class SocketServer:
 
 
 def room_for_clients() -> int:
-    """Return how many connections there may be, with so many descriptors as we are allowed."""
+    """Return the maximum number of connections under our limit of descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return CONNECTIONS_MAX
@@ -180,7 +181,7 @@ def room_for_clients() -> int:
 
 
 class Reader(asyncio.StreamReader):
-    """A reader that knows whether something came in since it was waited for last."""
+    """A reader that knows whether bytes arrived since the last wait for them."""
 
     fed = False
 
@@ -195,14 +196,14 @@ class Connection:
     reader: Reader
     writer: asyncio.StreamWriter
     _watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
-    # Whom a relay speaks for; its connection speaks MCP and nothing else.
+    # The caller of a relay, whose connection speaks MCP and nothing else.
     _caller: Caller | None = None
-    # Since when it has asked nothing, by the loop's clock; for ever: it is at work, or watches.
+    # The start of its silence by the loop's clock; infinite while it is busy or watches.
     silent_since: float = math.inf
 
     @property
     def is_silent(self) -> bool:
-        """Return True if nothing of it is to be answered, read or not yet read."""
+        """Return True if the client has no open request, neither read nor still unread."""
         if self.silent_since == math.inf or self.writer.transport.is_closing():
             return False
         unread = select.poll()
@@ -214,7 +215,7 @@ class Connection:
             line = await self._line(FRAME_SECONDS)
             while line:
                 await self._answer(line)
-                await asyncio.sleep(0)  # one that asks without pause must not keep all others
+                await asyncio.sleep(0)  # a client that asks without pause must not block others
                 line = await self._line()
         finally:
             for watcher in self._watchers:
@@ -240,7 +241,7 @@ class Connection:
             return b""
         except asyncio.LimitOverrunError:
             return await self._refuse_long()
-        # The first byte is not counted by the reader's own limit.
+        # The reader's own limit does not count the first byte.
         return line if len(line) <= wire.REQUEST_MAX_BYTES + 1 else await self._refuse_long()
 
     async def _refuse_long(self) -> bytes:
@@ -256,14 +257,14 @@ class Connection:
         self._send(frame[0])
         reply = frame[1] or MethodReply(None)
         self._caller = reply.caller or self._caller
-        # Before anything else can happen: a change right after the answer must be told, too.
+        # Do this before any await: a change right after the answer must be reported, too.
         if reply.watcher is not None:
             self._watchers.append(reply.watcher)
             self.context.watchers.append(reply.watcher)
         try:
             async with asyncio.timeout(FRAME_SECONDS):
                 await self.writer.drain()
-        finally:  # also for a hook whose client would not wait for the answer
+        finally:  # also for a hook whose client did not wait for the answer
             if reply.after is not None:
                 reply.after(not (self.reader.at_eof() or self.writer.is_closing()))
 
@@ -284,7 +285,7 @@ Answer = tuple[dict[str, Any], MethodReply | None]
 
 
 async def answer(context: Context, line: bytes, send: Send, caller: Caller | None) -> Answer | None:
-    """Answer one line; None for a notification."""
+    """Return the answer to one line; None for a notification."""
     try:
         request: Any = load_json(line)
     except ValueError:
@@ -332,7 +333,7 @@ async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Ans
         return error_frame(request_id, wire.INVALID_REQUEST, *_versions_differ(protocol)), None
     try:
         style = Style.model_validate(given.pop("render")) if "render" in given else None
-        params = method.params.model_validate(_known_to(method.params, given))
+        params = method.params.model_validate(_without_unknown_cwd(method.params, given))
     except ValidationError as problem:
         text = explain(method.name, problem)
         return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
@@ -345,13 +346,13 @@ async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Ans
     result = {"protocol": wire.PROTOCOL, "version": __version__, "data": reply.data}
     result |= {"warnings": warnings, "exit": reply.exit}
     if style is not None:
-        told = [] if reply.silent and not style.as_json else warnings
-        result["text"] = shown(method, reply.data, style, told)
+        shown_warnings = [] if reply.silent and not style.as_json else warnings
+        result["text"] = shown(method, reply.data, style, shown_warnings)
     return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply
 
 
-def _known_to(model: type[Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Every caller may say where it is; a method that does not care ignores it."""
+def _without_unknown_cwd(model: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters without `cwd` if the method has none: any caller may send its own."""
     return given if "cwd" in model.model_fields else {k: v for k, v in given.items() if k != "cwd"}
 
 
@@ -367,6 +368,6 @@ def error_frame(
     request_id: Any, code: int, message: str, data: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     details = {"protocol": wire.PROTOCOL, "version": __version__, "exit": EXIT_FAILED}
-    told = plain_values(data or {}, ("hint",))
-    error = {"code": code, "message": plain(message), "data": {**details, **told}}
+    harmless = plain_values(data or {}, ("hint",))
+    error = {"code": code, "message": plain(message), "data": {**details, **harmless}}
     return {"jsonrpc": "2.0", "id": request_id, "error": error}

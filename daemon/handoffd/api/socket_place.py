@@ -1,4 +1,4 @@
-"""Where the socket lies: the first place that is ours, short enough and not in use."""
+"""Choose the path of the socket: the first one that is ours and short enough."""
 
 import os
 import socket
@@ -9,7 +9,7 @@ from handoffd.runtime.directories import make_private
 
 
 def usable_path() -> str:
-    """Return the first place for the socket that is ours and short enough."""
+    """Return the first path for the socket that is ours and short enough."""
     reasons = []
     for path in paths.socket_candidates():
         if len(os.fsencode(path)) > paths.SOCKET_PATH_MAX:
@@ -28,7 +28,7 @@ def usable_path() -> str:
 
 
 def is_served(path: str) -> bool:
-    """Return True if somebody listens there."""
+    """Return True if a process listens at this path."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.settimeout(1.0)

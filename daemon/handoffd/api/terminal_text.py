@@ -1,4 +1,4 @@
-"""Text for a terminal: widths, tables, ages. The daemon renders, the client prints."""
+"""Lay out text for a terminal: widths, tables, ages. The daemon renders, the client prints."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 class Style(BaseModel):
-    """What the client's terminal can show."""
+    """The abilities of the client's terminal."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,7 +25,7 @@ class Style(BaseModel):
 
 
 def width(text: str) -> int:
-    """Return how many columns a text takes; wide characters take two, combining ones none."""
+    """Return the number of columns of a text; wide characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -35,7 +35,7 @@ def width(text: str) -> int:
 
 
 def fit(text: str, columns: int) -> str:
-    """Cut a text to a number of columns, saying so with an ellipsis."""
+    """Return a text cut to a number of columns, with an ellipsis if it was cut."""
     if width(text) <= columns:
         return text
     kept: list[str] = []
@@ -49,7 +49,7 @@ def fit(text: str, columns: int) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], columns: int) -> list[str]:
-    """Lay out rows; the last column takes what is left of the line."""
+    """Return the lines of a table; the last column takes the rest of the line."""
     rows = [tuple(row) for row in rows]
     if not rows:
         return []
@@ -65,7 +65,7 @@ def table(rows: Iterable[Sequence[str]], columns: int) -> list[str]:
 
 
 def wrap(label: str, text: str, columns: int, indent: int = 12) -> list[str]:
-    """Lay out a labelled paragraph with a hanging indent."""
+    """Return the lines of a labelled paragraph with a hanging indent."""
     lines: list[str] = []
     line, empty = label.ljust(indent), True
     for word in text.split():

@@ -1,7 +1,8 @@
-"""The five tools by which Chat and Code share a thread: one definition for every door.
+"""Define the five tools by which Chat and Code share a thread, once for stdio and HTTP.
 
-What a model reads of them is made from this and lies in tools.json, so that the daemon needs
-neither the output models nor the making of schemas in memory: `python -m handoffd.api.schemas`.
+The descriptions that a model reads are generated from this definition into tools.json, so that
+the daemon needs neither the output models nor the schema generator in memory. Run:
+`python -m handoffd.api.schemas`
 """
 
 from collections.abc import Callable
@@ -19,8 +20,8 @@ Kind = Literal["context", "task", "progress", "question", "decision", "done"]
 CLOSE = "close_handoff"
 _NAME_SHOWN_MAX = 80
 _PROBLEMS_MAX = 5
-# What pydantic finds, in words by which a model mends its call.
-_SAID = {
+# Pydantic's errors, in words by which a model can correct its call.
+_ERROR_TEXTS = {
     "missing": "{name} is missing",
     "extra_forbidden": "there is no argument {name!r}",
     "literal_error": "{name} must be {expected}",
@@ -33,7 +34,7 @@ _SAID = {
 
 
 def _mended(value: Any) -> Any:
-    """Replace halves of characters, which are no text and which no database takes."""
+    """Replace half characters (lone surrogates), which no database accepts."""
     return mend(value) if isinstance(value, str) else value
 
 
@@ -47,7 +48,7 @@ _UpTo = Annotated[int | None, Field(ge=0, description="A seq; default: the lates
 
 
 class Arguments(BaseModel):
-    """The arguments of a tool; one it does not know is an error, not a guess."""
+    """The arguments of a tool; an unknown argument is an error, not a guess."""
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
@@ -79,12 +80,12 @@ class MarkArguments(Arguments):
 
 class CloseArguments(Arguments):
     id: _Id
-    # It makes no difference who closes; but Code is told to say on every call who it is.
+    # It makes no difference which side closes; but Code is told to name itself on every call.
     as_client: Annotated[Client | None, Field(exclude=True)] = None
 
 
 class Output(BaseModel):
-    """What a tool returns; `warnings` only if there are some."""
+    """The result of a tool, with `warnings` only if there are some."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
@@ -142,7 +143,7 @@ class Closed(Output):
     closed: bool
     id: str
     title: str
-    # The copy that was kept, if there is one.
+    # The path of the archived copy, if there is one.
     archive: str = ""
 
 
@@ -215,9 +216,9 @@ TOOLS = {
 def call(
     threads: ThreadService, name: str, arguments: Any, client: str, once: str = ""
 ) -> tuple[Result, str]:
-    """Run a tool; returns its result and as whom it was called.
+    """Run a tool, and return its result and the side for which it was called.
 
-    What is wrong with the call is a HandoffError: a model can read it and do better.
+    An error in the call is a HandoffError, so that a model can read it and correct the call.
     """
     tool = TOOLS.get(name)
     if tool is None:
@@ -232,7 +233,7 @@ def call(
 
 
 def used_as_code(result: Result, client: str, arguments: Any) -> str:
-    """Return the id of the thread that a call used as code, if it did."""
+    """Return the id of the thread that a call used as code, or an empty text."""
     if client != "code" or result.get("closed"):
         return ""
     return str(result["handoff"]["id"]) if "handoff" in result else pasted(arguments["id"])
@@ -240,12 +241,12 @@ def used_as_code(result: Result, client: str, arguments: Any) -> str:
 
 def _explain(problem: ValidationError) -> str:
     found = problem.errors(include_url=False, include_input=False)
-    return "; ".join(map(_said, found[:_PROBLEMS_MAX]))
+    return "; ".join(map(_error_text, found[:_PROBLEMS_MAX]))
 
 
-def _said(problem: Any) -> str:
+def _error_text(problem: Any) -> str:
     name = str(problem["loc"][0])[:_NAME_SHOWN_MAX] if problem["loc"] else "arguments"
-    text = _SAID.get(problem["type"], "{name}: {msg}")
+    text = _ERROR_TEXTS.get(problem["type"], "{name}: {msg}")
     return text.format(name=name, msg=problem["msg"], **problem.get("ctx", {}))
 
 

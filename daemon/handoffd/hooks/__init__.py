@@ -1,4 +1,4 @@
-"""What a session is told and when, and what its hooks report.
+"""Handle the hooks of sessions, and compose the briefs that are printed into them.
 
 May import: triggers, the forms, and below.
 """

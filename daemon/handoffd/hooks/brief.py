@@ -1,4 +1,4 @@
-"""What a new session is told: a record of the past, marked as ours, at most 2 KB. Pure."""
+"""Render the brief of a new session: a record of the past, marked as ours, at most 2 KB. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +19,14 @@ _LINE_MIN = 20
 _THREADS_MAX = 5
 _CALLS_MAX = 3
 _COMMITS_MAX = 3
-# Of a handoff: its section, what its items are called here, and how many of them are told.
-_LEFT = (
+# The sections of a handoff that a brief shows: the title of an item here, and the most items.
+_HANDOFF_SECTIONS = (
     ("Next", "Next", 3),
     ("Gotchas", "Watch out", 3),
     ("Risks", "Risk", 2),
     ("Done", "Done", 3),
 )
-# How a handoff begins what the state says without such words.
+# The beginning of a handoff's item that the checkpoint states without these words.
 _LEAD = re.compile(r"^(?:Edited|Said last:) ")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _STATE = "## Current Session State"
@@ -42,34 +42,37 @@ _NAMES = (
 
 
 class NewestHandoff(NamedTuple):
-    """The newest handoff: when it was left, and what it says."""
+    """The newest handoff and its time."""
 
     time: str
     contract: Contract
 
 
 class BriefContext(NamedTuple):
-    """What is told besides the checkpoint."""
+    """The parts of a brief besides the checkpoint."""
 
     # Other live sessions.
     others: Sequence[str] = ()
-    # The threads with entries that Code has not seen, and how many.
+    # The threads with entries that Code has not seen, and the number of these entries.
     unread: Sequence[tuple[str, int]] = ()
-    left: NewestHandoff | None = None
-    # What became different since the work was left (see `moves`).
-    moved: Sequence[str] = ()
+    newest: NewestHandoff | None = None
+    # The changes in git since the last work (see `git_changes`).
+    changes: Sequence[str] = ()
 
 
-_ALONE = BriefContext()
+_NO_CONTEXT = BriefContext()
 
 
 def render(
-    document: Mapping[str, Any], project: str, level: str = "L1", around: BriefContext = _ALONE
+    document: Mapping[str, Any],
+    project: str,
+    level: str = "L1",
+    context: BriefContext = _NO_CONTEXT,
 ) -> str:
-    """Return the brief of a checkpoint, or an empty text when there is nothing to say."""
-    others, unread, left, moved = around
+    """Return the brief of a checkpoint, or an empty text if there is nothing to show."""
+    others, unread, newest, changes = context
     stated = any(document.get(name) not in (None, NOT_STATED) for name in ("goal", "now"))
-    calls = calls_of(left.contract) if left else []
+    calls = calls_of(newest.contract) if newest else []
     if not stated and not unread and not calls:
         return ""
     head = [
@@ -84,26 +87,26 @@ def render(
     if others and document.get("session_id"):
         lines.insert(1, f"**This is the state of session:** {_line(document['session_id'])[:8]}")
     if level != "L0":
-        lines += [f"**Since then:** {text}" for text in moved]
-        lines += list(_left(left, lines)) if left else []
+        lines += [f"**Since then:** {text}" for text in changes]
+        lines += list(_handoff_lines(newest, lines)) if newest else []
     return _fit([*_with_mention(head, unread), "", _STATE, ""], [*calls, *lines])
 
 
 def urgent(project: str, unread: Sequence[tuple[str, int]], calls: Sequence[str]) -> str:
-    """Return the one line that a session is told while it goes on."""
-    news = [*map(plain_line, calls), *([_mention(unread)] if unread else [])]
-    said = [PlainText(text.replace("**", "")) for text in news]
-    return framed_line(opening(project=project), said)
+    """Return the one line that is printed into a running session."""
+    lines = [*map(plain_line, calls), *([_mention(unread)] if unread else [])]
+    plain = [PlainText(text.replace("**", "")) for text in lines]
+    return framed_line(opening(project=project), plain)
 
 
 def calls_of(contract: Contract) -> list[PlainText]:
-    """Return the lines by which a handoff calls for a person."""
+    """Return the lines of a handoff that call for a person."""
     reasons = contract.escalations[:_CALLS_MAX]
     return [call_line(f"**{ESCALATION}:**", _line(reason)) for reason in reasons]
 
 
-def moves(branch: tuple[str | None, str | None], commits: Sequence[str]) -> list[str]:
-    """Say what became different since: the branch then and now, and what was committed since."""
+def git_changes(branch: tuple[str | None, str | None], commits: Sequence[str]) -> list[str]:
+    """Return the changes since then as lines: of the branch (then, now), and the new commits."""
     then, now = branch
     found = []
     if then and now and then != now:
@@ -116,54 +119,56 @@ def moves(branch: tuple[str | None, str | None], commits: Sequence[str]) -> list
 
 
 def shows(text: str, contract: Contract) -> bool:
-    """Tell whether a brief says all that is to be told of a handoff."""
-    told = _flat(text.partition(_STATE)[2].split("\n"))
+    """Return True if a brief shows every item of a handoff that a brief may show."""
+    shown = _normalised(text.partition(_STATE)[2].split("\n"))
     return all(
-        _is_told(item, told) for section, _, most in _LEFT for item in contract.items(section, most)
+        _is_shown(item, shown)
+        for section, _, most in _HANDOFF_SECTIONS
+        for item in contract.items(section, most)
     )
 
 
-def _left(left: NewestHandoff, lines: Sequence[str]) -> Iterator[str]:
-    """Yield what a handoff says that was not told already."""
-    told = _flat(lines)
+def _handoff_lines(newest: NewestHandoff, lines: Sequence[str]) -> Iterator[str]:
+    """Yield the items of a handoff that the lines do not show already."""
+    shown = _normalised(lines)
     items = [
         f"- {title}: {_line(item)}"
-        for section, title, most in _LEFT
-        for item in left.contract.items(section, most)
-        if not _is_told(item, told)
+        for section, title, most in _HANDOFF_SECTIONS
+        for item in newest.contract.items(section, most)
+        if not _is_shown(item, shown)
     ]
     if items:
-        gist = left.contract.gist or "(no purpose)"
-        what = "" if _is_told(gist, told) else f" {_line(gist)}"
-        yield f"**Handoff of {_line(left.time)}:**{what}"
+        gist = newest.contract.gist or "(no purpose)"
+        purpose = "" if _is_shown(gist, shown) else f" {_line(gist)}"
+        yield f"**Handoff of {_line(newest.time)}:**{purpose}"
         yield from items
 
 
-def _is_told(item: str, told: Sequence[str]) -> bool:
-    """Tell what stands in one line already, whatever is between its words and at its ends."""
-    (words,) = _flat([_LEAD.sub("", _line(item)).strip("“”\"'.,:; ")])
-    return any(words in line for line in told) if words.strip() else False
+def _is_shown(item: str, shown: Sequence[str]) -> bool:
+    """Return True if a line already has the item's words, ignoring spaces and its ends."""
+    (words,) = _normalised([_LEAD.sub("", _line(item)).strip("“”\"'.,:; ")])
+    return any(words in line for line in shown) if words.strip() else False
 
 
-def _flat(lines: Sequence[str]) -> list[str]:
-    """Return lines by their words and signs, so that one is in another only as a whole."""
+def _normalised(lines: Sequence[str]) -> list[str]:
+    """Return lines as words and signs between blanks, so that only whole words are found."""
     return [f" {' '.join(_TOKEN.findall(plain_line(line).casefold()))} " for line in lines]
 
 
 def mention_anew(text: str, project: str, unread: Sequence[tuple[str, int]]) -> str:
-    """Return a brief with another mention of threads, and all else as it is."""
+    """Return a brief with a new mention of threads, and everything else unchanged."""
     rows = text.split("\n")
     if _STATE not in rows:
-        return render({}, project, around=BriefContext(unread=unread))
+        return render({}, project, context=BriefContext(unread=unread))
     at = rows.index(_STATE)
     head = [PlainText(row) for row in rows[:at] if row and not row.startswith(_MENTION)]
-    # Behind it are an empty line and the state, then the end of our mark and of the text.
+    # After this title come an empty line and the state, then the end of our mark and of the text.
     state = [PlainText(row) for row in rows[at + 2 : -2]]
     return _fit([*_with_mention(head, unread), "", _STATE, ""], state)
 
 
 def is_mention_only(text: str) -> bool:
-    """Tell whether a brief says nothing but which threads have something unread."""
+    """Return True if a brief mentions unread threads and nothing else."""
     return _MENTION in text and _STATE not in text
 
 
@@ -172,7 +177,7 @@ def _with_mention(head: Sequence[str], unread: Sequence[tuple[str, int]]) -> Seq
 
 
 def _mention(unread: Sequence[tuple[str, int]]) -> str:
-    """Name threads by id and number only: what they say is for whoever asks for it."""
+    """Name threads by id and number only: their content is shown only on request."""
     named = ", ".join(f"{thread_id} ({number})" for thread_id, number in unread[:_THREADS_MAX])
     more = len(unread) - _THREADS_MAX
     rest = f" and {more} more" if more > 0 else ""
@@ -198,22 +203,22 @@ def _lines(document: Mapping[str, Any], level: str) -> list[str]:
             lines += [f"**{name.replace('_', ' ').capitalize()}:**"]
             lines += [f"- {_line(item)}" for item in items]
     if level == "L3":
-        said = {*(name for name, _ in _NAMES), *LISTS, "files", "timestamp", "session_id"}
+        shown_names = {*(name for name, _ in _NAMES), *LISTS, "files", "timestamp", "session_id"}
         lines += [
             f"**{_line(name)}:** {_line(value)}"
             for name, value in document.items()
-            if name not in said and value is not None
+            if name not in shown_names and value is not None
         ]
     return lines
 
 
 def _line(value: Any) -> str:
-    """Make one bounded line of a value; the frame makes it harmless."""
+    """Return a value as one line of limited length; the frame makes it harmless."""
     return keep(str(value), _LINE_MAX)
 
 
 def _fit(head: Sequence[str], given: Sequence[str]) -> PlainText:
-    """Leave out the last lines, never the mark, where the limit is passed."""
+    """Return the framed text; above the limit, leave out the last lines, never the mark."""
     mark, lines = PlainText(head[0]), [plain_line(line) for line in given]
     while True:
         text = framed(mark, [*head[1:], *lines])

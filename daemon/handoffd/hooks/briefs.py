@@ -1,4 +1,4 @@
-"""The brief of each project: what a new session is told, and its copy for a client without us."""
+"""Compose the brief of each project for new sessions, and keep it in a file for offline clients."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ _FILE_MAX_BYTES = 4096 + 2 * brief.BRIEF_MAX_BYTES
 
 @dataclass(slots=True)
 class Briefs:
-    """Composes briefs, and keeps the copy of each on disk current."""
+    """Composes briefs, and keeps the brief file of each project current."""
 
     config: LiveConfig
     policy: LearningPolicy
@@ -37,7 +37,7 @@ class Briefs:
     def compose(
         self, project: Project, view: ProjectView, newest: Handoff | None, level: str = "L1"
     ) -> str:
-        """Return what a session is told; it is short if the work is done or long ago."""
+        """Return the brief of a session; it is short if the work is done or long ago."""
         document = view.whole
         if view.main:
             document["timestamp"] = view.main.state.last_time
@@ -48,12 +48,14 @@ class Briefs:
             for lane in view.live
             if view.main and lane.state.session_id != view.main.state.session_id
         ]
-        left = brief.NewestHandoff(clock.iso(newest.seconds), newest.contract) if newest else None
+        handoff = (
+            brief.NewestHandoff(clock.iso(newest.seconds), newest.contract) if newest else None
+        )
         unread = [(thread.id, thread.number) for thread in self.project_states.unread(project)]
-        around = brief.BriefContext(others, unread, left, self.moved(project, view))
-        return brief.render(document, project.root.path, level, around)
+        context = brief.BriefContext(others, unread, handoff, self.git_changes(project, view))
+        return brief.render(document, project.root.path, level, context)
 
-    def moved(self, project: Project, view: ProjectView) -> list[str]:
+    def git_changes(self, project: Project, view: ProjectView) -> list[str]:
         """Return the changes in git since the last record of the session that is shown."""
         git, state = self.project_states.active(project).git, view.main.state if view.main else None
         if state is None or not project.id:
@@ -61,9 +63,9 @@ class Briefs:
         # A commit of the same second may be the session's own.
         since = clock.parse(state.last_time) + 1
         known = tuple(value.text.split(" ")[0] for value in state.commits)
-        news = [commit.text for commit in git.commits if commit.seconds > since]
-        news = [text for text in news if not text.startswith(known)]
-        return brief.moves((state.branch and state.branch.text, git.branch), news)
+        recent = [commit.text for commit in git.commits if commit.seconds > since]
+        commits = [text for text in recent if not text.startswith(known)]
+        return brief.git_changes((state.branch and state.branch.text, git.branch), commits)
 
     async def newest_handoff(self, project: Project) -> Handoff | None:
         """Return the newest handoff of a project, unless it is too old to be mentioned."""
@@ -74,15 +76,15 @@ class Briefs:
         active, began = self.project_states.active(project), clock.monotonic()
         if active.has_many_handoffs or mounts.may_hang(base):
             found = await asyncio.to_thread(handoff_directory.newest, base, scope)
-        else:  # a thread would take longer to come back
+        else:  # a thread would take longer than the listing
             found = handoff_directory.newest(base, scope)
             active.has_many_handoffs = clock.monotonic() - began > LISTING_SECONDS
         return found if found and clock.wall() - found.seconds < UNREAD_SECONDS else None
 
-    # The copy on disk
+    # The brief file
 
     def is_due(self, project: Project) -> bool:
-        """Return True if a brief mentions threads alone, or did so once and must not stay."""
+        """Return True if a brief mentions only threads, or did so before and must be replaced."""
         if self.project_states.unread(project):
             return True
         parent, name = os.path.split(client_paths.brief_file(project.root.path))
@@ -92,7 +94,7 @@ class Briefs:
         return False
 
     async def write(self, active: ActiveProject, view: ProjectView) -> bool:
-        """Keep the rendered brief beside our state; return True if it says something new."""
+        """Write the rendered brief into our state directory; return True if it changed."""
         root = active.project.root.path
         stamp = client_paths.checkpoint_stamp(root)
         newest = await self.newest_handoff(active.project)
@@ -111,12 +113,12 @@ class Briefs:
         parent, name = os.path.split(path)
         with files.directory(parent) as handle:
             files.write(handle, name, data)
-            # Here, because nobody may be left to look after it was written.
+            # Check here, because after the write the caller may be gone and check no more.
             if self.policy.refusal(active.project.id, active.project.root.path):
                 files.remove(handle, name)
 
     def drop(self, project: Project | None) -> None:
-        """Remove the copies, so that a client without a daemon says nothing, either."""
+        """Remove brief files, so that a client without a daemon prints nothing, either."""
         for active in self.project_states.active_projects.values():
             if project is None or active.project.id == project.id:
                 active.brief_hash = 0

@@ -1,7 +1,7 @@
-"""Hears the hooks of Claude Code, and says what a session is told.
+"""Handle the hooks of Claude Code, and answer with the text that is printed into a session.
 
-Nothing depends on it: what happens in a session is in its transcript. A hook tells it sooner,
-and lets the next session know.
+Nothing depends on hooks: the events of a session are in its transcript. A hook reports them
+sooner, and lets the next session know of them.
 """
 
 import asyncio
@@ -33,24 +33,24 @@ from handoffd.store.state import StateStore
 from handoffd.store.threads import Unread
 from handoffd.triggers.session_liveness import SessionLiveness
 
-# They say that the client asks a person for something.
+# With these hooks the client reports that it asks a person for something.
 ASKING = ("PermissionRequest", "Notification")
-# After these a session knows nothing of what it was told before.
-FORGETFUL = ("clear", "compact")
-# Two hooks for one event: the plugin's, and one in the settings.
-TWICE_SECONDS = 2.0
-# What the client says of the time since the last answer is not to the second.
+# After these sources a session's context holds nothing of earlier briefs.
+CONTEXT_LOST = ("clear", "compact")
+# Two hooks for one event (the plugin's, and one in the settings) come within this time.
+DUPLICATE_SECONDS = 2.0
+# The client's figure for the time since the last answer is not exact to the second.
 PARENT_SECONDS = 10.0
-# A client waits for us a tenth of a second.
+# A client waits for our answer for a tenth of a second.
 GIT_SECONDS = 0.04
-# What a client writes when it ends is there by then.
+# The last records that a client writes at its end are there by then.
 END_SECONDS = 0.3
 _NAME_MAX = 64
 _ASKED_ABOUT = ("command", "file_path", "url", "notebook_path", "description", "query")
 
 
 class HookEvent(NamedTuple):
-    """One hook: its event, whose it is, and what else it says."""
+    """One call of a hook: its event, its session and project, and its other fields."""
 
     event: str
     session_id: str
@@ -64,21 +64,21 @@ class HookEvent(NamedTuple):
 
     @property
     def is_agents(self) -> bool:
-        """Tell what happens inside a sub-agent from what happens in the session itself."""
+        """True if the event happened inside a sub-agent, not in the session itself."""
         return bool(self.text("agent_id"))
 
 
 class HookAnswer(NamedTuple):
-    """What a session is told, and by what it is remembered; `read` is the handoff it tells of."""
+    """The text for a session, the keys by which we remember it, and the handoff that it shows."""
 
     text: str = ""
-    what: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     read: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class SessionHooks:
-    """Shows sessions in and out."""
+    """Answers the hooks of sessions, and notes their starts, questions and ends."""
 
     core: CoreStore
     state: StateStore
@@ -89,15 +89,16 @@ class SessionHooks:
     checkpoint_writer: CheckpointWriter
     briefs: Briefs
     session_liveness: SessionLiveness
-    _last: dict[str, tuple[str, float]] = field(default_factory=dict)
+    # The last brief of each session, and its time.
+    _last_brief: dict[str, tuple[str, float]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # The plugins whose description is being read.
     _reading: set[str] = field(default_factory=set)
-    # A look at the sessions that have ended is to come.
-    _leaving: bool = False
+    # A look at the ended sessions is planned.
+    _look_is_planned: bool = False
 
     async def answer(self, heard: HookEvent) -> HookAnswer:
-        """Do what a hook is for; return what its session is told."""
+        """Handle a hook, and return the answer for its session."""
         if heard.event == "SessionStart":
             self.project_states.revive(heard.session_id)
         if self.policy.refusal(heard.project.id, heard.project.root.path):
@@ -108,38 +109,38 @@ class SessionHooks:
             self.project_states.touch(heard.project.id, git_too=False)
         match heard.event:
             case "SessionStart":
-                return await self._begin(heard) if self._may_tell(heard) else HookAnswer()
+                return await self._brief(heard) if self._may_print(heard) else HookAnswer()
             case "UserPromptSubmit":
-                return await self._news(heard) if self._may_tell(heard) else HookAnswer()
+                return await self._updates(heard) if self._may_print(heard) else HookAnswer()
             case "PreCompact" if not heard.is_agents:
                 self.checkpoint_writer.write_now(heard.project)
                 return HookAnswer(PlainText(self.config.current.hooks.compact_instructions))
             case _ if heard.event in ASKING:
-                self._wait(heard)
+                self._note_waiting(heard)
             case "SessionEnd":
-                self._end(heard)
+                self._note_end(heard)
         return HookAnswer()
 
-    def _may_tell(self, heard: HookEvent) -> bool:
+    def _may_print(self, heard: HookEvent) -> bool:
         return not heard.headless or self.config.current.hooks.headless
 
     def remember(
-        self, heard: HookEvent, told: HookAnswer, plugin_root: str, *, delivered: bool
+        self, heard: HookEvent, answer: HookAnswer, plugin_root: str, *, delivered: bool
     ) -> None:
-        """Keep that it was heard and, if anybody got it, what was told; nobody waits for this."""
-        self._beside(self._hear(heard.event[:_NAME_MAX], plugin_root))
+        """Store the hook and, if the client received it, the answer; no client waits for this."""
+        self._in_background(self._store_hook(heard.event[:_NAME_MAX], plugin_root))
         if not delivered:
-            self._last.pop(heard.session_id, None)
+            self._last_brief.pop(heard.session_id, None)
             return
         try:
-            if told.what and heard.session_id:
-                self.state.tell(heard.session_id, told.what)
-            if told.read:
-                self.core.mark_read(dict(told.read), clock.iso())
-        except StoreError as problem:  # at worst it is told twice
+            if answer.keys and heard.session_id:
+                self.state.tell(heard.session_id, answer.keys)
+            if answer.read:
+                self.core.mark_read(dict(answer.read), clock.iso())
+        except StoreError as problem:  # at worst the text is printed twice
             log.get().warning("hook_not_kept", why=problem.title)
 
-    async def _hear(self, event: str, plugin_root: str) -> None:
+    async def _store_hook(self, event: str, plugin_root: str) -> None:
         plugin = await self._version(plugin_root) if plugin_root.startswith("/") else ""
         try:
             if event:
@@ -148,7 +149,7 @@ class SessionHooks:
             log.get().warning("hook_not_kept", why=problem.title)
 
     async def _version(self, plugin_root: str) -> str:
-        """Return a plugin's version; in a thread, one at a time, for its disk may not answer."""
+        """Return a plugin's version; read in one thread per plugin, as its disk may not answer."""
         if plugin_root in self._reading:
             return ""
         self._reading.add(plugin_root)
@@ -160,50 +161,54 @@ class SessionHooks:
         return version[:_NAME_MAX] if isinstance(version, str) else ""
 
     def session_changed(self, state: SessionState, _project_id: str, _last_seconds: float) -> None:
-        """Take note that a session has new records: it waits for nobody any more."""
+        """Note that a session has new records: it no longer waits for a person."""
         waiting = self.project_states.waiting.get(state.session_id)
-        # The call that needs a permission may be written down only after it was asked for.
+        # The record of a call may be written only after the permission for it was asked.
         if waiting and state.heard_time > waiting.receipt.time:
             del self.project_states.waiting[state.session_id]
 
     # The start of a session
 
-    async def _begin(self, heard: HookEvent) -> HookAnswer:
+    async def _brief(self, heard: HookEvent) -> HookAnswer:
         source, project = heard.text("source"), heard.project
         self.project_states.refresh(project)
         await self._ask_git(project)
         own = heard.session_id if source == "compact" else ""
         view = self.project_states.view(project, own)
-        # Whoever asks need not be told that it is live.
+        # The session that asks is left out of the live sessions.
         view.live = [lane for lane in view.live if lane.state.session_id != heard.session_id]
-        if source in ("resume", "fork") and self._is_its_own(heard, view):
-            return await self._news(heard, self.briefs.moved(project, view))
-        told = await self._whole(project, view)
-        if not told.text or self._has_it(heard, source, told):
-            return await self._news(heard)
+        if source in ("resume", "fork") and self._is_own_state(heard, view):
+            return await self._updates(heard, self.briefs.git_changes(project, view))
+        answer = await self._whole_brief(project, view)
+        if not answer.text or self._is_known(heard, source, answer):
+            return await self._updates(heard)
         now = clock.monotonic()
-        recent = {name: last for name, last in self._last.items() if now - last[1] < TWICE_SECONDS}
-        self._last = {**recent, heard.session_id: (told.what[0], now)}
-        return told
+        recent = {
+            name: last
+            for name, last in self._last_brief.items()
+            if now - last[1] < DUPLICATE_SECONDS
+        }
+        self._last_brief = {**recent, heard.session_id: (answer.keys[0], now)}
+        return answer
 
-    async def _whole(self, project: Project, view: ProjectView) -> HookAnswer:
+    async def _whole_brief(self, project: Project, view: ProjectView) -> HookAnswer:
         newest = await self.briefs.newest_handoff(project)
         text = self.briefs.compose(project, view, newest)
         calls = brief.calls_of(newest.contract) if newest else []
-        threads = map(_entry, self.project_states.unread(project))
+        threads = map(_thread_key, self.project_states.unread(project))
         shown = newest is not None and brief.shows(text, newest.contract)
         read = {newest.path: newest.stamp} if newest and shown else {}
         return HookAnswer(text, (_digest(text), *map(_digest, calls), *threads), read)
 
-    def _has_it(self, heard: HookEvent, source: str, told: HookAnswer) -> bool:
-        """Tell whether a session has in its context already what it would be told."""
-        digest, at = self._last.get(heard.session_id, ("", 0.0))
-        if digest == told.what[0] and clock.monotonic() - at < TWICE_SECONDS:
+    def _is_known(self, heard: HookEvent, source: str, answer: HookAnswer) -> bool:
+        """Return True if a session's context already holds the brief."""
+        digest, at = self._last_brief.get(heard.session_id, ("", 0.0))
+        if digest == answer.keys[0] and clock.monotonic() - at < DUPLICATE_SECONDS:
             return True
-        return source not in FORGETFUL and told.what[0] in self.state.told(heard.session_id)
+        return source not in CONTEXT_LOST and answer.keys[0] in self.state.told(heard.session_id)
 
-    def _is_its_own(self, heard: HookEvent, view: ProjectView) -> bool:
-        """Tell whether what is known is what the session itself, or that it forks from, did."""
+    def _is_own_state(self, heard: HookEvent, view: ProjectView) -> bool:
+        """Return True if the state shown is that of the session itself, or of its fork's parent."""
         if view.main is None:
             return False
         if view.main.state.session_id == heard.session_id:
@@ -214,81 +219,85 @@ class SessionHooks:
         return abs(view.main.idle_seconds - since) < PARENT_SECONDS
 
     async def _ask_git(self, project: Project) -> None:
-        """Ask git what moved, if HEAD did, no longer than a hook may wait."""
+        """Ask git for changes if HEAD has moved, and wait no longer than a hook may."""
         active = self.project_states.active(project)
         known = active.git.tracked is not None and active.git.reflog == reflog_stamp(
             project.root.path
         )
         if project.id and not known and not active.git.asking:
             active.git.asking = True
-            asking = self._beside(self.git_questions.ask(active))
+            asking = self._in_background(self.git_questions.ask(active))
             await asyncio.wait({asking}, timeout=GIT_SECONDS)
 
-    # While it goes on
+    # A running session
 
-    async def _news(self, heard: HookEvent, moved: Sequence[str] = ()) -> HookAnswer:
-        """Tell in one line what arrived since, if anything did; a sub-agent is told nothing."""
+    async def _updates(self, heard: HookEvent, changes: Sequence[str] = ()) -> HookAnswer:
+        """Return one line about changes that are new to the session; nothing for a sub-agent."""
         if heard.is_agents or not heard.session_id:
             return HookAnswer()
-        project, told = heard.project, self.state.told(heard.session_id)
-        moved = [line for line in moved if _digest(line) not in told]
-        calls = [line for line in await self._calls(heard) if _digest(line) not in told]
+        project, known = heard.project, self.state.told(heard.session_id)
+        changes = [line for line in changes if _digest(line) not in known]
+        calls = [line for line in await self._calls(heard) if _digest(line) not in known]
         unread = [
-            thread for thread in self.project_states.unread(project) if _entry(thread) not in told
+            thread
+            for thread in self.project_states.unread(project)
+            if _thread_key(thread) not in known
         ]
-        if not moved and not calls and not unread:
+        if not changes and not calls and not unread:
             return HookAnswer()
         counted = [(thread.id, thread.number) for thread in unread]
-        text = brief.urgent(project.root.path, counted, [*calls, *moved])
-        return HookAnswer(text, (*map(_entry, unread), *map(_digest, [*calls, *moved])))
+        text = brief.urgent(project.root.path, counted, [*calls, *changes])
+        return HookAnswer(text, (*map(_thread_key, unread), *map(_digest, [*calls, *changes])))
 
     async def _calls(self, heard: HookEvent) -> Sequence[str]:
-        """Return by what the newest handoff calls for a person, unless it is the session's own."""
+        """Return the newest handoff's calls for a person, unless it is the session's own."""
         newest = await self.briefs.newest_handoff(heard.project)
         own = self.core.contract(heard.session_id)
         if newest is None or (own and own.path == newest.path):
             return []
         return brief.calls_of(newest.contract)
 
-    def _wait(self, heard: HookEvent) -> None:
-        """Take note that the client asks a person for something.
+    def _note_waiting(self, heard: HookEvent) -> None:
+        """Note that the client asks a person for something.
 
-        The request names it, a notification comes some seconds later and does not.
+        A permission request names the tool; a notification comes some seconds later and does not.
         """
         known = heard.session_id in self.project_states.waiting and not heard.text("tool_name")
         if known or not self.state.session(heard.session_id):
             return
         receipt = Receipt(heard.session_id, "", 0, clock.iso_milliseconds(), "observed")
-        self.project_states.waiting[heard.session_id] = Value(keep(_asked(heard), NOW_MAX), receipt)
+        text = keep(_question(heard), NOW_MAX)
+        self.project_states.waiting[heard.session_id] = Value(text, receipt)
         self.project_states.touch(heard.project.id, git_too=False)
 
-    def _end(self, heard: HookEvent) -> None:
-        """Take note that a session is over; one without a transcript never was one.
+    def _note_end(self, heard: HookEvent) -> None:
+        """Note that a session is over; a session without a transcript never began.
 
-        The very first one of a project may end before its directory was noticed.
+        The very first session of a project may end before its directory was noticed, so the
+        transcript is looked for on disk.
         """
         known = self.state.session(heard.session_id)
         if known or os.path.isfile(heard.text("transcript_path")):
             self.session_liveness.end(heard.session_id, heard.project.id)
-            if not self._leaving:
-                self._leaving = True
-                self._beside(self._leave())
+            if not self._look_is_planned:
+                self._look_is_planned = True
+                self._in_background(self._look_soon())
 
-    async def _leave(self) -> None:
-        """Look at all that have ended by then: one look for each would see all of them, too."""
+    async def _look_soon(self) -> None:
+        """Look once at all sessions that have ended by then; every look sees all sessions."""
         await asyncio.sleep(END_SECONDS)
-        self._leaving = False
+        self._look_is_planned = False
         await self.session_liveness.look()
 
-    def _beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
 
-def _entry(thread: Unread) -> str:
-    """Name the latest entry: what comes after it is news again, however much was read."""
+def _thread_key(thread: Unread) -> str:
+    """Return a key with the latest entry: a later entry is new, however much was read."""
     return f"thread {thread.id} {thread.latest}"
 
 
@@ -296,8 +305,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _asked(heard: HookEvent) -> str:
-    """Say what a client asks a person for."""
+def _question(heard: HookEvent) -> str:
+    """Return the text of a client's question to a person."""
     tool = heard.text("tool_name")
     if not tool:
         return f"Waiting: {heard.text('message') or 'an answer is needed'}"

@@ -1,4 +1,4 @@
-"""Notices and reads what is new in transcripts; the rescan is the truth, a watch is a hint.
+"""Notice and read new lines of transcripts; the rescan is the truth, a watch is only a hint.
 
 May import: projects, session, and below.
 """

@@ -1,4 +1,4 @@
-"""Which transcript is read next: what grows now first and in turns, then the newest."""
+"""Choose the transcript to read next: growing ones first and in turns, then the newest."""
 
 import asyncio
 import heapq
@@ -14,13 +14,13 @@ from handoffd.store.cursor import Cursor
 
 LIVE, RECENT, OLD = 0, 1, 2
 _FIRST = -(1 << 63)
-# After so many turns without a pause, pages are given back that only reading needed.
+# After so many turns without a pause, memory pages that only reading needed are given back.
 LONG_TURNS = 20
 
 
 @dataclass(slots=True)
 class KnownTranscript:
-    """A transcript we know: how far it was read, and how long it was when last looked at."""
+    """A known transcript: the read position, and the file's size and time at the last look."""
 
     cursor: Cursor
     size: int = 0
@@ -28,15 +28,15 @@ class KnownTranscript:
     read_to: int = 0
     failures: int = 0
     refusal: str = ""
-    # The project of a transcript that we may not read, so that we need not look again.
+    # The project of a transcript that we may not read, so that it need not be looked up again.
     root: str = ""
-    # It was written to, and is as long as before.
-    doubt: Comparison | None = None
-    # The last scan that found it.
+    # Set if the file was written to and has the same size as before.
+    comparison: Comparison | None = None
+    # The number of the last scan that found the file.
     scan: int = 0
 
-    def share(self) -> None:
-        """Keep one number where there are several of the same value: most transcripts are read."""
+    def share_numbers(self) -> None:
+        """Keep one object for equal numbers: they are equal once a transcript is fully read."""
         cursor = self.cursor
         if self.size == cursor.offset:
             self.size = cursor.offset
@@ -46,7 +46,7 @@ class KnownTranscript:
 
     @property
     def lag_bytes(self) -> int:
-        """How far behind we are; an unfinished line that was read is not behind."""
+        """The bytes that are still to be read; an unfinished line that was read is not counted."""
         return 0 if self.refusal else max(self.size - max(self.cursor.offset, self.read_to), 0)
 
     @property
@@ -59,7 +59,7 @@ class KnownTranscript:
 
 @dataclass(slots=True)
 class UnsavedReading:
-    """A transcript of which more was read than is kept, and the counters before that."""
+    """A transcript of which more was read than is stored, and the counters before that."""
 
     name: str
     entry: KnownTranscript
@@ -69,14 +69,13 @@ class UnsavedReading:
 
 @dataclass(slots=True)
 class Backlog:
-    """The transcripts that are not fully read, the one that matters most first."""
+    """The transcripts that are not fully read, the most important one first."""
 
     _heap: list[tuple[int, int, str]] = field(default_factory=list)
     _waiting: dict[str, int] = field(default_factory=dict)
     _turns: Iterator[int] = field(default_factory=itertools.count)
     _added: asyncio.Event = field(default_factory=asyncio.Event)
-    # Turns of reading without a pause.
-    _unbroken: int = 0
+    _turns_without_pause: int = 0
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -86,20 +85,20 @@ class Backlog:
         return list(self._waiting)
 
     def add(self, name: str, priority: int, mtime_ns: int, *, first: bool = False) -> None:
-        """Queue a transcript, unless it waits already at no lower priority.
+        """Queue a transcript, unless it is already queued with the same or a higher priority.
 
-        One that is to go on stands before the others of its priority.
+        With `first`, the transcript is placed before all others of its priority.
         """
         if self._waiting.get(name, OLD + 1) <= priority:
             return
         self._waiting[name] = priority
-        # What grows now takes turns; what is old is read one by one, the newest first.
+        # Growing transcripts take turns; old ones are read one by one, the newest first.
         order = _FIRST if first else next(self._turns) if priority == LIVE else -mtime_ns
         heapq.heappush(self._heap, (priority, order, name))
         self._added.set()
 
-    def take(self) -> tuple[str, int] | None:
-        """Return the next transcript and its priority; None for one queued again since."""
+    def pop(self) -> tuple[str, int] | None:
+        """Return the next transcript and its priority; None if it has been queued again since."""
         priority, _, name = heapq.heappop(self._heap)
         if self._waiting.get(name) != priority:
             return None
@@ -107,11 +106,11 @@ class Backlog:
         return name, priority
 
     async def wait(self) -> None:
-        """Wait until there is something to read."""
-        self._unbroken += 1
+        """Wait until there is a transcript to read."""
+        self._turns_without_pause += 1
         if not self._heap:
-            if self._unbroken > LONG_TURNS:
+            if self._turns_without_pause > LONG_TURNS:
                 memory.give_back()
-            self._unbroken = 0
+            self._turns_without_pause = 0
             self._added.clear()
             await self._added.wait()

@@ -1,4 +1,4 @@
-"""What was read so far, in numbers; what is not kept is taken back, and not counted."""
+"""Counters of the reading so far; the counts of a slice that could not be stored are undone."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
-"""The only importer of watchdog. It gives hints, no truth: every event may be lost.
+"""Watch directories; the only importer of watchdog. Watches are hints: every event may be lost.
 
-Its threads do one thing, call `changed(path)`, and can never raise: an exception in a handler
-ends watchdog's observer for good and without a word. On Linux one thread reads for all watches;
-watchdog's own observer, used elsewhere, takes three threads a watch.
+The threads only call `changed(path)`, and never raise: an exception in a handler ends watchdog's
+observer permanently and silently. On Linux one thread reads for all watches; watchdog's own
+observer, used elsewhere, takes three threads per watch.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ if sys.platform == "linux":
         WatchDescriptor,
     )
 
-# Opens and reads are left out, or our own reading would be news to us.
+# Opens and reads are left out, since our own reading would cause such events.
 EVENTS: list[type[FileSystemEvent]] = [
     DirCreatedEvent,
     DirDeletedEvent,
@@ -51,7 +51,7 @@ EVENTS: list[type[FileSystemEvent]] = [
 Changed = Callable[[str], None]
 
 
-class _Handler(FileSystemEventHandler):
+class _EventHandler(FileSystemEventHandler):
     def __init__(self, changed: Changed) -> None:
         self._changed = changed
 
@@ -63,7 +63,7 @@ class _Handler(FileSystemEventHandler):
 
 
 class _Watcher(Protocol):
-    """What can watch single directories."""
+    """A backend that watches single directories."""
 
     def add(self, path: str) -> Any: ...
     def remove(self, token: Any) -> None: ...
@@ -76,7 +76,7 @@ class ThreadsWatcher:
     """watchdog's own observer, for systems without inotify."""
 
     def __init__(self, changed: Changed, _overflowed: Callable[[], None]) -> None:
-        self._handler = _Handler(changed)
+        self._handler = _EventHandler(changed)
         self._observer = WatchdogObserver()
         self._observer.start()
 
@@ -101,7 +101,7 @@ class ThreadsWatcher:
 
 
 if sys.platform == "linux":
-    _NEWS = Mask(
+    _EVENT_MASK = Mask(
         InotifyConstants.IN_MODIFY
         | InotifyConstants.IN_MOVE
         | InotifyConstants.IN_CREATE
@@ -113,7 +113,7 @@ if sys.platform == "linux":
 
     @dataclass(slots=True)
     class _Directory:
-        """A watched directory, as the reading thread calls it."""
+        """A watched directory, with the callbacks for the reading thread."""
 
         path: str
         changed: Changed
@@ -130,9 +130,9 @@ if sys.platform == "linux":
             self.gone = self.number == wd
 
         def on_queue_overflow(self) -> None:
-            """Every directory is told; the reader tells us, once."""
+            """Do nothing: every directory is called; `_InotifyReader` reports an overflow once."""
 
-    class _Reader(InotifyFD):
+    class _InotifyReader(InotifyFD):
         def __init__(self, overflowed: Callable[[], None]) -> None:
             self._overflowed = overflowed
             super().__init__()
@@ -149,15 +149,17 @@ if sys.platform == "linux":
         def __init__(self, changed: Changed, overflowed: Callable[[], None]) -> None:
             self._changed = changed
             self._ids = itertools.count()
-            self._reader = _Reader(overflowed)
+            self._reader = _InotifyReader(overflowed)
             self._reader.start()
 
         def add(self, path: str) -> Any:
             callback_id = CallbackId(next(self._ids))
             directory = _Directory(path, self._changed, callback_id)
             encoded = os.fsencode(path)
-            directory.number = self._reader.add_callback(encoded, _NEWS, directory, callback_id)
-            if directory.number == -1:  # EACCES passes for success there
+            directory.number = self._reader.add_callback(
+                encoded, _EVENT_MASK, directory, callback_id
+            )
+            if directory.number == -1:  # watchdog reports EACCES as success
                 raise PermissionError(f"{path} may not be watched")
             return directory
 
@@ -184,7 +186,7 @@ def _watcher(changed: Changed, overflowed: Callable[[], None]) -> _Watcher:
 
 
 def _remedy(problem: OSError | RuntimeError) -> str:
-    """Say which limit of the kernel was reached, or else what it said."""
+    """Return which limit of the kernel was reached, or else the error's own text."""
     kind = {errno.ENOSPC: "watches", errno.EMFILE: "instances"}.get(getattr(problem, "errno", 0))
     limits = [
         (int(text), name)
@@ -193,7 +195,7 @@ def _remedy(problem: OSError | RuntimeError) -> str:
     ]
     if not limits:
         return str(problem)
-    # The second one is the limit of a container; whichever is lower counts.
+    # The second name is the limit of a container; the lower one counts.
     value, name = min(limits)
     return f"{name} ({value}) is used up: raise it."
 
@@ -214,7 +216,7 @@ class _Watch:
 
 @dataclass(slots=True)
 class Observer:
-    """Watches a set of single directories, never a tree."""
+    """Watches a set of single directories, never a whole tree."""
 
     changed: Changed
     overflowed: Callable[[], None]
@@ -241,17 +243,17 @@ class Observer:
     def watched(self) -> int:
         return len(self._watches)
 
-    def want(self, directories: set[str]) -> set[str]:
-        """Watch just these from now on; returns those whose watch is new."""
+    def watch_only(self, directories: set[str]) -> set[str]:
+        """Watch exactly these directories from now on, and return those that were not watched."""
         if self._watcher is None:
             return set()
         self.problem = ""
         for path in set(self._watches) - directories:
             self._drop(path)
-        return {path for path in sorted(directories) if self._see(path)}
+        return {path for path in sorted(directories) if self._watch(path)}
 
     def check(self) -> bool:
-        """Replace what no longer watches; returns whether events may have been lost."""
+        """Drop dead watches or restart a dead watcher; return True if events may have been lost."""
         watcher = self._watcher
         if watcher is None:
             self.start()
@@ -266,10 +268,10 @@ class Observer:
         directories = set(self._watches)
         self.stop()
         self.start()
-        self.want(directories)
+        self.watch_only(directories)
         return True
 
-    def _see(self, path: str) -> bool:
+    def _watch(self, path: str) -> bool:
         try:
             inode = os.stat(path).st_ino
         except OSError:
@@ -278,7 +280,7 @@ class Observer:
         known = self._watches.get(path)
         if known is not None and known.inode == inode:
             return False
-        # Scheduling the path of a deleted directory again does nothing unless it is dropped first.
+        # To schedule the path of a deleted directory again does nothing unless it is dropped first.
         self._drop(path)
         return self._schedule(path, inode)
 
@@ -289,8 +291,8 @@ class Observer:
             # A watch on a symlink gives no events at all.
             token = self._watcher.add(os.path.realpath(path))
         except (OSError, RuntimeError) as problem:  # no more watches, or no more threads
-            told = f"{path} is not watched: its changes are found by rescans. {_remedy(problem)}"
-            self.problem = self.problem or told
+            text = f"{path} is not watched: its changes are found by rescans. {_remedy(problem)}"
+            self.problem = self.problem or text
             return False
         self._watches[path] = _Watch(token, inode)
         return True

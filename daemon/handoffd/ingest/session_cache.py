@@ -1,4 +1,4 @@
-"""The session states in memory: of the few sessions that are being read, as the store has them."""
+"""Keep the states of the few sessions that are being read in memory, as the store has them."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ SESSIONS_MAX = 16
 
 @dataclass(slots=True)
 class SessionCache:
-    """Loads session states, and makes of them what is stored."""
+    """Loads session states, and turns them into stored rows."""
 
     state: StateStore
     _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
-    # How many secrets are masked in what is kept of each session.
+    # The number of masked secrets in the stored state of each session.
     _masks: dict[str, int] = field(default_factory=dict)
 
     def of(self, session_id: str) -> SessionState:
@@ -37,7 +37,7 @@ class SessionCache:
         return known
 
     def drop(self, session_id: str) -> None:
-        """Let go of a state: the next who asks has that of the store."""
+        """Drop a state from memory: the next caller gets the stored one."""
         self._sessions.pop(session_id, None)
         self._masks.pop(session_id, None)
 
@@ -45,8 +45,8 @@ class SessionCache:
         self._sessions.clear()
         self._masks.clear()
 
-    def stored(self, session: SessionState, project_id: str | None) -> tuple[StoredSession, int]:
-        """Return a state as it is kept, and how many more secrets are masked in it than before."""
+    def as_stored(self, session: SessionState, project_id: str | None) -> tuple[StoredSession, int]:
+        """Return a state as a stored row, and how many more secrets it masks than before."""
         folded = dump(session)
         masks = count_masks(folded)
         more = max(masks - self._masks.get(session.session_id, 0), 0)
@@ -62,10 +62,10 @@ class SessionCache:
         return kept, more
 
 
-def take_tasks(
+def update_tasks(
     session: SessionState, path: str, learning_policy: LearningPolicy, project_id: str | None
 ) -> None:
-    """Take the client's task files where they changed, but nothing of a pause."""
+    """Read the client's task files if they changed; leave out tasks changed during a pause."""
     changed = tasks.changed_at(path, session.session_id)
     if changed <= session.tasks_at:
         return

@@ -1,7 +1,7 @@
-"""New lines of a file that grows: a new record costs what it weighs.
+"""Read the new lines of a growing file. The cost is proportional to the new bytes.
 
 A tail holds the unfinished line in memory; the cursor stays at the start of that line, so a
-restart loses nothing. Nothing here knows what a line means.
+restart loses nothing. This module does not know the meaning of a line.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ TAILS_MAX = 64
 
 
 class Replaced(Exception):  # noqa: N818  an observation, not a failure
-    """The file is no longer the one the cursor was made for."""
+    """The file is no longer the one for which the cursor was made."""
 
 
 @dataclass(slots=True)
 class Slice:
-    """Some whole lines with their offsets, and the cursor's next place."""
+    """Some whole lines with their offsets, and the cursor's next position."""
 
     lines: list[tuple[int, bytes]] = field(default_factory=list)
     end: int = 0
@@ -45,17 +45,17 @@ class Tail:
     _position: int = -1
     _discarding: bool = False
     _oversized: bool = False
-    # Of every byte up to the position; None where some of them were not looked at.
+    # The checksum of every byte up to the position; None if some of them were not read.
     _sum: int | None = None
 
     @property
     def position(self) -> int:
-        """The byte up to which the file was read; behind the cursor lies an unfinished line."""
+        """The byte up to which the file was read; from the cursor on it is an unfinished line."""
         return max(self._position, self.cursor.offset)
 
     @property
     def holds_a_line(self) -> bool:
-        """Tell whether there is an unfinished line; without one the cursor says it all."""
+        """True if there is an unfinished line; without one the cursor alone is enough."""
         return bool(self._partial) or self._discarding
 
     @property
@@ -76,11 +76,11 @@ class Tail:
             if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(self.cursor.path)
             self._verify(handle, status.st_size)
-            self._settle(handle, status.st_size)
+            self._find_position(handle, status.st_size)
             size = status.st_size if ceiling is None else min(status.st_size, ceiling)
             wanted = min(SLICE_BYTES, size - self._position)
             data = os.pread(handle, wanted, self._position) if wanted > 0 else b""
-            taken = self._take(data)
+            taken = self._add_bytes(data)
             taken.more = self._position < size and bool(data)
             self._remember(handle, taken)
             self.cursor.mtime_ns = status.st_mtime_ns
@@ -88,8 +88,8 @@ class Tail:
             os.close(handle)
         return taken
 
-    def jump(self, offset: int) -> None:
-        """Go on at a later byte without looking at what lies between."""
+    def skip_to(self, offset: int) -> None:
+        """Continue at a later byte without reading the bytes in between."""
         self._partial.clear()
         self._position, self._discarding, self._oversized = -1, False, False
         self.cursor.offset = offset
@@ -111,29 +111,29 @@ class Tail:
         if _digest(before) != (cursor.tail[:_DIGEST_BYTES] or _digest(b"")):
             raise Replaced
 
-    def _settle(self, handle: int, size: int) -> None:
-        """Find the place to read from when there is nothing in memory, or not what is there."""
-        if 0 <= self._position <= size and self._is_still_there(handle):
+    def _find_position(self, handle: int, size: int) -> None:
+        """Start at the cursor if memory holds no position, or not the file's unfinished line."""
+        if 0 <= self._position <= size and self._is_partial_unchanged(handle):
             return
         self._partial.clear()
         self._discarding = self._oversized = False
         self._position = self.cursor.offset
         self._sum = _sum_of(self.cursor)
         if self._position and os.pread(handle, 1, self._position - 1) != b"\n":
-            self._discarding = True  # in the middle of a line whose start may not be read
+            self._discarding = True  # the middle of a line, whose start may not be read
 
-    def _is_still_there(self, handle: int) -> bool:
-        """Tell whether the unfinished line is what was read of it: it may have been taken back."""
+    def _is_partial_unchanged(self, handle: int) -> bool:
+        """Return True if the file still holds the unfinished line: a writer may have removed it."""
         held = self._partial[-_TAIL_BYTES:]
         return os.pread(handle, len(held), self._position - len(held)) == held
 
-    def _take(self, data: bytes) -> Slice:
+    def _add_bytes(self, data: bytes) -> Slice:
         self._position += len(data)
         last = data.rfind(b"\n") + 1
-        at_line = self._add_up(data[:last])
-        self._add_up(data[last:])
+        at_line = self._update_sum(data[:last])
+        self._update_sum(data[last:])
         if not last:
-            self._hold(data)
+            self._extend_partial(data)
             return Slice(end=self.cursor.offset)
         block = bytes(self._partial) + data[:last]
         start = self._position - len(data) + last - len(block)
@@ -148,12 +148,12 @@ class Tail:
         self._set_tail((block or data[:last])[-_TAIL_BYTES:], at_line)
         return taken
 
-    def _add_up(self, data: bytes) -> int | None:
+    def _update_sum(self, data: bytes) -> int | None:
         if self._sum is not None:
             self._sum = zlib.crc32(data, self._sum)
         return self._sum
 
-    def _hold(self, data: bytes) -> None:
+    def _extend_partial(self, data: bytes) -> None:
         if self._discarding:
             return
         self._partial += data
@@ -170,26 +170,26 @@ class Tail:
             start += len(line) + 1
 
     def _set_tail(self, data: bytes, total: int | None) -> None:
-        """Keep what lies before the cursor, and behind it the sum of all there is before it."""
+        """Keep a digest of the last bytes before the cursor, and the sum of all bytes before it."""
         known = b"" if total is None else total.to_bytes(_SUM_BYTES)
         self.cursor.tail = _digest(data) + known
         self.cursor.tail_bytes = len(data)
 
     def _remember(self, handle: int, taken: Slice) -> None:
-        """Advance the cursor, and complete the fingerprint of a file that was short."""
+        """Advance the cursor, and complete the fingerprint of a file that was short before."""
         cursor = self.cursor
         cursor.offset = taken.end
         if cursor.head_bytes < min(_HEAD_BYTES, taken.end):
             head = os.pread(handle, min(_HEAD_BYTES, taken.end), 0)
-            # One number for all of them: there are as many cursors as transcripts.
+            # All cursors share one number object: there are as many cursors as transcripts.
             length = _HEAD_BYTES if len(head) == _HEAD_BYTES else len(head)
             cursor.head, cursor.head_bytes = _digest(head), length
 
 
 class Comparison:
-    """Compares what was read of a file with what stands there now, a slice at a time.
+    """Compares the bytes that were read of a file with its bytes now, one slice at a time.
 
-    Of a file that was written to and is no longer, nothing else tells what changed in its middle.
+    If a file was written to and did not become longer, nothing else shows a change in its middle.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -197,8 +197,8 @@ class Comparison:
         self._known, self._end = _sum_of(cursor), cursor.offset
         self._sum = self._position = 0
 
-    def go_on(self) -> bool:
-        """Compare a slice; returns whether there is more to compare."""
+    def compare_slice(self) -> bool:
+        """Compare the next slice, and return True if there is more to compare."""
         if self._known is None:
             return False
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -234,7 +234,7 @@ class Tails:
         self._known.pop(name, None)
 
     def trim(self) -> None:
-        """Bound the memory of unfinished lines; a dropped one is read again from its start."""
+        """Limit the memory of unfinished lines; a dropped line is read again from its start."""
         held = sum(tail.pending_bytes for tail in self._known.values())
         while len(self._known) > TAILS_MAX or (held > 2 * LINE_MAX_BYTES and len(self._known) > 1):
             _, dropped = self._known.popitem(last=False)

@@ -1,8 +1,8 @@
-"""From changed transcripts to session states: read, parse, fold, commit.
+"""Turn changed transcripts into session states: read, parse, fold, commit.
 
-One task does it, a slice at a time, the freshest first; between two slices the socket is
-answered. A cursor and its fold are committed together; where there is much to read, once for
-several slices, since making sense of what was said last takes as long as folding one.
+One task reads one slice at a time, the freshest transcript first; between two slices the socket is
+answered. A cursor and its fold are committed together. If there is much to read, one commit covers
+several slices, since reading the meaning of the latest words takes as long as folding a slice.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from handoffd.errors import StoreError
 from handoffd.fs import mounts
 from handoffd.ingest.backlog import LIVE, OLD, RECENT, Backlog, KnownTranscript, UnsavedReading
 from handoffd.ingest.counters import Counters
-from handoffd.ingest.session_cache import SessionCache, take_tasks
+from handoffd.ingest.session_cache import SessionCache, update_tasks
 from handoffd.ingest.tailer import Comparison, Replaced, Slice, Tail, Tails
 from handoffd.projects.learning_policy import LearningPolicy
 from handoffd.projects.registry import Project, ProjectRegistry
@@ -27,11 +27,11 @@ from handoffd.store.core import Skip
 from handoffd.store.cursor import Cursor
 from handoffd.store.state import StateStore
 
-# How long the socket may wait for the reading.
+# The socket waits for the reading no longer than this.
 TURN_SECONDS = 0.005
 RETRY_MAX_SECONDS = 60.0
 QUARANTINE_TRIES = 3
-HELD_SLICES = 8
+UNSAVED_SLICES_MAX = 8
 
 
 @dataclass(slots=True)
@@ -45,23 +45,23 @@ class TranscriptReader:
     entries: dict[str, KnownTranscript] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     started_at: float = field(default_factory=clock.wall)
-    # How often all transcripts were looked for.
+    # The number of scans for all transcripts so far.
     scans: int = 0
-    # Why nothing new can be kept.
+    # The reason why nothing new can be stored.
     problem: str = ""
     _retry_seconds: float = 0.0
     _backlog: Backlog = field(default_factory=Backlog)
     _tails: Tails = field(default_factory=Tails)
     _folds: SessionCache = field(init=False)
-    _stepped: set[str] = field(default_factory=set)
-    _counted: Counters = field(default_factory=Counters)
-    _held: UnsavedReading | None = None
+    _read_in_turn: set[str] = field(default_factory=set)
+    _counters_before_turn: Counters = field(default_factory=Counters)
+    _unsaved: UnsavedReading | None = None
 
     def __post_init__(self) -> None:
         self._folds = SessionCache(self.state)
 
     def open(self) -> None:
-        """Take up the cursors of the last run; what is folded otherwise now is folded anew."""
+        """Load the cursors of the last run; forget sessions folded by another fold version."""
         known = [project_id for project_id, _ in self.projects.core.projects()]
         for session_id in self.state.outdated_sessions(FOLD_VERSION, known):
             self.state.forget_session(session_id)
@@ -70,29 +70,29 @@ class TranscriptReader:
                 cursor, cursor.offset, cursor.mtime_ns
             )
 
-    def found(self, transcript: Transcript, *, first: bool = False) -> None:
-        """Take note of a transcript on disk, and queue it if it is not fully read."""
-        entry = self.entries.get(transcript.name) or self._recall(transcript)
+    def note_transcript(self, transcript: Transcript, *, first: bool = False) -> None:
+        """Note a transcript's size and time on disk, and queue it if they changed."""
+        entry = self.entries.get(transcript.name) or self._load_entry(transcript)
         entry.scan = self.scans
-        if entry.cursor.path != transcript.path and not self._moved(entry, transcript):
+        if entry.cursor.path != transcript.path and not self._follow_move(entry, transcript):
             return
         if (entry.size, entry.mtime_ns) == (transcript.size, transcript.mtime_ns):
             return
         if entry.cursor.mtime_ns and entry.size == transcript.size == entry.cursor.offset:
-            entry.doubt = Comparison(entry.cursor)
+            entry.comparison = Comparison(entry.cursor)
         entry.size, entry.mtime_ns = transcript.size, transcript.mtime_ns
         entry.failures = 0
         self._backlog.add(transcript.name, self._priority(entry, first=first), entry.mtime_ns)
 
-    def _recall(self, transcript: Transcript) -> KnownTranscript:
-        """Take up a transcript that is new, or that was gone and is back."""
+    def _load_entry(self, transcript: Transcript) -> KnownTranscript:
+        """Add an entry for a transcript that is new, or that was gone and is back."""
         name = transcript.name
         cursor = self.state.cursor(name) or Cursor(name, transcript.session_id, transcript.path)
         entry = self.entries[name] = KnownTranscript(cursor, cursor.offset, cursor.mtime_ns)
         return entry
 
     def transcripts_of(self, session_ids: Collection[str]) -> dict[str, KnownTranscript]:
-        """Return every transcript of some sessions, also those that are gone."""
+        """Return every transcript of some sessions, including deleted ones."""
         for cursor in self.state.cursors():
             if cursor.session_id in session_ids and cursor.transcript not in self.entries:
                 entry = KnownTranscript(cursor, cursor.offset, cursor.mtime_ns, scan=self.scans)
@@ -101,10 +101,10 @@ class TranscriptReader:
         return {name: entry for name, entry in known if entry.cursor.session_id in session_ids}
 
     def end_scan(self) -> None:
-        """Let go of what the scan did not find: should it come back, the store knows it.
+        """Drop transcripts that the scan did not find; if one comes back, the store knows it.
 
-        The sub-agents of an old session are not looked for: they stay as long as it does. What is
-        silent stays, too: a pause ends where it ended when it was seen last.
+        A scan does not look for the sub-agents of an old session: they stay as long as the session
+        does. A transcript in a pause stays, too: the pause ends at the size that was seen last.
         """
         here = {name for name, entry in self.entries.items() if entry.scan == self.scans}
         here.update(
@@ -116,8 +116,8 @@ class TranscriptReader:
             del self.entries[name]
             self._tails.drop(name)
 
-    def _moved(self, entry: KnownTranscript, transcript: Transcript) -> bool:
-        """Follow a session whose file moved; a second, older copy of it is left alone."""
+    def _follow_move(self, entry: KnownTranscript, transcript: Transcript) -> bool:
+        """Follow a session whose file moved; return False for a second, older copy of it."""
         if os.path.exists(entry.cursor.path) and not (
             transcript.mtime_ns > entry.mtime_ns and transcript.size > entry.cursor.offset
         ):
@@ -133,7 +133,7 @@ class TranscriptReader:
 
     @property
     def backlog(self) -> tuple[int, int]:
-        """Return how many transcripts and bytes are still to be read."""
+        """The numbers of transcripts and of bytes that are still to be read."""
         waiting = [self.entries[name] for name in self._backlog.names if name in self.entries]
         return len(waiting), sum(entry.lag_bytes for entry in waiting)
 
@@ -149,30 +149,30 @@ class TranscriptReader:
             await asyncio.sleep(0)
 
     async def _wait_for_store(self, problem: StoreError) -> None:
-        """Go back to what is kept, and try again later: less and less often, but for good."""
+        """Return to the stored state, and retry later: less and less often, but without end."""
         self.problem = problem.title
         log.get().warning("state_failed", why=problem.title)
-        self._take_back()
+        self._roll_back()
         self._retry_seconds = min(max(self._retry_seconds * 2, 1.0), RETRY_MAX_SECONDS)
         await asyncio.sleep(self._retry_seconds)
 
     def _turn(self) -> None:
-        """Read for a few milliseconds; what was read is written to disk at once."""
-        held = self._held
-        self._stepped = {held.name} if held else set()
-        self._counted = replace(held.counters if held else self.counters)
+        """Read for a few milliseconds, in one transaction of the store."""
+        unsaved = self._unsaved
+        self._read_in_turn = {unsaved.name} if unsaved else set()
+        self._counters_before_turn = replace(unsaved.counters if unsaved else self.counters)
         until = clock.monotonic() + TURN_SECONDS
         with self.state.batch():
             self.step()
             while self._backlog and clock.monotonic() < until:
                 self.step()
 
-    def _take_back(self) -> None:
-        """Go back to what the store knows: nothing of this turn was kept."""
-        self._held = None
+    def _roll_back(self) -> None:
+        """Return to the state of the store: nothing of this turn was stored."""
+        self._unsaved = None
         self._folds.clear()
-        self.counters = self._counted
-        for name in self._stepped:
+        self.counters = self._counters_before_turn
+        for name in self._read_in_turn:
             entry = self.entries[name]
             self._restore(name, entry)
             self._backlog.add(name, LIVE, entry.mtime_ns)
@@ -185,42 +185,42 @@ class TranscriptReader:
         self._folds.drop(known.session_id)
 
     def keep(self) -> None:
-        """Write down what was read, and held back until more of it would be."""
-        held = self._held
-        if held is None:
+        """Store the slices that were read but not yet committed."""
+        unsaved = self._unsaved
+        if unsaved is None:
             return
         try:
-            self._settle(held)
+            self._commit_unsaved(unsaved)
         except StoreError:
             raise
         except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
-            if self._failed(held, problem):
-                self._backlog.add(held.name, LIVE, held.entry.mtime_ns)
+            if self._failed(unsaved, problem):
+                self._backlog.add(unsaved.name, LIVE, unsaved.entry.mtime_ns)
 
-    def _settle(self, held: UnsavedReading) -> None:
-        self._commit(held.entry, self._folds.of(held.entry.cursor.session_id))
-        self._held = None
+    def _commit_unsaved(self, unsaved: UnsavedReading) -> None:
+        self._commit(unsaved.entry, self._folds.of(unsaved.entry.cursor.session_id))
+        self._unsaved = None
 
     def step(self) -> None:
-        """Read one slice of the transcript that matters most."""
-        taken = self._backlog.take()
-        if taken is None:
+        """Read one slice of the most important transcript."""
+        queued = self._backlog.pop()
+        if queued is None:
             return
-        name, priority = taken
-        if self._held and self._held.name != name:
+        name, priority = queued
+        if self._unsaved and self._unsaved.name != name:
             self.keep()
-        self._stepped.add(name)
+        self._read_in_turn.add(name)
         entry = self.entries[name]
-        reading = self._held or UnsavedReading(name, entry, replace(self.counters))
+        reading = self._unsaved or UnsavedReading(name, entry, replace(self.counters))
         try:
             more = self._advance(name, entry, reading)
         except Replaced:
             self.keep()
-            more = self._start_over(name, entry)
+            more = self._read_again(name, entry)
         except FileNotFoundError:
             self.keep()
             self._tails.drop(name)
-            entry.size = entry.cursor.offset  # what is gone cannot be behind
+            entry.size = entry.cursor.offset  # a deleted file has nothing left to read
             return
         except mounts.SilentError:
             self.keep()
@@ -232,13 +232,13 @@ class TranscriptReader:
         except Exception as problem:  # noqa: BLE001  one bad file must not stop the others
             more = self._failed(reading, problem)
         if more:
-            self._backlog.add(name, priority, entry.mtime_ns, first=self._held is not None)
+            self._backlog.add(name, priority, entry.mtime_ns, first=self._unsaved is not None)
         else:
             self.keep()
 
     def _failed(self, reading: UnsavedReading, problem: Exception) -> bool:
-        """Try again a few times, then leave the transcript alone until it changes."""
-        self.counters, self._held = reading.counters, None
+        """Undo a reading; return False if it failed too often: then wait until the file changes."""
+        self.counters, self._unsaved = reading.counters, None
         self._restore(reading.name, reading.entry)
         reading.entry.failures += 1
         log.failed("transcript_failed", problem, transcript=reading.name)
@@ -248,11 +248,11 @@ class TranscriptReader:
         mounts.require(entry.cursor.path)
         session = self._folds.of(entry.cursor.session_id)
         tail = self._tails.of(name, entry.cursor)
-        if not self._admit(name, entry, session):
+        if not self._may_read(name, entry, session):
             return False
-        if entry.doubt:
+        if entry.comparison:
             self.keep()
-            if self._compare(entry, entry.doubt):
+            if self._compare(entry, entry.comparison):
                 return True
         silent = self.policy.next_skip(name, entry.cursor.offset)
         taken = tail.read(ceiling=silent.start if silent else None)
@@ -269,23 +269,23 @@ class TranscriptReader:
         if not self._fold(name, entry, session, taken):
             return False
         reading.slices += 1
-        self._held = reading
-        if not taken.more or silent or reading.slices >= HELD_SLICES:
-            self._settle(reading)
+        self._unsaved = reading
+        if not taken.more or silent or reading.slices >= UNSAVED_SLICES_MAX:
+            self._commit_unsaved(reading)
         return taken.more or silent is not None
 
-    def _compare(self, entry: KnownTranscript, doubt: Comparison) -> bool:
-        """Look whether what was read is what stands there; returns whether there is more of it."""
-        if doubt.cursor is entry.cursor:
-            if doubt.go_on():
+    def _compare(self, entry: KnownTranscript, comparison: Comparison) -> bool:
+        """Compare the bytes that were read with the file; return True if there are more of them."""
+        if comparison.cursor is entry.cursor:
+            if comparison.compare_slice():
                 return True
             entry.cursor.mtime_ns = entry.mtime_ns
             self.state.commit(entry.cursor, None)
-        entry.doubt = None
+        entry.comparison = None
         return False
 
-    def _admit(self, name: str, entry: KnownTranscript, session: SessionState) -> bool:
-        """Ask the gate; a transcript found during a pause is silent from where it was read to."""
+    def _may_read(self, name: str, entry: KnownTranscript, session: SessionState) -> bool:
+        """Return True if the policy allows reading; in a pause, silence the file's unread rest."""
         project = self.projects.of(session) if session.cwd else None
         if project is None and entry.root:
             project = self.projects.at(entry.root)
@@ -294,7 +294,7 @@ class TranscriptReader:
         )
         if entry.refusal == "paused":
             self.policy.silence(name, entry.cursor.offset, project.id if project else None)
-            # What was there when the pause began may still be read, up to the silent range.
+            # Bytes written before the pause may still be read, up to the silent range.
             silent = self.policy.next_skip(name, entry.cursor.offset)
             return silent is not None and entry.cursor.offset < silent.start
         return not entry.refusal
@@ -306,13 +306,13 @@ class TranscriptReader:
         if end is None or end > entry.size:
             entry.read_to = entry.size
             return False
-        tail.jump(end)
+        tail.skip_to(end)
         self.counters.silenced += 1
         self.state.commit(entry.cursor, None)
         return entry.size > end
 
     def _fold(self, name: str, entry: KnownTranscript, session: SessionState, taken: Slice) -> bool:
-        """Fold a slice; False if its project turns out to be none of our business."""
+        """Fold a slice; return False if the policy refuses the project that it names."""
         records = self._records(taken)
         project = self.projects.of(session) if session.cwd else None
         cwd = next((found for record in records if (found := record.directory)), "")
@@ -320,17 +320,17 @@ class TranscriptReader:
             project = self.projects.at(cwd)
             entry.refusal = self.policy.refusal(project.id, project.root.path)
             if entry.refusal:
-                self._withdraw(name, entry, project)
+                self._discard_slice(name, entry, project)
                 return False
         project_id = project.id if project else None
         for record in records:
             self._fold_record(name, session, record, project_id)
-        take_tasks(session, entry.cursor.path, self.policy, project_id)
+        update_tasks(session, entry.cursor.path, self.policy, project_id)
         return True
 
-    def _withdraw(self, name: str, entry: KnownTranscript, project: Project) -> None:
-        """Forget a slice that should not have been read."""
-        self._held = None
+    def _discard_slice(self, name: str, entry: KnownTranscript, project: Project) -> None:
+        """Forget a slice that must not be read, and start the transcript over."""
+        self._unsaved = None
         entry.root = project.root.path
         self._tails.drop(name)
         self._folds.drop(entry.cursor.session_id)
@@ -347,7 +347,7 @@ class TranscriptReader:
     def _fold_record(
         self, name: str, session: SessionState, record: Record, project_id: str | None
     ) -> None:
-        # A copy of what was written during a pause is recognised by its time.
+        # A copy of a record that was written during a pause is recognised by its time.
         if self.policy.has_pauses and self.policy.is_silent(
             project_id, name, record.timestamp, session.last_time
         ):
@@ -360,29 +360,29 @@ class TranscriptReader:
 
     def _commit(self, entry: KnownTranscript, session: SessionState) -> None:
         project = self.projects.of(session) if session.cwd else None
-        stored, masked = self._folds.stored(session, project.id if project else None)
+        stored, masked = self._folds.as_stored(session, project.id if project else None)
         self.counters.redacted += masked
         self.state.commit(entry.cursor, stored)
-        entry.share()
+        entry.share_numbers()
         self.counters.last_record_at = clock.wall()
         if project:
             self.changed(session, project.id, clock.parse(session.heard_time))
 
-    def _start_over(self, name: str, entry: KnownTranscript) -> bool:
-        """Fold a session anew whose file was truncated, replaced or rewritten."""
+    def _read_again(self, name: str, entry: KnownTranscript) -> bool:
+        """Read a session again whose file was truncated, replaced or rewritten."""
         self.counters.replaced += 1
         self._tails.drop(name)
         entry.read_to = 0
-        if self.policy.distrust(name):
+        if self.policy.mark_rewritten(name):
             entry.cursor = Cursor(name, entry.cursor.session_id, entry.cursor.path)
             return True
         self.start_anew({entry.cursor.session_id})
         return False
 
     def start_anew(self, session_ids: set[str]) -> None:
-        """Drop what is known of sessions, and read their transcripts from the start."""
-        if self._held and self._held.entry.cursor.session_id in session_ids:
-            self._held = None
+        """Forget the states of sessions, and read their transcripts from the start."""
+        if self._unsaved and self._unsaved.entry.cursor.session_id in session_ids:
+            self._unsaved = None
         for session_id in session_ids:
             self.state.forget_session(session_id)
             self._folds.drop(session_id)
@@ -399,7 +399,7 @@ class TranscriptReader:
         return sum(entry.failures >= QUARANTINE_TRIES for entry in self.entries.values())
 
     def requeue(self, *refusals: str) -> None:
-        """Look again at transcripts that were refused: they may be allowed now."""
+        """Queue transcripts that were refused for these reasons: they may be allowed now."""
         for name, entry in self.entries.items():
             if entry.refusal in refusals:
                 entry.refusal = ""

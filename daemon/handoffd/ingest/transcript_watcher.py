@@ -1,7 +1,8 @@
-"""Notices changes: hints from watches, the truth from rescans.
+"""Notice changes: watches give hints, rescans find the truth.
 
-Watched are the projects roots, the directories of the most recently active transcripts, and
-in each active project what is worth watching: never a tree. A flood collapses into a rescan.
+The watcher watches the roots (`<config>/projects`), the directories of the most recently active
+transcripts, and two directories of each active project (`.flow-guardian` and git's own); never a
+whole tree. A flood of events is replaced by one rescan.
 """
 
 import asyncio
@@ -22,13 +23,13 @@ from handoffd.runtime import clock, log
 WATCHED_PROJECTS_MAX = 64
 FLOOD = 512
 RESCAN_SECONDS = (5.0, 60.0)
-# A rescan comes with a tick of the schedule, or, should that stand still, so much later.
+# A tick of the schedule starts a rescan; if the schedule stands still, it starts so much later.
 TICK_SECONDS = RESCAN_SECONDS[0]
-# The share of a core that rescans may take.
+# The share of one core that rescans may use.
 RESCAN_SHARE = 0.002
 _PAUSE_EVERY = 100
-# On a network's disk others write unseen: what grew of late is looked at that often, or less
-# often if that takes more than a rescan may.
+# Other machines write to a network disk without any event here. Transcripts there that grew
+# recently are polled this often, or less often if polling would cost more than a rescan may.
 POLL_SECONDS = 2.0
 POLLED_MAX = 16
 POLLED_ACTIVE_SECONDS = 3600.0
@@ -36,7 +37,7 @@ POLLED_ACTIVE_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class TranscriptWatcher:
-    """Finds what is new on disk and tells the intake and the board."""
+    """Finds changes on disk and reports them to the TranscriptReader and the ProjectStates."""
 
     roots: list[str]
     transcript_reader: TranscriptReader
@@ -83,36 +84,36 @@ class TranscriptWatcher:
         self._wake.set()
 
     def want_watches(self) -> None:
-        """Look anew at what is worth watching: a project became active."""
+        """Choose the watched directories again soon, because a project became active."""
         self._watches_stale = True
         self._wake.set()
 
     async def tick(self) -> None:
-        """Rescan if it is time: what others do at the same moment needs no wake-up of its own."""
-        # The last one ended a little after its tick.
+        """Request a rescan if one is due; at the schedule's tick it needs no wake-up of its own."""
+        # The last rescan ended a little after its tick.
         due = clock.monotonic() >= self._next_rescan - TICK_SECONDS / 2
         if due or self._has_lost_watches():
             self.want_rescan()
 
     def hint(self, path: str) -> None:
-        """Look at a transcript soon, whether its directory is watched or not."""
+        """Look at a transcript soon, even if its directory is not watched."""
         parent, _, name = path.rpartition("/")
         if mounts.answers(parent):
             path = f"{os.path.realpath(parent)}/{name}"
         if path.startswith(tuple(f"{root}/" for root in self.roots)):
-            self._note(path)
+            self._mark_dirty(path)
 
-    # From watchdog's threads
+    # Called by watchdog's threads
 
     def _changed_in_thread(self, path: str) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._note, path)
+            self._loop.call_soon_threadsafe(self._mark_dirty, path)
 
     def _overflowed_in_thread(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._note_overflow)
 
-    def _note(self, path: str) -> None:
+    def _mark_dirty(self, path: str) -> None:
         if len(self._dirty) < FLOOD:
             self._dirty.add(path)
         else:
@@ -136,7 +137,7 @@ class TranscriptWatcher:
                 self._choose_watches()
 
     def _poll(self, until: float) -> float:
-        """Look where work goes on of which no watch tells; returns when to look again."""
+        """Look at active transcripts without events if it is time; return the time of the next."""
         if not self._polled:
             return until
         if clock.monotonic() >= self._next_poll:
@@ -147,7 +148,7 @@ class TranscriptWatcher:
         return min(until, self._next_poll)
 
     def _look_at_polled(self) -> None:
-        """Ask each disk once, then for each transcript on it whether it has grown."""
+        """Ask each disk once whether it answers, then stat each transcript on it."""
         answering: dict[str, bool] = {}
         for name in self._polled:
             entry = self.transcript_reader.entries.get(name)
@@ -158,12 +159,12 @@ class TranscriptWatcher:
             if disk not in answering:
                 answering[disk] = mounts.answers(path)
             if answering[disk]:
-                found = transcripts.revisit(name, entry.cursor.session_id, path)
+                found = transcripts.stat_transcript(name, entry.cursor.session_id, path)
                 if found is not None:
-                    self.transcript_reader.found(found)
+                    self.transcript_reader.note_transcript(found)
 
     def _choose_polled(self) -> None:
-        """Choose the transcripts on a network's disks that grew of late, the latest first."""
+        """Choose the transcripts on network disks that grew recently, the latest first."""
         self._polled = []
         if mounts.has_remote():
             since = (clock.wall() - POLLED_ACTIVE_SECONDS) * 1e9
@@ -190,7 +191,7 @@ class TranscriptWatcher:
         for path in dirty:
             parent = path.rpartition("/")[0]
             if not mounts.answers(parent):
-                continue  # it is found when it answers
+                continue  # a rescan finds the change when the disk answers again
             if parent in self._watched_projects:
                 self._look_at_project(self._watched_projects[parent], path)
             elif path.endswith(".jsonl"):
@@ -208,19 +209,19 @@ class TranscriptWatcher:
             self.project_states.touch(project_id)
 
     def _look_at_directory_entry(self, parent: str, path: str) -> None:
-        found = transcripts.at(path)
+        found = transcripts.transcript_at(path)
         if found is None:
             return
-        self.transcript_reader.found(found)
+        self.transcript_reader.note_transcript(found)
         newest = self._directories.get(parent)
         self._directories[parent] = max(found.mtime_ns, newest or 0)
-        for agent in transcripts.agents_of(found):
-            self.transcript_reader.found(agent)
+        for agent in transcripts.subagents_of(found):
+            self.transcript_reader.note_transcript(agent)
 
     # The rescan
 
     async def rescan(self) -> None:
-        """Look at every transcript there is; the cost sets the time until the next."""
+        """Look at every transcript; the cost determines the time until the next rescan."""
         self._rescan_wanted = False
         cost = 0.0
         self._has_lost_watches()
@@ -259,9 +260,9 @@ class TranscriptWatcher:
     def _scan_directory(self, directory: str, *, first: bool) -> int:
         if not mounts.answers(directory):
             return 0
-        newest, count = _made_at(directory), 0
+        newest, count = _directory_time(directory), 0
         for found in transcripts.in_directory(directory, clock.wall()):
-            self.transcript_reader.found(found, first=first)
+            self.transcript_reader.note_transcript(found, first=first)
             newest = max(newest, found.mtime_ns)
             count += 1
         self._directories[directory] = newest
@@ -281,22 +282,22 @@ class TranscriptWatcher:
         self._watches_stale = False
         self._watched_projects = self._project_watches()
         wanted = {path for path in wanted | set(self._watched_projects) if mounts.answers(path)}
-        for directory in self.observer.want(wanted):
-            # What came between the look and the watch is found by looking again.
+        for directory in self.observer.watch_only(wanted):
+            # Look again, to find changes between the last look and the start of the watch.
             if directory in self._watched_projects:
                 self._look_at_project(self._watched_projects[directory], directory)
             elif directory not in self.roots:
                 self._scan_directory(directory, first=not self.first_scan_done)
 
     def _active_directories(self) -> list[str]:
-        """Return the directories in which a transcript grew of late, the latest first."""
+        """Return the directories in which a transcript grew recently, the latest first."""
         since = (clock.wall() - clock.DAY_SECONDS) * 1e9
         active = [path for path, newest in self._directories.items() if newest > since]
         active.sort(key=self._directories.__getitem__, reverse=True)
         return active[:WATCHED_PROJECTS_MAX]
 
     def _project_watches(self) -> dict[str, str]:
-        """Return the directories worth watching in the active projects, and whose they are."""
+        """Return the directories to watch in the active projects, each with its project's id."""
         active_projects = sorted(
             self.project_states.active_projects.values(),
             key=lambda active: active.touched,
@@ -309,15 +310,15 @@ class TranscriptWatcher:
                 continue
             git = directories.git_directory(root.path)
             for path in (f"{root.path}/.flow-guardian", git):
-                # A link that becomes a directory meanwhile has no real path.
+                # realpath() fails on a link that becomes a directory at the same moment.
                 with suppress(OSError):
                     if path and os.path.isdir(path):
                         found[os.path.realpath(path)] = active.project.id
         return found
 
 
-def _made_at(directory: str) -> int:
-    """Return a directory's own time: one that was just made will get its first transcript."""
+def _directory_time(directory: str) -> int:
+    """Return a directory's own time: a new directory will soon get its first transcript."""
     try:
         return os.stat(directory).st_mtime_ns
     except OSError:

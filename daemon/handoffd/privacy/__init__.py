@@ -1,4 +1,4 @@
-"""Forgetting on request and by age, and which transcripts are about to be deleted.
+"""Forget on request and by age, and find the transcripts that Claude Code will delete soon.
 
 May import: context, and below.
 """

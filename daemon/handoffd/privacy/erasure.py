@@ -1,8 +1,8 @@
-"""Forgetting: erases what was derived of a project or of sessions, and sees that it stays so.
+"""Forget: erase all data derived from a project or from sessions, and make sure it stays erased.
 
-While those who write are held up, the files are removed; then the mark goes into the store and
-the rows out of it, in one step, and the memory is cleared; at last the databases are written
-anew without what was erased. Killed in between, the same command finds the rest. Transcripts
+While all writers wait, the files are removed. Then, in one step, the mark is entered into the
+store, the rows are deleted and the memory is cleared. At last the databases are rewritten without
+the erased bytes. If the process is killed in between, the same command finds the rest. Transcripts
 are Claude Code's own: they are never touched.
 """
 
@@ -28,11 +28,11 @@ from handoffd.session.storage import load
 from handoffd.store.core import StoredContract
 from handoffd.store.erasure import Forgotten
 
-# Copies of our databases, below the state directory: nobody can pick a project out of one.
+# Copies of our databases in the state directory: no single project can be erased from a copy.
 BACKUPS = ("state.db.damaged-*", "core.db.damaged-*", "core.db.mending-*")
-# Where a transcript ends that is gone: should it come back, it stays silent for good.
+# The end of a deleted transcript: if it comes back, it stays silent forever.
 _NO_END = 1 << 62
-_EVERY = 1 << 31
+_NO_LIMIT = 1 << 31
 _RECORDS_NAMED = 50
 OLD_SESSIONS_MAX = 200
 OLD_PROJECTS_MAX = 50
@@ -42,9 +42,9 @@ SETTLE_TRIES = 600
 
 @dataclass(frozen=True, slots=True)
 class ErasureTarget:
-    """What is meant: sessions of a project, or, if none is named, all of it.
+    """The target of an erasure: sessions of a project or, without `sessions`, the whole project.
 
-    With `before`, only what is older and only handoffs that we wrote ourselves.
+    With `before`, only older data, and only handoffs that we wrote ourselves.
     """
 
     project: Project | None
@@ -55,7 +55,7 @@ class ErasureTarget:
 
 @dataclass(slots=True)
 class ErasureReport:
-    """What is, or would be, erased; what is written anew; what is left, and why."""
+    """The data that is (or would be) erased, the files rewritten, and those left, with reasons."""
 
     sessions: set[str] = field(default_factory=set)
     transcripts: int = 0
@@ -75,31 +75,31 @@ class ErasureReport:
         return bool(self.sessions or self.files or any(self.rows.values()))
 
 
-# What would go
+# Finding the data
 
 
 async def draw_up(context: Context, target: ErasureTarget) -> ErasureReport:
-    """Find all that is to be erased; changes nothing."""
-    wanted = _wanted(context, target)
-    sessions = set(wanted.sessions)
+    """Return all data that is to be erased; change nothing."""
+    request = _removal_request(context, target)
+    sessions = set(request.sessions)
     if target.before is None:
-        found = await asyncio.to_thread(removal.find, context.contract_writer.base, wanted)
+        found = await asyncio.to_thread(removal.find, context.contract_writer.base, request)
     else:
-        found = removal.RemovalPaths(_our_old(context, sessions, target.before))
-    account = ErasureReport(sessions, handoffs=found.meant)
-    account.left = dict.fromkeys(found.unclear, "it does not say whose it is")
-    account.transcripts = len(context.transcript_reader.transcripts_of(sessions))
-    account.backups = _backups()
+        found = removal.RemovalPaths(_our_old_handoffs(context, sessions, target.before))
+    report = ErasureReport(sessions, handoffs=found.meant)
+    report.left = dict.fromkeys(found.unclear, "it does not say whose it is")
+    report.transcripts = len(context.transcript_reader.transcripts_of(sessions))
+    report.backups = _backups()
     if target.project is not None:
-        _draw_up_checkpoint(context, target.project, account, whole=target.whole)
+        _add_checkpoint(context, target.project, report, whole=target.whole)
     if target.before is None:
-        account.left |= _records(context, target)
-    account.rows = context.core.count_rows(_forgotten(context, target, account, {}))
-    return account
+        report.left |= _records(context, target)
+    report.rows = context.core.count_rows(_forgotten(context, target, report, {}))
+    return report
 
 
 def _records(context: Context, target: ErasureTarget) -> dict[str, str]:
-    """Return the track records that were made: they are the project's own documents."""
+    """Return the track records that we made, and why they stay: they are the project's own."""
     if target.project is None:
         return {}
     made = [
@@ -112,21 +112,21 @@ def _records(context: Context, target: ErasureTarget) -> dict[str, str]:
     return {path: why for path in made if os.path.lexists(path)}
 
 
-def _wanted(context: Context, target: ErasureTarget) -> RemovalRequest:
-    """Gather the sessions that are meant, and where they worked."""
+def _removal_request(context: Context, target: ErasureTarget) -> RemovalRequest:
+    """Return the sessions of a target, and the directories in which they worked."""
     project, root = target.project, target.project.root.path if target.project else ""
     project_id = project.id if project else ""
     stored = [kept for name in target.sessions if (kept := context.state.session(name))]
     contracts = [left for name in target.sessions if (left := context.core.contract(name))]
     if target.whole and project_id:
-        stored = context.state.sessions(project_id, _EVERY)
+        stored = context.state.sessions(project_id, _NO_LIMIT)
         contracts = context.core.contracts_of(project_id)
     cwds = {load(found.fold).cwd for found in stored} | {root}
     sessions = {found.session_id for found in stored} | target.sessions
     sessions |= {found.session_id for found in contracts}
     places = {os.path.dirname(found.path) for found in contracts}
     for entry in context.transcript_reader.transcripts_of(target.sessions).values():
-        # Claude Code names a project's directory nearly as the contract does.
+        # Claude Code names a project's directory nearly like the handoff directory.
         name = os.path.basename(os.path.dirname(entry.cursor.path))
         places.add(f"{context.contract_writer.base}/{name}")
     cwds.discard("")
@@ -134,17 +134,17 @@ def _wanted(context: Context, target: ErasureTarget) -> RemovalRequest:
     return RemovalRequest(frozenset(sessions), frozenset(cwds), frozenset(places), place)
 
 
-def _our_old(context: Context, sessions: Collection[str], before: float) -> list[str]:
-    """Return the old handoffs that we wrote ourselves for sessions."""
-    left = [found for name in sessions if (found := context.core.contract(name))]
-    old = [found for found in left if 0 < _modified(found.path) < before]
-    return [found.path for found in old if _is_all_ours(found)]
+def _our_old_handoffs(context: Context, sessions: Collection[str], before: float) -> list[str]:
+    """Return the old handoffs of sessions that we wrote and that no other author has edited."""
+    contracts = [found for name in sessions if (found := context.core.contract(name))]
+    old = [found for found in contracts if 0 < _modified(found.path) < before]
+    return [found.path for found in old if _is_unedited(found)]
 
 
-def _is_all_ours(left: StoredContract) -> bool:
-    """Tell a handoff in which nobody else has written a word."""
-    handoff = handoff_directory.read(left.path)
-    return handoff is not None and handoff.text == left.written
+def _is_unedited(contract: StoredContract) -> bool:
+    """Return True if a handoff still has exactly the text that we wrote."""
+    handoff = handoff_directory.read(contract.path)
+    return handoff is not None and handoff.text == contract.written
 
 
 def _modified(path: str) -> float:
@@ -159,31 +159,31 @@ def _backups() -> list[str]:
     return sorted(path for name in BACKUPS for path in glob.glob(f"{directory}/{name}"))
 
 
-def _draw_up_checkpoint(
-    context: Context, project: Project, account: ErasureReport, *, whole: bool
+def _add_checkpoint(
+    context: Context, project: Project, report: ErasureReport, *, whole: bool
 ) -> None:
     root = project.root.path
     directory = f"{root}/{checkpoint_file.DIRECTORY}"
     brief = client_paths.brief_file(root)
-    account.briefs = [brief] if os.path.lexists(brief) else []
+    report.briefs = [brief] if os.path.lexists(brief) else []
     try:
         names = checkpoint_file.remains(root)
     except (OSError, HandoffError) as problem:
-        account.left[directory] = str(problem).splitlines()[0]
+        report.left[directory] = str(problem).splitlines()[0]
         return
-    if not whole and _others_remain(context, project, account.sessions):
+    if not whole and _others_remain(context, project, report.sessions):
         copies = [name for name in names if name.startswith(checkpoint_file.UNREADABLE)]
         path = f"{directory}/{checkpoint_file.NAME}"
         if checkpoint_file.NAME in names and _is_unreadable(root):
-            account.left[path] = "it cannot be read, so nobody can tell what of it is the session's"
+            report.left[path] = "it cannot be read, so nobody can tell what of it is the session's"
         elif checkpoint_file.NAME in names:
-            account.renewed.append(path)
+            report.renewed.append(path)
         names = copies
         if context.core.settings(project.id):
-            account.left["the values that you set"] = "they are the project's"
-    account.checkpoint = [f"{directory}/{name}" for name in names]
+            report.left["the values that you set"] = "they are the project's"
+    report.checkpoint = [f"{directory}/{name}" for name in names]
     if context.project_states.active(project).git.tracked and checkpoint_file.NAME in names:
-        account.left["git's history"] = "git tracks handoff.yaml, and remembers it"
+        report.left["git's history"] = "git tracks handoff.yaml, and remembers it"
 
 
 def _is_unreadable(root: str) -> bool:
@@ -194,42 +194,42 @@ def _is_unreadable(root: str) -> bool:
 
 
 def _others_remain(context: Context, project: Project, gone: Collection[str]) -> bool:
-    """Tell whether a project has something to say without the sessions that go."""
+    """Return True if a project has other sessions or settings than the erased sessions."""
     if not project.id:
         return False
     known = context.state.session_ids(project.id)
     return bool(known - set(gone) or context.core.settings(project.id))
 
 
-# Doing it
+# Erasing it
 
 
 async def forget(context: Context, target: ErasureTarget) -> ErasureReport:
-    """Erase; what is written from then on is heard, and begins with nothing known."""
-    async with _held(context, target.project):
-        account = await draw_up(context, target)
-        problems = await asyncio.to_thread(_erase_files, target, account)
-        _take_off(account, problems)
-        _drop(context, target, account)
-        if account.renewed and target.project is not None:
-            await _renew(context, target.project, account)
-    context.projects.forget_cached()  # its directory may have been the marker
-    if account.backups:
+    """Erase; records written from then on are read, and start from an empty state."""
+    async with _writers_stopped(context, target.project):
+        report = await draw_up(context, target)
+        problems = await asyncio.to_thread(_erase_files, target, report)
+        _move_to_left(report, problems)
+        _erase_rows_and_memory(context, target, report)
+        if report.renewed and target.project is not None:
+            await _rewrite_checkpoint(context, target.project, report)
+    context.projects.forget_cached()  # the erased directory may have been the project's marker
+    if report.backups:
         context.state_rebuilt = ""
     if target.project is not None and not target.whole:
         context.project_states.touch(target.project.id)
-    return account
+    return report
 
 
 async def scrub(context: Context) -> None:
-    """Leave no erased byte in the databases and their logs."""
+    """Remove erased bytes from the databases and their logs."""
     await context.wipe_core()
     context.state.scrub()
 
 
 @asynccontextmanager
-async def _held(context: Context, project: Project | None) -> AsyncIterator[None]:
-    """Wait for whoever is writing what was true before, and let nobody begin."""
+async def _writers_stopped(context: Context, project: Project | None) -> AsyncIterator[None]:
+    """Wait for writers that still write the old state, and let no writer begin."""
     async with context.contract_writer.busy:
         if project is None:
             yield
@@ -239,17 +239,17 @@ async def _held(context: Context, project: Project | None) -> AsyncIterator[None
             yield
 
 
-def _drop(context: Context, target: ErasureTarget, account: ErasureReport) -> None:
-    """Mark, erase the rows and clear the memory: in one go, so that nothing comes between."""
+def _erase_rows_and_memory(context: Context, target: ErasureTarget, report: ErasureReport) -> None:
+    """Mark, erase the rows and clear the memory, without an await, so that nothing interferes."""
     if target.whole and target.project is not None:
-        account.sessions |= context.state.session_ids(target.project.id)
-    ends = _ends(context, account.sessions)
-    account.transcripts = len(ends)
-    account.rows = context.policy.forget(_forgotten(context, target, account, ends))
+        report.sessions |= context.state.session_ids(target.project.id)
+    ends = _ends(context, report.sessions)
+    report.transcripts = len(ends)
+    report.rows = context.policy.forget(_forgotten(context, target, report, ends))
     with context.state.batch():
-        context.transcript_reader.start_anew(account.sessions)
+        context.transcript_reader.start_anew(report.sessions)
         context.state.sweep()
-    for session_id in account.sessions:
+    for session_id in report.sessions:
         context.session_liveness.forget(session_id)
     if target.project is not None:
         context.project_states.forget(target.project)
@@ -257,21 +257,21 @@ def _drop(context: Context, target: ErasureTarget, account: ErasureReport) -> No
 
 
 def _forgotten(
-    context: Context, target: ErasureTarget, account: ErasureReport, ends: dict[str, int]
+    context: Context, target: ErasureTarget, report: ErasureReport, ends: dict[str, int]
 ) -> Forgotten:
     project_id = target.project.id if target.project else ""
-    contracts = [found for name in account.sessions if (found := context.core.contract(name))]
+    contracts = [found for name in report.sessions if (found := context.core.contract(name))]
     kept = target.before is not None
     return Forgotten(
         project_id,
-        account.sessions,
+        report.sessions,
         whole=target.whole and bool(project_id),
         until=target.before or clock.wall(),
-        # Until it is written anew, what we wrote last must not be taken for a person's.
-        checkpoint=not account.renewed,
+        # Until handoff.yaml is rewritten, our last text must not be taken for a person's.
+        checkpoint=not report.renewed,
         ends=ends,
         paths={
-            *account.handoffs,
+            *report.handoffs,
             *(() if kept else (found.path for found in contracts)),
             *_records(context, target),
         },
@@ -279,13 +279,13 @@ def _forgotten(
 
 
 def _ends(context: Context, sessions: set[str]) -> dict[str, int]:
-    """Return the present ends of the sessions' transcripts, their sub-agents' included."""
+    """Return the present ends of the sessions' transcripts, including those of sub-agents."""
     entries = context.transcript_reader.transcripts_of(sessions)
     for name in sessions & entries.keys():
         # The rescan leaves out the sub-agents of old sessions.
-        found = transcripts.at(entries[name].cursor.path)
-        for agent in transcripts.agents_of(found) if found else ():
-            context.transcript_reader.found(agent)
+        found = transcripts.transcript_at(entries[name].cursor.path)
+        for agent in transcripts.subagents_of(found) if found else ():
+            context.transcript_reader.note_transcript(agent)
     return {
         name: _size(entry.cursor.path)
         for name, entry in context.transcript_reader.transcripts_of(sessions).items()
@@ -299,17 +299,17 @@ def _size(path: str) -> int:
         return _NO_END
 
 
-def _erase_files(target: ErasureTarget, account: ErasureReport) -> dict[str, str]:
-    """Remove the files; returns what could not be removed, and why."""
-    problems = removal.erase(account.handoffs)
-    if target.project is not None and account.checkpoint:
+def _erase_files(target: ErasureTarget, report: ErasureReport) -> dict[str, str]:
+    """Remove the files, and return the paths that could not be removed, with the reasons."""
+    problems = removal.erase(report.handoffs)
+    if target.project is not None and report.checkpoint:
         try:
-            names = [os.path.basename(path) for path in account.checkpoint]
+            names = [os.path.basename(path) for path in report.checkpoint]
             if checkpoint_file.erase(target.project.root.path, names):
-                account.checkpoint.append(os.path.dirname(account.checkpoint[0]))
+                report.checkpoint.append(os.path.dirname(report.checkpoint[0]))
         except (OSError, HandoffError) as problem:
-            problems |= dict.fromkeys(account.checkpoint, str(problem).splitlines()[0])
-    for path in (*account.briefs, *account.backups):
+            problems |= dict.fromkeys(report.checkpoint, str(problem).splitlines()[0])
+    for path in (*report.briefs, *report.backups):
         try:
             _remove(path)
         except OSError as problem:
@@ -323,33 +323,33 @@ def _remove(path: str) -> None:
         files.remove(handle, name)
 
 
-def _take_off(account: ErasureReport, problems: dict[str, str]) -> None:
-    """Say of what could not be erased that it is left."""
-    account.left |= problems
-    for listed in (account.checkpoint, account.handoffs, account.briefs, account.backups):
+def _move_to_left(report: ErasureReport, problems: dict[str, str]) -> None:
+    """Move the paths that could not be erased to `left`."""
+    report.left |= problems
+    for listed in (report.checkpoint, report.handoffs, report.briefs, report.backups):
         listed[:] = [path for path in listed if path not in problems]
 
 
-async def _renew(context: Context, project: Project, account: ErasureReport) -> None:
+async def _rewrite_checkpoint(context: Context, project: Project, report: ErasureReport) -> None:
     try:
         await context.checkpoint_writer.renew(context.project_states.active(project))
     except (OSError, HandoffError) as problem:
-        account.left[account.renewed.pop()] = str(problem).splitlines()[0]
+        report.left[report.renewed.pop()] = str(problem).splitlines()[0]
 
 
-# What is old
+# Erasing old data
 
 
 async def forget_old(context: Context) -> None:
-    """Forget sessions, and the checkpoints of projects, that are older than is to be kept."""
+    """Forget sessions, and checkpoints of projects, that are older than the retention time."""
     days = context.config.current.privacy.retention_days
     if not days:
         return
-    if not await _settled(context):
+    if not await _wait_until_settled(context):
         log.get().info("retention_postponed")
         return
     limit = clock.wall() - days * clock.DAY_SECONDS
-    # Whole projects first: a checkpoint that is written anew for the sake of a session is young.
+    # Whole projects first: erasing a session rewrites the checkpoint, which is young after that.
     projects = _old_projects(context, limit)
     targets = projects[:OLD_PROJECTS_MAX] + _old_sessions(context, limit, projects)
     done = [await forget(context, target) for target in targets]
@@ -357,15 +357,15 @@ async def forget_old(context: Context) -> None:
         await scrub(context)
     log.get().info(
         "retention",
-        sessions=sum(len(account.sessions) for account in done),
-        handoffs=sum(len(account.handoffs) for account in done),
-        checkpoints=sum(bool(account.checkpoint) for account in done),
-        left=sum(len(account.left) for account in done),
+        sessions=sum(len(report.sessions) for report in done),
+        handoffs=sum(len(report.handoffs) for report in done),
+        checkpoints=sum(bool(report.checkpoint) for report in done),
+        left=sum(len(report.left) for report in done),
     )
 
 
-async def _settled(context: Context) -> bool:
-    """Wait until everything is read: what is not may be young."""
+async def _wait_until_settled(context: Context) -> bool:
+    """Wait until everything is read, since unread records may be young; False if it takes long."""
     for _ in range(SETTLE_TRIES):
         if context.settled:
             return True
@@ -376,13 +376,13 @@ async def _settled(context: Context) -> bool:
 def _old_sessions(
     context: Context, limit: float, besides: list[ErasureTarget]
 ) -> list[ErasureTarget]:
-    """Return the sessions without activity since a time, by project; some projects go whole."""
+    """Return the sessions without activity since a time, by project, except those in `besides`."""
     groups: dict[str, set[str]] = {}
     whole = {target.project.id for target in besides if target.project}
     for stored in context.state.sessions_before(limit, OLD_SESSIONS_MAX):
         name = stored.session_id
         file = context.transcript_reader.entries.get(name) or context.state.cursor(name)
-        # Of one in which nothing was heard we know no time but the file's, be it here or away.
+        # A session without a timed record has no time but its file's, even if the file is gone.
         if stored.last_seconds or file is None or 0 < file.mtime_ns / 1e9 < limit:
             groups.setdefault(stored.project_id or "", set()).add(stored.session_id)
     return [
@@ -393,7 +393,7 @@ def _old_sessions(
 
 
 def _old_projects(context: Context, limit: float) -> list[ErasureTarget]:
-    """Return the projects with an old checkpoint, or brief alone, and no session since a time."""
+    """Return the projects with an old checkpoint, or only an old brief, and no recent session."""
     active = context.state.active_projects(limit)
     found = []
     for project_id, root in context.core.projects():

@@ -1,7 +1,7 @@
-"""Which sessions Claude Code will delete before they have left a handoff.
+"""Find the sessions that Claude Code will delete before they have a handoff.
 
-It deletes a transcript some days after the file last changed: thirty, unless its settings say
-otherwise.
+Claude Code deletes a transcript some days after the file's last change: thirty, or the number in
+its settings.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from handoffd.session.storage import load
 
 KEEP_DAYS = 30.0
 DAYS_MAX = 36500.0
-# How long before the end we begin to speak of it.
+# We report a transcript this many days before its end.
 NOTICE_DAYS = 5.0
 LOOKED_MAX = 500
 NAMED_MAX = 100
@@ -30,14 +30,14 @@ _TURN = 20
 
 
 async def keep_days(roots: Iterable[str]) -> dict[str, float]:
-    """Return after how many days the transcripts of each root go."""
+    """Return the number of days after which the transcripts of each root are deleted."""
     return await asyncio.to_thread(lambda: {root: _keep_days(root) for root in roots})
 
 
 def _keep_days(root: str) -> float:
-    """Return what the settings say; what is no number of days is none.
+    """Return the number of days in the settings; the default if there is no valid number.
 
-    Zero is refused by Claude Code itself, with the whole file.
+    Claude Code itself refuses zero, and then ignores the whole file.
     """
     found = read_json(f"{os.path.dirname(root)}/settings.json").get("cleanupPeriodDays")
     if isinstance(found, (int, float)) and not isinstance(found, bool) and found > 0:
@@ -46,9 +46,9 @@ def _keep_days(root: str) -> float:
 
 
 async def unsaved(context: Context) -> list[dict[str, Any]]:
-    """Return the sessions that did work and left no handoff, and whose time is nearly over.
+    """Return the sessions with work and without a handoff that will be deleted soon.
 
-    The oldest come first. No more than some hundred are looked at, so that it stays quick.
+    The oldest come first. Only some hundred are looked at, so that the call stays quick.
     """
     if context.config.current.contract.write == "none":
         return []
@@ -66,7 +66,7 @@ async def unsaved(context: Context) -> list[dict[str, Any]]:
 
 
 def _ageing(context: Context, days: dict[str, float]) -> list[tuple[KnownTranscript, float]]:
-    """Return the transcripts without a handoff that will go soon, and when."""
+    """Return the transcripts without a handoff that will be deleted soon, with the time."""
     known = context.core.handed_off() | set(context.session_liveness.watched)
     now = clock.wall()
     found = []
@@ -81,7 +81,7 @@ def _ageing(context: Context, days: dict[str, float]) -> list[tuple[KnownTranscr
 
 
 def _existing(ageing: list[tuple[KnownTranscript, float]]) -> list[tuple[KnownTranscript, float]]:
-    """Leave out what is gone already."""
+    """Return the transcripts that still exist, at most so many as are looked at."""
     found = []
     for entry, ends_at in ageing:
         if os.path.exists(entry.cursor.path):
@@ -94,7 +94,7 @@ def _existing(ageing: list[tuple[KnownTranscript, float]]) -> list[tuple[KnownTr
 async def _describe(
     context: Context, entry: KnownTranscript, ends_at: float
 ) -> dict[str, Any] | None:
-    """Return what is known of a session whose handoff should be there, and is not."""
+    """Return a description of a session that should have a handoff and has none, or None."""
     stored = context.state.session(entry.cursor.session_id)
     if stored is None or stored.project_id is None or stored.headless:
         return None
@@ -110,7 +110,7 @@ async def _describe(
         await asyncio.to_thread(session_file.plan, base, mine, lambda _since: Contract(), None)
         is None
     ):
-        return None  # somebody else wrote one
+        return None  # another author wrote one
     return {
         "session_id": state.session_id,
         "project": project.root.path,

@@ -1,4 +1,4 @@
-"""Which project a directory belongs to, what may be learned of it, and its current state.
+"""Find the project of a directory, decide whether it may be read, and keep its current state.
 
 May import: session, and below.
 """

@@ -1,4 +1,4 @@
-"""Asks git about each active project, in the background: a slow repository holds up no other."""
+"""Ask git about each active project, in the background: a slow repository delays no other."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ GIT_SECONDS = 5.0
 
 @dataclass(slots=True)
 class GitQuestions:
-    """Keeps what git knows of each active project."""
+    """Keeps git's answers about each active project up to date."""
 
     policy: LearningPolicy
     project_states: ProjectStates
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def ask_soon(self, active: ActiveProject) -> None:
-        """Ask in the background, unless git is being asked already."""
+        """Ask git in the background, unless it is being asked already."""
         active.git.wanted = False
         active.git.not_before = clock.monotonic() + GIT_SECONDS
         if active.git.asking:
@@ -34,12 +34,12 @@ class GitQuestions:
         task.add_done_callback(self._tasks.discard)
 
     async def ask(self, active: ActiveProject) -> None:
-        """Learn which files are uncommitted, and whether git tracks our own."""
+        """Learn which files are uncommitted, and whether git tracks handoff.yaml."""
         before = active.git.uncommitted, active.git.commits
         try:
             await self._learn_from_git(active)
         except git.GitError as problem:
-            await self._go_without_git(active, problem)
+            await self._note_failure(active, problem)
         else:
             active.git.problem, active.git.failures = "", 0
         finally:
@@ -47,8 +47,8 @@ class GitQuestions:
         if (active.git.uncommitted, active.git.commits) != before:
             self.project_states.touch(active.project.id, git_too=False)
 
-    async def _go_without_git(self, active: ActiveProject, problem: git.GitError) -> None:
-        """Ask again later; until then what git would say is missing, and nothing else."""
+    async def _note_failure(self, active: ActiveProject, problem: git.GitError) -> None:
+        """Note that git failed and ask again later; until then only git's answers are missing."""
         root = active.project.root.path
         log.get().warning("git_failed", project=root, why=str(problem))
         active.git.not_before = clock.monotonic() + 12 * GIT_SECONDS
@@ -70,14 +70,14 @@ class GitQuestions:
             active.git.uncommitted = []
             self._set_tracked(active, tracked=False)
             return
-        # First what decides whether we may write, then what may take its time.
+        # First the answer that decides whether we may write, then the slower ones.
         tracked = await asyncio.to_thread(git.is_tracked, root.path, client_paths.CHECKPOINT)
         self._set_tracked(active, tracked=tracked)
         active.git.uncommitted = await asyncio.to_thread(git.uncommitted_files, root.path)
         await self._learn_commits(active)
 
     async def _learn_commits(self, active: ActiveProject) -> None:
-        """Ask for the commits of the last days, if HEAD has moved since they were asked for."""
+        """Ask for the commits of the last days, if HEAD has moved since the last question."""
         root = active.project.root.path
         stamp = project_root.reflog_stamp(root)
         if stamp != active.git.reflog:
@@ -90,8 +90,9 @@ class GitQuestions:
     def _set_tracked(self, active: ActiveProject, *, tracked: bool) -> None:
         first, active.git.tracked = active.git.tracked is None, tracked
         if first:
-            self.project_states.touch(active.project.id, git_too=False)  # now it may be written
+            # From now on handoff.yaml may be written.
+            self.project_states.touch(active.project.id, git_too=False)
 
     def close(self) -> None:
-        """Let no git outlive us."""
+        """End all running git processes, so that none outlives the daemon."""
         program.end_all()

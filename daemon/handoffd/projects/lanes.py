@@ -1,4 +1,4 @@
-"""Several sessions of one project: which one the checkpoint shows, and what it then says. Pure."""
+"""Choose the session of a project that the checkpoint shows, and compose its document. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from handoffd.session.text import PATH_MAX, keep
 
 # A lane is live for this long after its last record.
 LIVE_SECONDS = 30 * 60.0
-# How far back a session that only said "continue" may take its goal from.
+# A session that only said "continue" may inherit a goal that is at most so old.
 INHERITED_SECONDS = 7 * 24 * 3600.0
 
 
 class SetByPerson(Protocol):
-    """A value a person set (see store.core.Setting)."""
+    """A value that a person set (see store.core.Setting)."""
 
     @property
     def value(self) -> Any: ...
@@ -31,11 +31,11 @@ class SetByPerson(Protocol):
 class Lane:
     state: SessionState
     idle_seconds: float
-    # Its client is known to be gone.
+    # The session's client is known to be gone.
     ended: bool = False
-    # What its client asks a person for at this moment, and since when.
+    # The question that its client asks a person at this moment, and the time of asking.
     waiting: Value | None = None
-    # It is this one's state that is asked for, whichever else there are.
+    # The caller asks for the state of this lane, even if there are others.
     wanted: bool = False
 
     @property
@@ -49,14 +49,14 @@ class Lane:
 
 @dataclass(slots=True)
 class ProjectView:
-    """What is true of a project now: the document, its receipts, and what became obsolete."""
+    """The current state of a project: the document, its receipts, and obsolete settings."""
 
     document: dict[str, Any]
     receipts: dict[str, Receipt] = field(default_factory=dict)
     main: Lane | None = None
     live: list[Lane] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
-    # What the file says besides: a person's own keys.
+    # A person's own keys in the file.
     extras: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -65,7 +65,10 @@ class ProjectView:
 
 
 def choose(lanes: Sequence[Lane]) -> Lane | None:
-    """Return the most recently active lane; a program's run never displaces a recent person's."""
+    """Return the most recently active lane; a program's run never replaces a person's recent one.
+
+    The lane that the caller wants comes first, if it has a prompt.
+    """
     for lane in lanes:
         if lane.wanted and lane.state.prompts:
             return lane
@@ -75,12 +78,12 @@ def choose(lanes: Sequence[Lane]) -> Lane | None:
     )
     persons = [lane for lane in started if not lane.state.headless]
     if persons and persons[0].recent:
-        return _at_work(persons)
-    return _at_work(started) if started else None
+        return _latest_work(persons)
+    return _latest_work(started) if started else None
 
 
-def _at_work(lanes: Sequence[Lane]) -> Lane:
-    """Return the latest lane; one in which only a question was asked displaces no work."""
+def _latest_work(lanes: Sequence[Lane]) -> Lane:
+    """Return the latest lane; a lane with only a question asked in it does not replace work."""
     for lane in lanes:
         if lane.idle_seconds < INHERITED_SECONDS and not insights.is_aside(lane.state):
             return lane
@@ -88,9 +91,10 @@ def _at_work(lanes: Sequence[Lane]) -> Lane:
 
 
 def contested(state: SessionState, lanes: Sequence[Lane]) -> list[str]:
-    """Return the files that another live session has changed, too, and neither has committed.
+    """Return the files that another live session has changed as well, and neither has committed.
 
-    Of two of which one fell silent before the other began, the later one goes on from it.
+    If one session became silent before the other began, the later one continues its work, so the
+    two do not compete.
     """
     rivals = [
         lane.state
@@ -120,7 +124,7 @@ def compose(
     branch: str | None,
     uncommitted: Sequence[str],
 ) -> ProjectView:
-    """Make the document of a project from its lanes, its git state and what a person set."""
+    """Compose the document of a project from its lanes, its git state and a person's settings."""
     main = choose(lanes)
     state = main.state if main else SessionState("")
     view = ProjectView(
@@ -145,11 +149,11 @@ def compose(
     document["files"] = [*edited, *others][: insights.FILES_SHOWN]
     if branch and keep(branch, PATH_MAX) != document["branch"]:
         document["branch"] = keep(branch, PATH_MAX)
-        values["branch"] = None  # git says so now, and no record does
+        values["branch"] = None  # git states it now, and no record does
     document["session_id"] = state.session_id or None
     inherited = _lists(before)
     for name, own in _lists(state).items():
-        listed = own or [_taken_over(value, before) for value in inherited[name]]
+        listed = own or [_inherited_value(value, before) for value in inherited[name]]
         if listed:
             document[name] = [value.text for value in listed]
             view.receipts |= {f"{name}.{n}": value.receipt for n, value in enumerate(listed)}
@@ -175,10 +179,10 @@ def compose(
 
 
 def _predecessor(state: SessionState, lanes: Sequence[Lane]) -> SessionState:
-    """Return the session that one without a goal of its own goes on with, or an empty one."""
+    """Return the session that a session without a goal of its own continues, or an empty one."""
     if insights.goal(state) is None and state.session_id:
         for lane in sorted(lanes, key=lambda lane: lane.idle_seconds):
-            # A program's run goes on with a program's, too, a person's session does not.
+            # A program's run may also continue a program's; a person's session may not.
             fits = state.headless or not lane.state.headless
             known = fits and insights.goal(lane.state)
             if known and lane.idle_seconds < INHERITED_SECONDS:
@@ -187,16 +191,16 @@ def _predecessor(state: SessionState, lanes: Sequence[Lane]) -> SessionState:
 
 
 def _inherited(value: Value | None, before: SessionState) -> Value | None:
-    return _taken_over(value, before) if value else None
+    return _inherited_value(value, before) if value else None
 
 
-def _taken_over(value: Value, before: SessionState) -> Value:
-    """Take over what another session said: nobody said it in this one."""
+def _inherited_value(value: Value, before: SessionState) -> Value:
+    """Return another session's value as an inferred one, since it was not said in this session."""
     return Value(value.text, _located(value.receipt, before)._replace(evidence="inferred"))
 
 
 def _now(state: SessionState, before: SessionState) -> Value | None:
-    """Return what is being done; a session that only said "continue" goes on with the last one."""
+    """Return the current work; a session that only said "continue" inherits the last one's."""
     if before.session_id and not insights.has_begun(state):
         return _inherited(insights.now(before), before)
     return insights.now(state)
@@ -235,7 +239,7 @@ def _files(root: str, state: SessionState, view: ProjectView) -> list[str]:
 
 
 def describe(state: SessionState) -> dict[str, Any]:
-    """Return what is known of one session besides the fields of the document."""
+    """Return the facts about one session besides the fields of the document."""
     goal, now = insights.goal(state), insights.now(state)
     return {
         "session_id": state.session_id,
@@ -263,7 +267,7 @@ def _apply_settings(
     main: Lane | None,
     settings: Mapping[str, SetByPerson],
 ) -> None:
-    """Let the person win, until a session states another value in so many words."""
+    """Let a person's settings win, until a session explicitly states another value."""
     for name, setting in settings.items():
         if name == "files":
             if _new_session_stated_goal(main, setting):
@@ -282,7 +286,7 @@ def _apply_settings(
 
 def _superseded(name: str, main: Lane | None, setting: SetByPerson) -> bool:
     if name in ("now", "status"):
-        # What a person types into any session later says what is going on now.
+        # A later prompt of a person, in any session, is newer information about the current work.
         prompt = main.state.last_prompt if main else None
         return prompt is not None and prompt.receipt.time > setting.set_at
     return _new_session_stated_goal(main, setting)

@@ -1,4 +1,4 @@
-"""Project directories: where a project's root is, whose it is, and which branch is checked out."""
+"""Find a project's root directory, its owner, and the branch that is checked out there."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from handoffd.links.git_discovery import GitError, find, head
 
 @dataclass(frozen=True, slots=True)
 class ProjectRoot:
-    """A project's root and what it allows."""
+    """A project's root, and the facts that decide whether we may write there."""
 
     path: str
     exists: bool
@@ -19,16 +19,16 @@ class ProjectRoot:
 
     @property
     def is_project(self) -> bool:
-        """Tell a project from $HOME and /, into which nothing is ever written."""
+        """True for any directory but $HOME and /, into which nothing is ever written."""
         return self.path not in ("/", os.path.realpath(paths.home()))
 
     @property
     def writable_unasked(self) -> bool:
-        """Tell where the daemon may write without being asked."""
+        """True if the daemon may write here without being asked."""
         return self.exists and self.marked and self.own and self.is_project
 
     def require(self) -> None:
-        """Refuse to save where there is no project."""
+        """Raise an error if there is no project here to save into."""
         if not self.exists:
             raise HandoffError(f"There is no directory {self.path}.", "Name another one.")
         if not self.is_project:
@@ -39,15 +39,15 @@ class ProjectRoot:
 
 
 def find_root(cwd: str) -> ProjectRoot:
-    """Return the project root of a directory; one that is gone is its own root."""
+    """Return the project root of a directory; a deleted directory is its own root."""
     directory = os.path.realpath(cwd)
     if not os.path.isdir(directory):
         return ProjectRoot(directory, exists=False, marked=False, own=False)
-    return look_at(paths.project_root(directory))
+    return inspect_root(paths.project_root(directory))
 
 
-def look_at(path: str) -> ProjectRoot:
-    """Return what a known root is like now."""
+def inspect_root(path: str) -> ProjectRoot:
+    """Return the present facts about a known root."""
     try:
         own = os.stat(path).st_uid == os.getuid()
     except OSError:
@@ -56,7 +56,7 @@ def look_at(path: str) -> ProjectRoot:
 
 
 def git_directory(root: str) -> str | None:
-    """Return where HEAD lies, None outside git and in a repository that git is not run in."""
+    """Return the directory of HEAD; None outside git, and where we do not run git."""
     try:
         repository = find(root)
     except GitError:
@@ -65,7 +65,7 @@ def git_directory(root: str) -> str | None:
 
 
 def reflog_stamp(root: str) -> str:
-    """Return what changes whenever HEAD moves: by a commit, a checkout, a pull."""
+    """Return a stamp that changes whenever HEAD moves: by a commit, a checkout, a pull."""
     directory = git_directory(root)
     try:
         status = os.stat(f"{directory}/logs/HEAD") if directory else None

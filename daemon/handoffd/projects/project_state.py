@@ -1,6 +1,6 @@
-"""What is true of each project now: its lanes, its git state, and what a person set.
+"""Keep the current state of each project: its lanes, its git state, and a person's settings.
 
-What is answered over the socket comes from here, and is always the newest.
+Answers over the socket come from here, and are always the newest.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from handoffd.store.state import StateStore
 from handoffd.store.threads import Unread
 
 LANES_MAX = 8
-# Two clocks may differ by so much; a record that is further ahead is from before ours was set back.
+# Two clocks may differ by so much; a record further ahead is from before our clock was set back.
 AHEAD_SECONDS = 60.0
 
-# The same few folds are asked for again and again; nobody changes what comes out.
+# The same few folds are loaded again and again; no caller changes the loaded state.
 _load = lru_cache(maxsize=16)(load)
 
 
@@ -44,11 +44,11 @@ class Committed(Protocol):
 
 @dataclass(slots=True)
 class GitState:
-    """What git said of a project, and when it may be asked again."""
+    """Git's last answers about a project, and the time of the next question."""
 
     branch: str | None = None
     uncommitted: list[str] = field(default_factory=list)
-    # The commits of the last days, and how HEAD's log looked when they were asked for.
+    # The commits of the last days, and the stamp of HEAD's log at that question.
     commits: Sequence[Committed] = ()
     reflog: str | None = None
     # Whether git tracks handoff.yaml; None until git has answered.
@@ -56,47 +56,47 @@ class GitState:
     wanted: bool = False
     asking: bool = False
     not_before: float = 0.0
-    # Why git gives no answer, and how often it did not.
+    # The reason why git gave no answer, and the number of failures in a row.
     problem: str = ""
     failures: int = 0
 
 
 @dataclass(slots=True)
 class FileState:
-    """What is known of handoff.yaml on disk."""
+    """The state of handoff.yaml on disk."""
 
-    # What the file says, as it was last read or written; None until it was read.
+    # The file's content as it was last read or written; None until it was read.
     baseline: dict[str, Any] | None = None
     stamp: str = ""
     unreadable: str = ""
     absent_since: float = 0.0
     tidy: bool = False
-    # Held while we write it.
+    # Held while we write the file.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(slots=True)
 class ActiveProject:
-    """What is kept in memory of a project while it is active."""
+    """The state of an active project in memory."""
 
     project: Project
     git: GitState = field(default_factory=GitState)
     file: FileState = field(default_factory=FileState)
     touched: float = 0.0
     dirty: bool = False
-    # Held from looking at what is true until it is written.
+    # Held from composing the current state until it is written.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     write_not_before: float = 0.0
     retry_seconds: float = 0.0
     problem: str = ""
     brief_hash: int = 0
-    # Listing its handoffs takes long.
+    # Listing the project's handoffs takes long.
     has_many_handoffs: bool = False
 
 
 @dataclass(slots=True)
 class ProjectStates:
-    """Knows each active project."""
+    """The states of all active projects."""
 
     core: CoreStore
     state: StateStore
@@ -104,12 +104,12 @@ class ProjectStates:
     policy: LearningPolicy
     projects: ProjectRegistry
     active_projects: dict[str, ActiveProject] = field(default_factory=dict)
-    # The sessions whose clients are known to be gone, and when that was seen.
+    # The sessions whose clients are known to be gone, and the time at which that was seen.
     ended: dict[str, float] = field(default_factory=dict)
-    # The sessions whose clients ask a person for something, as their hooks say.
+    # The sessions whose clients ask a person for something, as reported by their hooks.
     waiting: dict[str, Value] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    # A project was looked at again; whoever keeps more about it looks, too.
+    # Announced after a project was refreshed: parts that keep more about it refresh that, too.
     refreshed: Announcement[[ActiveProject]] = field(default_factory=Announcement)
 
     def active(self, project: Project) -> ActiveProject:
@@ -121,7 +121,7 @@ class ProjectStates:
         active.project = project
         return active
 
-    # What is true now
+    # The current state
 
     def lanes(self, project_id: str, wanted: str = "") -> list[Lane]:
         now = clock.wall()
@@ -154,7 +154,7 @@ class ProjectStates:
         return view
 
     def refresh(self, project: Project) -> None:
-        """Look at what a watch would have reported: the branch, and what others look at here."""
+        """Check a project for changes that a watch would have reported, such as its branch."""
         if not project.id or self.policy.refusal(project.id, project.root.path):
             return
         active = self.active(project)
@@ -165,7 +165,7 @@ class ProjectStates:
         self.refreshed.announce(active)
 
     def set_values(self, project: Project, values: dict[str, Any], at: str) -> None:
-        """Enter what a person set, with the session in whose presence it was set."""
+        """Store the values that a person set, with the session that was shown at that time."""
         main = choose(self.lanes(project.id))
         present = main is not None and main.state.first_time <= at
         session_id = main.state.session_id if main and present else ""
@@ -189,7 +189,7 @@ class ProjectStates:
 
     @asynccontextmanager
     async def turn(self, active: ActiveProject) -> AsyncIterator[None]:
-        """Hold a card's turn; who waits to write what came meanwhile is woken at its end."""
+        """Hold a project's turn; at its end, wake the writer for changes made meanwhile."""
         async with active.turn:
             try:
                 yield
@@ -197,7 +197,7 @@ class ProjectStates:
                 self.changed.set()
 
     def forget(self, project: Project) -> None:
-        """Let go of what was read and written; call it with the card's locks held."""
+        """Forget the content that was read and written; the caller holds the project's locks."""
         active = self.active(project)
         active.file.baseline, active.file.stamp, active.file.unreadable = None, "", ""
         active.dirty, active.problem, active.brief_hash = False, "", 0
@@ -205,18 +205,18 @@ class ProjectStates:
         _load.cache_clear()
 
     def end(self, session_id: str) -> None:
-        """Take note that a session's client is gone."""
+        """Note that a session's client is gone."""
         self.ended[session_id] = clock.wall()
         self.waiting.pop(session_id, None)
         self.state.set_ended(session_id, self.ended[session_id])
 
     def revive(self, session_id: str) -> None:
-        """Take note that a session goes on after all."""
+        """Note that a session continues after all."""
         if self.ended.pop(session_id, None) is not None:
             self.state.set_ended(session_id, None)
 
     def retire(self, idle_seconds: float) -> None:
-        """Let go of projects and sessions in which nothing has happened for long."""
+        """Drop projects and sessions from memory that had no activity for so long."""
         limit = clock.wall() - idle_seconds
         self.ended = {name: at for name, at in self.ended.items() if at > limit}
         self.waiting = {
@@ -236,7 +236,7 @@ class ProjectStates:
         return project.root.writable_unasked and not refused
 
     def refusal_to_write(self, active: ActiveProject) -> str:
-        """Return why a project's handoff.yaml is not written unasked, or an empty text."""
+        """Return the reason why handoff.yaml is not written unasked, or an empty text."""
         root = active.project.root
         refused = self.policy.refusal(active.project.id, root.path)
         if refused:
@@ -252,16 +252,16 @@ class ProjectStates:
         return ""
 
     def unread(self, project: Project) -> list[Unread]:
-        """Return the threads used in a project that have something new for Code."""
+        """Return the threads used in a project that have new entries for Code."""
         if not project.id or self.policy.refusal(project.id, project.root.path):
             return []
         return self.core.threads.unread(project.id)
 
 
 def _idle_seconds(now: float, last: float) -> float:
-    """Return for how long nothing was heard; of what is far ahead nobody knows, so as long as that.
+    """Return the seconds since the last record; for a record far ahead, the seconds it is ahead.
 
-    Otherwise it would come before all that happened since the clock was set back.
+    Otherwise such a session would rank before everything since the clock was set back.
     """
     ahead = last - now
     return ahead if ahead > AHEAD_SECONDS else max(-ahead, 0.0)

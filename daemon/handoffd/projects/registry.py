@@ -1,10 +1,10 @@
-"""The projects we know: their opaque ids and their roots."""
+"""Find the known projects: their opaque ids and their roots."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from handoffd.fs import mounts
-from handoffd.projects.project_root import ProjectRoot, find_root, look_at
+from handoffd.projects.project_root import ProjectRoot, find_root, inspect_root
 from handoffd.runtime import clock
 from handoffd.session.state import SessionState
 from handoffd.store.core import CoreStore
@@ -15,7 +15,7 @@ _CACHE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A root and its opaque id; the id is empty for a directory we know nothing of."""
+    """A root and its opaque id; the id is empty for an unknown directory."""
 
     id: str
     root: ProjectRoot
@@ -23,7 +23,7 @@ class Project:
 
 @dataclass(slots=True)
 class ProjectRegistry:
-    """Finds the project of a directory; what the disk says is believed for half a minute."""
+    """Finds the project of a directory; facts from the disk are cached for half a minute."""
 
     core: CoreStore
     _found: dict[tuple[str, str], tuple[float, Project]] = field(default_factory=dict)
@@ -31,24 +31,24 @@ class ProjectRegistry:
     _roots: dict[str, str] = field(default_factory=dict)
 
     def at(self, directory: str, *, create: bool = True) -> Project:
-        """Return the project that a directory belongs to; asking alone makes none."""
+        """Return the project of a directory; without `create`, an unknown one gets no id."""
         return self._cached(directory, find_root, create=create)
 
     def of(self, session: SessionState) -> Project:
-        """Return the project of a session: that of its first cwd, or where it moved to."""
+        """Return the project of a session: that of its first cwd, or of the place it moved to."""
         if not session.root:
             session.root = self.at(session.cwd).root.path
-        return self._cached(session.root, look_at, create=True)
+        return self._cached(session.root, inspect_root, create=True)
 
     def by_id(self, project_id: str, *, fresh: bool = False) -> Project | None:
-        """Return a project; whoever is about to write there wants to know what is there now."""
+        """Return a project; with `fresh`, look at the disk, because the caller will write there."""
         root = self._roots.get(project_id) or self.core.project_root(project_id)
         if root is None:
             return None
         self._roots[project_id] = root
         if fresh:
-            self._found.pop((look_at.__name__, root), None)
-        return self._cached(root, look_at, create=True)
+            self._found.pop((inspect_root.__name__, root), None)
+        return self._cached(root, inspect_root, create=True)
 
     def forget_cached(self) -> None:
         self._found.clear()
@@ -68,8 +68,8 @@ class ProjectRegistry:
         return project
 
     def _find(self, path: str, find: Callable[[str], ProjectRoot]) -> ProjectRoot:
-        if find is not look_at:
-            mounts.require(path)  # what is above it nobody knows now
+        if find is not inspect_root:
+            mounts.require(path)  # the directories above it cannot be inspected now
         elif not mounts.answers(path):
             return ProjectRoot(path, exists=False, marked=False, own=False)
         return find(path)

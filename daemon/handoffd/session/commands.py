@@ -1,7 +1,6 @@
 """Slash commands: what a person, or the assistant itself, set going. Pure."""
 
-from handoffd.agents.claude_code.record_events import Commanded
-from handoffd.agents.claude_code.tool_events import Invoked
+from handoffd.agents.events import Commanded, Invoked
 from handoffd.session.state import COMMANDS_MAX, Receipt, SessionState, SlashCommand
 from handoffd.session.text import keep
 

@@ -2,7 +2,7 @@
 
 import re
 
-from handoffd.agents.claude_code.tool_events import GitDone
+from handoffd.agents.events import GitDone
 from handoffd.session.dead_ends import dead_end
 from handoffd.session.file_ranking import now, short
 from handoffd.session.state import COMMITS_MAX, Receipt, SessionState, Value

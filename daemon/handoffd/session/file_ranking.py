@@ -2,7 +2,7 @@
 
 import re
 
-from handoffd.agents.claude_code.tool_events import Looked
+from handoffd.agents.events import Looked
 from handoffd.session.state import FILES_MAX, File, Receipt, SessionState
 from handoffd.session.text import PATH_MAX, keep
 

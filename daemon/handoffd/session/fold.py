@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from handoffd.agents.claude_code import record_events as e
-from handoffd.agents.claude_code import tool_events as t
+from handoffd.agents import events as e
+from handoffd.agents.claude_code.record_events import CONVERSATION, KNOWN, READERS
 from handoffd.agents.claude_code.records import Record
 from handoffd.redaction.redact import redact
 from handoffd.session import work
@@ -48,12 +48,12 @@ def fold(state: SessionState, record: Record, transcript: str) -> bool:
     else:
         state.records += 1
         _envelope(state, record, transcript)
-    reader = e.READERS.get(record.type)
+    reader = READERS.get(record.type)
     if reader is not None:
         source = receipt(state, record, transcript)
         for event in reader(record):
             _FOLDS[type(event)](state, event, source)
-    elif record.type not in e.KNOWN:
+    elif record.type not in KNOWN:
         _count(state.unknown, record.type or "(none)")
     return True
 
@@ -119,7 +119,7 @@ def _envelope(state: SessionState, record: Record, transcript: str) -> None:
         state.cwd = record.directory
     if not state.entrypoint:
         state.entrypoint = keep(record.entrypoint, NAME_MAX) if record.entrypoint else ""
-    if record.type in e.CONVERSATION:
+    if record.type in CONVERSATION:
         time = record.timestamp[:NAME_MAX]
         if not state.first_time:
             state.first_time = time
@@ -192,12 +192,12 @@ def _stopped(state: SessionState, event: e.Stopped, source: Receipt) -> None:
     state.activity, state.activity_kept = None, True
 
 
-def _denied(state: SessionState, event: t.Denied, source: Receipt) -> None:
+def _denied(state: SessionState, event: e.Denied, source: Receipt) -> None:
     state.waiting, state.activity, state.activity_kept = None, None, True
     work.note_denial(state, event, source)
 
 
-def _decided(state: SessionState, event: t.Decided, source: Receipt) -> None:
+def _decided(state: SessionState, event: e.Decided, source: Receipt) -> None:
     """Keep what a person decided; the questions are no longer open."""
     state.questions = []
     for question, answer in event.answers:
@@ -205,7 +205,7 @@ def _decided(state: SessionState, event: t.Decided, source: Receipt) -> None:
     del state.decisions[:-DECISIONS_MAX]
 
 
-def _approved(state: SessionState, event: t.Approved, source: Receipt) -> None:
+def _approved(state: SessionState, event: e.Approved, source: Receipt) -> None:
     plan = redact(event.plan[:PLAN_MAX])[0]
     title = quote(heading(plan), source, GOAL_MAX)
     if title.text:
@@ -229,21 +229,21 @@ def _said(state: SessionState, event: e.Said, source: Receipt) -> None:
         mention(state, event.text)
 
 
-def _resulted(state: SessionState, event: t.Resulted, source: Receipt) -> None:
+def _resulted(state: SessionState, event: e.Resulted, source: Receipt) -> None:
     state.spoke_last = False
     if state.waiting_for in ("", event.call):
         state.waiting, state.waiting_for = None, ""
     work.finish(state, event, source)
 
 
-def _asked(state: SessionState, event: t.Asked, source: Receipt) -> None:
+def _asked(state: SessionState, event: e.Asked, source: Receipt) -> None:
     state.questions = [quote(text, source) for text in event.questions[:QUESTIONS_MAX]]
     first = state.questions[0].text if state.questions else "A question is open."
     state.waiting, state.spoke_last = Value(first, source), False
     state.waiting_for = event.call
 
 
-def _proposed(state: SessionState, event: t.Proposed, source: Receipt) -> None:
+def _proposed(state: SessionState, event: e.Proposed, source: Receipt) -> None:
     # Where the client keeps plans in files, the call itself is empty.
     _drafted(state, event, source)
     title = state.plan or Value("", source)
@@ -252,7 +252,7 @@ def _proposed(state: SessionState, event: t.Proposed, source: Receipt) -> None:
     state.waiting_for = event.call
 
 
-def _drafted(state: SessionState, event: t.Drafted | t.Proposed, source: Receipt) -> None:
+def _drafted(state: SessionState, event: e.Drafted | e.Proposed, source: Receipt) -> None:
     title = quote(heading(event.plan), source, GOAL_MAX)
     state.plan = title if title.text else state.plan
 
@@ -330,18 +330,18 @@ _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
     e.Aimed: _aimed,
     e.Opened: _opened,
     e.Injected: _injected,
-    t.Edited: work.edited,
-    t.Looked: looked,
-    t.Ran: work.ran,
-    t.Asked: _asked,
-    t.Proposed: _proposed,
-    t.Drafted: _drafted,
-    t.Denied: _denied,
-    t.Resulted: _resulted,
-    t.Approved: _approved,
-    t.Decided: _decided,
-    t.GitDone: git_done,
-    t.Invoked: note_command,
-    t.Listed: listed,
-    t.Planned: planned,
+    e.Edited: work.edited,
+    e.Looked: looked,
+    e.Ran: work.ran,
+    e.Asked: _asked,
+    e.Proposed: _proposed,
+    e.Drafted: _drafted,
+    e.Denied: _denied,
+    e.Resulted: _resulted,
+    e.Approved: _approved,
+    e.Decided: _decided,
+    e.GitDone: git_done,
+    e.Invoked: note_command,
+    e.Listed: listed,
+    e.Planned: planned,
 }

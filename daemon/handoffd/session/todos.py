@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from handoffd.agents.claude_code import tool_events as t
+from handoffd.agents.claude_code.tool_events import todo_list
+from handoffd.agents.events import Listed, Planned, TodoItem
 from handoffd.session.state import TODOS_MAX, Receipt, SessionState, Todo, Value
 from handoffd.session.text import NOW_MAX, keep
 
@@ -13,10 +14,10 @@ _KEY_MAX = 40
 def take_tasks(state: SessionState, items: list[dict[str, Any]], time: str) -> None:
     """Take the client's own task files for the whole list of things to do."""
     source = Receipt(f"{state.session_id}/tasks", "", 0, time, "observed")
-    listed(state, t.listed(items, "subject"), source)
+    listed(state, todo_list(items, "subject"), source)
 
 
-def listed(state: SessionState, event: t.Listed, source: Receipt) -> None:
+def listed(state: SessionState, event: Listed, source: Receipt) -> None:
     before = {(todo.key, todo.value.text): todo for todo in state.todos}
     state.todos = []
     for todo in event.todos[:TODOS_MAX]:
@@ -30,11 +31,11 @@ def listed(state: SessionState, event: t.Listed, source: Receipt) -> None:
     ]
 
 
-def planned(state: SessionState, event: t.Planned, source: Receipt) -> None:
+def planned(state: SessionState, event: Planned, source: Receipt) -> None:
     _enter(state, event.todo, source)
 
 
-def _enter(state: SessionState, todo: t.TodoItem, source: Receipt) -> None:
+def _enter(state: SessionState, todo: TodoItem, source: Receipt) -> None:
     """Enter a thing to do, or what became of it; what was deleted is taken out."""
     state.todos_age = 0
     said = Value(keep(todo.text, NOW_MAX), source)

@@ -4,9 +4,9 @@ import re
 from posixpath import normpath
 from zlib import crc32
 
-from handoffd.agents.claude_code.record_events import Notified, Shelled
-from handoffd.agents.claude_code.tool_events import Denied, Edited, Ran, Resulted, output_text
+from handoffd.agents.claude_code.tool_events import output_text
 from handoffd.agents.claude_code.typed_text import marked
+from handoffd.agents.events import Denied, Edited, Notified, Ran, Resulted, Shelled
 from handoffd.agents.test_runs import command_key, is_test_command, read_run
 from handoffd.redaction.redact import redact
 from handoffd.session.commits import git_command, is_of_git

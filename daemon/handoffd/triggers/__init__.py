@@ -1,4 +1,4 @@
-"""What fires: one file per trigger, the detector, and which sessions are idle or over.
+"""Fire triggers: one file per trigger, the detector, and the liveness of sessions.
 
 May import: tracks, contract, and below.
 """

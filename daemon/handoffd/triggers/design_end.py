@@ -1,16 +1,16 @@
-"""design-end: a track has its design: `/conductor-newtrack` is over, or the disk says so."""
+"""design-end: a track has its design. `/conductor-newtrack` is over, or the files show it."""
 
 from handoff.common.triggers import DESIGN_END
 from handoffd.triggers.conductor_commands import is_command
 
 DESIGNED, BEGUN = "designed", "begun"
-# What comes after the design, in workflow.state.
+# The values of workflow.state that follow the design.
 _LATER = ("TRACKED", "FILED", "REVIEWED", "IMPLEMENTING", "DONE", "ARCHIVED")
 _EARLIER = ("INIT", "DESIGNED")
 
 
 def status(state: str, *, has_documents: bool) -> str:
-    """Tell from a track's workflow.state, or else from its documents, whether it is designed."""
+    """Return the design status by a track's workflow.state, or else by its documents."""
     if state in _LATER:
         return DESIGNED
     return DESIGNED if has_documents and state not in _EARLIER else BEGUN

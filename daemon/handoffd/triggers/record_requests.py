@@ -1,4 +1,4 @@
-"""Track records that somebody asks for: each is a trigger of its own in the ledger."""
+"""Handle requests for track records: each request is a trigger of its own in the ledger."""
 
 import os
 import secrets
@@ -23,7 +23,7 @@ RECORDED = "the start of this epic was recorded before"
 
 @dataclass(slots=True)
 class RecordRequests:
-    """Enters requests in the ledger, and has their records made."""
+    """Enters requests in the ledger, and lets the RecordMaker make their records."""
 
     core: CoreStore
     record_maker: RecordMaker
@@ -31,7 +31,7 @@ class RecordRequests:
     async def create(
         self, project: Project, state: SessionState | None, request: CreateRequest, tell: Tell
     ) -> dict[str, Any]:
-        """Make a record because somebody asks for it."""
+        """Make a record on request."""
         firing = asked(project.id, state, request)
         self.core.ledger.fire(firing)
         return await self.record_maker.make(project, firing, request, tell, state)
@@ -39,7 +39,7 @@ class RecordRequests:
     async def resume(
         self, project: Project, state: SessionState | None, wanted: ResumeRequest, tell: Tell
     ) -> dict[str, Any]:
-        """Take up a track; to implement it, the start of its epic is recorded as well."""
+        """Resume a track; if it is to be implemented, record the start of its epic as well."""
         found = await self.record_maker.resume(project, state, wanted, tell)
         if wanted.implement and found["track"] and not found["choice"]:
             firing, request = implementing(self.core, project.id, state, found)
@@ -52,10 +52,10 @@ class RecordRequests:
 
 
 def asked(project_id: str, state: SessionState | None, request: CreateRequest) -> Firing:
-    """Return what is entered when a person asks for a record."""
+    """Return the firing for a person's request for a record."""
     at = clock.iso_milliseconds()
     session_id = state.session_id if state else ""
-    # Two may ask within the same millisecond.
+    # Two requests may come within the same millisecond.
     cause = f"{manual.cause(session_id or project_id, at)}:{secrets.token_hex(4)}"
     kept = {**request.as_dict(), "pid": os.getpid()}
     return Firing(cause, request.trigger, project_id, session_id, at, ASKED, request.bead, kept)
@@ -64,10 +64,10 @@ def asked(project_id: str, state: SessionState | None, request: CreateRequest) -
 def implementing(
     core: CoreStore, project_id: str, state: SessionState | None, found: dict[str, Any]
 ) -> tuple[Firing, CreateRequest]:
-    """Return the epic-start of what is about to be implemented, and what is asked for.
+    """Return the epic-start of a track that is about to be implemented, and its request.
 
-    Its cause is that of the epic's own next change: once it is taken up, that is no news. A
-    track without an epic starts once for each session.
+    Its cause is that of the epic's own next change, so that the change itself does not fire again
+    when the epic is started. A track without an epic starts once per session.
     """
     bead = (found["beads"]["epic"] or {}).get("id", "")
     request = CreateRequest(
@@ -75,10 +75,10 @@ def implementing(
     )
     firing = asked(project_id, state, request)
     if bead:
-        # Under the name by which all work trees that share the epic know it.
+        # Use the project id that is common to all work trees that share the epic.
         scope = core.project_id(found["beads"]["home"], clock.iso()) or project_id
-        seen = core.ledger.sighting(scope, "epic", bead)
-        number = seen.changes if seen.status == epic.STARTED else seen.changes + 1
+        last = core.ledger.sighting(scope, "epic", bead)
+        number = last.changes if last.status == epic.STARTED else last.changes + 1
         return replace(firing, cause=epic.cause(EPIC_START, scope, bead, number)), request
     if firing.session_id:
         cause = f"{EPIC_START}:{project_id}:{found['track']}:{firing.session_id}"
@@ -87,6 +87,6 @@ def implementing(
 
 
 def implemented(found: dict[str, Any]) -> dict[str, Any]:
-    """To begin a track nothing need have been left of it."""
+    """Return the result; a track that begins needs no earlier record: the new one's exit counts."""
     made = found.get("handoff")
     return {**found, "exit": made["exit"]} if made and not found["record"] else found

@@ -1,8 +1,8 @@
-"""Which sessions are at work, idle or over; a session's handoff is written when that changes.
+"""Track which sessions are active, idle or over, and write a session's handoff on a change.
 
-A session is over when its hook says so, when its client's process is gone, or when the client
-has turned to another session; it is idle after a silence. Each session has one handoff, which
-is updated, never a second one.
+A session is over when its hook reports the end, when its client's process is gone, or when the
+client has changed to another session; it is idle after a silence. Each session has one handoff,
+which is updated; a second one is never written.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from handoffd.triggers.trigger_detector import TriggerDetector
 
 LOOK_SECONDS = 5.0
 CLAIMS_SECONDS = 1.0
-# With a look every five seconds, a handoff is there within a minute of the last record.
+# With a look every five seconds, a handoff is written within a minute of the last record.
 QUIET_SECONDS = 50.0
 RETRY_SECONDS = 60.0
 Claims = dict[str, RunningClient]
@@ -30,48 +30,48 @@ Claims = dict[str, RunningClient]
 
 @dataclass(slots=True)
 class WatchedSession:
-    """A session whose handoff may be due; times are those of the wall clock."""
+    """A session whose handoff may be due; `heard_at` and `first_at` are wall clock times."""
 
     project_id: str
     heard_at: float
     first_at: float
-    # When it was heard, by a clock that nobody sets.
-    heard_boot: float = 0.0
+    # The time of its last record by the clock since boot, which cannot be set.
+    heard_since_boot: float = 0.0
     compactions: int = 0
     headless: bool = False
-    # Something happened that the handoff does not say yet.
+    # There are records that the handoff does not cover yet.
     due: bool = True
     compacted: bool = False
-    # A client was seen to run it, and what it waited for then.
+    # A client was seen to run it, and the answer that this client waited for.
     claimed: bool = False
     waiting_for: str = ""
-    # It was taken for ended, and found idle, since it was last heard.
+    # Since its last record it was treated as over, and was found idle.
     over: bool = False
     idle: bool = False
     retry_at: float = 0.0
 
     @property
     def silent_seconds(self) -> float:
-        return clock.since_boot() - self.heard_boot
+        return clock.since_boot() - self.heard_since_boot
 
 
 @dataclass(slots=True)
 class SessionLiveness:
-    """Knows the sessions that are at work, and has a handoff written for each."""
+    """Tracks the active sessions, and lets the ContractWriter write a handoff for each."""
 
     state: StateStore
     project_states: ProjectStates
     contract_writer: ContractWriter
     trigger_detector: TriggerDetector
-    # The Claude config directories, where clients say which sessions they run.
+    # The Claude config directories, in which clients claim the sessions that they run.
     config_dirs: Callable[[], list[str]]
     watched: dict[str, WatchedSession] = field(default_factory=dict)
     problem: str = ""
-    # When it was last asked who runs what, and the answer.
-    _asked: tuple[float, Claims | None] = (float("-inf"), None)
+    # The clients' claims, and the time at which they were read.
+    _read_claims: tuple[float, Claims | None] = (float("-inf"), None)
 
     def session_changed(self, state: SessionState, project_id: str, last_seconds: float) -> None:
-        """Take note that a session went on."""
+        """Note that a session has new records."""
         known = self.watched.get(state.session_id)
         if known is None:
             first = clock.parse(state.first_time)
@@ -84,13 +84,13 @@ class SessionLiveness:
             self.watched[state.session_id] = known
         known.project_id = project_id
         known.heard_at = last_seconds
-        spoke = clock.since_boot() - max(clock.wall() - last_seconds, 0.0)
-        known.heard_boot = max(known.heard_boot, spoke)
+        last_record = clock.since_boot() - max(clock.wall() - last_seconds, 0.0)
+        known.heard_since_boot = max(known.heard_since_boot, last_record)
         known.compacted = known.compacted or state.compactions > known.compactions
         known.compactions = state.compactions
         known.due, known.over, known.idle = True, False, False
         known.waiting_for = ""
-        # What was on its way when the session ended is no new life.
+        # A record from before the session's end that arrives late does not revive the session.
         if last_seconds > self.project_states.ended.get(state.session_id, 0.0):
             self.project_states.revive(state.session_id)
 
@@ -100,36 +100,41 @@ class SessionLiveness:
         self.project_states.waiting.pop(session_id, None)
 
     def end(self, session_id: str, project_id: str) -> None:
-        """Take note that a session's client is gone."""
+        """Note that a session's client is gone."""
         self.project_states.end(session_id)
         self.project_states.touch(project_id)
 
     async def look(self) -> None:
-        """Write what is due: the session that spoke first, first, so that the last one wins."""
-        # Who runs what matters only where a session may still go on.
+        """Write the handoffs that are due, the oldest session first, so that the newest wins."""
+        # The clients' claims matter only if a session may still continue.
         open_ones = any(known.due or not known.over for known in self.watched.values())
         claims = self._claims(fresh=True) if open_ones else None
         for session_id, known in sorted(self.watched.items(), key=lambda item: item[1].heard_at):
             if clock.monotonic() >= known.retry_at:
-                await self._try(session_id, known, claims)
+                await self._look_safely(session_id, known, claims)
             await asyncio.sleep(0)  # the socket is answered between two sessions
 
     def _claims(self, *, fresh: bool = False) -> Claims | None:
-        """Return who runs what, or None where that cannot be seen; many may ask within a second."""
-        asked_at, found = self._asked
+        """Return the clients' claims to sessions, or None if they cannot be read.
+
+        They are cached, because many callers may ask within a second.
+        """
+        read_at, found = self._read_claims
         now = clock.monotonic()
-        if fresh or now - asked_at > CLAIMS_SECONDS:
+        if fresh or now - read_at > CLAIMS_SECONDS:
             # A few small files beside the transcripts: a thread would cost several wake-ups.
             places = self.config_dirs()
-            found = processes.running(places) if all(map(mounts.answers, places)) else None
-            self._asked = now, found
+            found = processes.running_clients(places) if all(map(mounts.answers, places)) else None
+            self._read_claims = now, found
         return found
 
-    async def _try(self, session_id: str, known: WatchedSession, claims: Claims | None) -> None:
-        """Look at a session; where its handoff cannot be written it is tried again later."""
+    async def _look_safely(
+        self, session_id: str, known: WatchedSession, claims: Claims | None
+    ) -> None:
+        """Look at a session; if its handoff cannot be written, try again later."""
         before = known.due, known.over, known.idle, known.compacted
         try:
-            if await self._look_at(session_id, known, claims):
+            if await self._write_if_due(session_id, known, claims):
                 self.problem = ""
         except Exception as problem:  # noqa: BLE001  one session must not stop the others
             self.problem = log.why(problem)
@@ -137,8 +142,10 @@ class SessionLiveness:
             known.due, known.over, known.idle, known.compacted = before
             known.retry_at = clock.monotonic() + RETRY_SECONDS
 
-    async def _look_at(self, session_id: str, known: WatchedSession, claims: Claims | None) -> bool:
-        """Write a session's handoff if it is due; tells whether it was."""
+    async def _write_if_due(
+        self, session_id: str, known: WatchedSession, claims: Claims | None
+    ) -> bool:
+        """Write a session's handoff if it is due, and return True if it was."""
         silent_seconds = known.silent_seconds
         claim = claims.get(session_id) if claims else None
         ended = session_id in self.project_states.ended
@@ -149,15 +156,15 @@ class SessionLiveness:
             known.claimed, known.waiting_for = True, claim.waiting_for
         if not ended and claims is not None and self._has_ended(session_id, known, claims):
             ended = True
-            if claim and claim.alive:  # it waits for another session now
+            if claim and claim.alive:  # the client waits for an answer in another session now
                 known.waiting_for = ""
             self.end(session_id, known.project_id)
         if not known.idle:
             known.idle = self._is_idle(session_id, known, claim)
         quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
         over = known.idle or ended or (quiet and known.headless)
-        news = known.due and (over or quiet or known.compacted)
-        wanted = news or (over and not known.over)
+        has_changed = known.due and (over or quiet or known.compacted)
+        wanted = has_changed or (over and not known.over)
         if wanted:
             known.due, known.compacted, known.over = False, False, over
             async with self.contract_writer.busy:
@@ -169,9 +176,9 @@ class SessionLiveness:
         return wanted
 
     def _has_ended(self, session_id: str, known: WatchedSession, claims: Claims) -> bool:
-        """Tell whether a session's client is gone, or has turned to another session.
+        """Return True if a session's client is gone, or has changed to another session.
 
-        After `/clear` the client goes on under a new session, but claims the old one for ever.
+        After `/clear` the client continues with a new session, but claims the old one forever.
         """
         claim = claims.get(session_id)
         if claim is None or not claim.alive:
@@ -185,18 +192,18 @@ class SessionLiveness:
         )
 
     def _is_idle(self, session_id: str, known: WatchedSession, claim: RunningClient | None) -> bool:
-        """Tell whether a session is idle; a tool at work in a living client is activity, too."""
+        """Return True if a session is idle; a tool call in a living client counts as activity."""
         if not self.trigger_detector.is_silent(known.project_id, known.silent_seconds):
             return False
-        # One that waits for a person is at no work.
+        # A client that waits for a person does no work.
         busy = claim is not None and claim.alive and not claim.waiting_for
-        if busy and self._is_at_work(session_id):
+        if busy and self._has_open_calls(session_id):
             return False
         self.trigger_detector.fire_idle(
             session_id, known.project_id, known.first_at, known.heard_at
         )
         return True
 
-    def _is_at_work(self, session_id: str) -> bool:
+    def _has_open_calls(self, session_id: str) -> bool:
         stored = self.state.session(session_id)
         return stored is not None and bool(load(stored.fold).calls)

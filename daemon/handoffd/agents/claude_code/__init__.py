@@ -1,4 +1,4 @@
-"""Claude Code: its transcripts, its own files, and what each record means.
+"""Claude Code: its transcripts, its own files, and the meaning of each record.
 
-The modules that parse are pure.
+The parsing modules are pure.
 """

@@ -1,4 +1,4 @@
-"""The small JSON files that Claude Code keeps beside its transcripts: read, never trusted."""
+"""Read the small JSON files that Claude Code keeps beside its transcripts. They are not trusted."""
 
 import os
 import stat
@@ -10,9 +10,9 @@ _SIZE_MAX_BYTES = 1 << 20
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Return what an object in a file holds; nothing of anything odd: a pipe, a list, too much.
+    """Return the JSON object in a file; empty for anything odd: a pipe, a list, too many bytes.
 
-    A dead mount may still hold one up: call it in a thread.
+    A dead mount can still block the call, so call it in a thread.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

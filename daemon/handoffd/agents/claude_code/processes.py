@@ -1,7 +1,7 @@
-"""Which sessions a client is running: Claude Code keeps `sessions/<pid>.json` while one does.
+"""Find the sessions that clients are running: each client keeps a file `sessions/<pid>.json`.
 
-The file goes when the client ends in good order, and stays when it is killed. After `/clear` it
-goes on naming the session that was cleared.
+Claude Code deletes the file when it ends normally; a killed client leaves it behind. After
+`/clear` the file still names the session that was cleared.
 """
 
 import os
@@ -13,21 +13,21 @@ from handoffd.runtime import clock
 
 _FILES_MAX = 512
 _WAITING_MAX = 300
-# Of /proc/<pid>/stat, counted behind the name in brackets.
+# Fields of /proc/<pid>/stat, counted behind the name in brackets.
 _STATE, _STARTED = 0, 19
-# More than a clock is ever corrected by.
+# A clock is never corrected by more than this.
 _LATER_SECONDS = 3600.0
 
 
 class RunningClient(NamedTuple):
-    """What a client says of the session it runs: whether it lives, and what it waits for."""
+    """A client's claim to a session: whether the client is alive, and the answer it waits for."""
 
     alive: bool
     waiting_for: str = ""
 
 
-def running(config_dirs: Iterable[str]) -> dict[str, RunningClient]:
-    """Return every session that a client has claimed; of two claims the living one counts."""
+def running_clients(config_dirs: Iterable[str]) -> dict[str, RunningClient]:
+    """Return the client of each claimed session; of two claims, a living client's counts."""
     found: dict[str, RunningClient] = {}
     for directory in config_dirs:
         for path, pid in _claims(f"{directory}/sessions"):
@@ -46,7 +46,7 @@ def _waiting_for(claim: dict[str, object]) -> str:
 
 
 def _claims(directory: str) -> list[tuple[str, int]]:
-    """Return the files named after a process; what lies beside them is secret."""
+    """Return the files that are named after a process; other files beside them are secret."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -57,7 +57,7 @@ def _claims(directory: str) -> list[tuple[str, int]]:
 
 
 def is_alive(pid: int, claim: str) -> bool:
-    """Tell whether the client that made a claim still lives."""
+    """Return True if the client that made a claim is still alive."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError, OverflowError):
@@ -69,9 +69,9 @@ def is_alive(pid: int, claim: str) -> bool:
         with open("/proc/uptime", "rb") as stream:
             up = float(stream.read(64).split()[0])
     except (OSError, ValueError, IndexError):
-        return True  # no /proc here
+        return True  # this system has no /proc
     if fields[_STATE] in (b"Z", b"X"):
         return False
     started = clock.wall() - up + int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
-    # A process that is younger than the claim has only got its number.
+    # A process that is younger than the claim is another one that was given the same pid.
     return started < made + _LATER_SECONDS

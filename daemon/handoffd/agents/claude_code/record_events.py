@@ -1,7 +1,7 @@
-"""What a record means to us. Pure, tolerant: an unknown record is no event, and is counted."""
+"""Turn a record into events. Pure and tolerant: an unknown record gives none, and is counted."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from handoffd.agents.claude_code.records import (
     Block,
@@ -12,20 +12,38 @@ from handoffd.agents.claude_code.records import (
     read,
     value_of,
 )
-from handoffd.agents.claude_code.tool_events import Edited, ToolEvent, listed, result, use
+from handoffd.agents.claude_code.tool_events import call_events, result_events, todo_list
 from handoffd.agents.claude_code.typed_text import (
     INTERRUPTED,
     MARKED,
     MARKER,
     PASTED,
     marked,
-    tag,
+    tag_content,
     typed_text,
     without_marked,
 )
+from handoffd.agents.events import (
+    Aimed,
+    Commanded,
+    Compacted,
+    Edited,
+    Event,
+    Injected,
+    Moved,
+    Notified,
+    Opened,
+    Prompt,
+    Recapped,
+    Said,
+    Shelled,
+    Stopped,
+    Summarised,
+    Titled,
+)
 
 CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
-# Metadata records that we know; those without a reader below hold nothing we need.
+# The known metadata records; those without a reader below hold nothing we need.
 METADATA = frozenset(
     {
         "summary", "ai-title", "custom-title", "agent-name", "agent-color", "agent-setting", "tag",
@@ -41,185 +59,76 @@ METADATA = frozenset(
 NOTIFICATION = "<task-notification>"
 KNOWN = CONVERSATION | METADATA
 
-# Attachments that repeat the whole list, and where they keep the text of an item.
+# Attachments that repeat the whole list, and the key of an item's text in each.
 _REMINDERS = {"todo_reminder": "content", "task_reminder": "subject"}
 _HOOKED = frozenset({"hook_additional_context", "hook_success", "async_hook_response"})
-
-
-class Prompt(NamedTuple):
-    """A person typed this."""
-
-    text: str
-
-
-class Commanded(NamedTuple):
-    """A person gave a slash command, with what they typed behind it."""
-
-    name: str
-    arguments: str
-
-
-class Shelled(NamedTuple):
-    """A person ran a shell command with `!`; its output comes in a record of its own."""
-
-    command: str
-    output: str
-
-
-class Said(NamedTuple):
-    """The assistant said this, on its way to a tool or at the end of its turn."""
-
-    text: str
-    goes_on: bool = False
-
-
-class Stopped(NamedTuple):
-    """The work was stopped by the person or by an error of the service."""
-
-    error: str
-
-
-class Notified(NamedTuple):
-    """Work in the background ended."""
-
-    call: str
-    status: str
-    summary: str
-
-
-class Moved(NamedTuple):
-    """The session itself now lives in another directory."""
-
-    cwd: str
-
-
-class Titled(NamedTuple):
-    """The session has a title; a person's own wins over the client's."""
-
-    text: str
-    by_person: bool
-
-
-class Compacted(NamedTuple):
-    """The conversation so far was replaced by a summary."""
-
-    trigger: str
-
-
-class Summarised(NamedTuple):
-    """The client's summary of what was compacted away."""
-
-    text: str
-
-
-class Recapped(NamedTuple):
-    """The client's own recap for a person who was away."""
-
-    text: str
-
-
-class Aimed(NamedTuple):
-    """A goal that the person gave the client to check, and whether it is met."""
-
-    condition: str
-    met: bool
-
-
-class Opened(NamedTuple):
-    """A pull request of this session."""
-
-    number: int
-    url: str
-
-
-class Injected(NamedTuple):
-    """What we told the session ourselves: it is no evidence, nor is what repeats it."""
-
-    text: str
-
-
-Event = (
-    ToolEvent
-    | Prompt
-    | Commanded
-    | Shelled
-    | Said
-    | Stopped
-    | Notified
-    | Moved
-    | Titled
-    | Compacted
-    | Summarised
-    | Recapped
-    | Aimed
-    | Opened
-    | Injected
-)
 _NOTHING: tuple[Event, ...] = ()
 
 
 def events(record: Record) -> Iterable[Event]:
-    """Return what a record means besides its envelope."""
+    """Return the events of a record; its envelope (time, directory, branch) gives none."""
     reader = READERS.get(record.type)
     return reader(record) if reader else _NOTHING
 
 
-# What a person did
+# Records of a person
 
 
 def _user(record: Record) -> Iterable[Event]:
     blocks = record.blocks
     for block in blocks:
         if block.type == "tool_result":
-            return result(record, block) if len(blocks) == 1 else _results(record, blocks)
+            return result_events(record, block) if len(blocks) == 1 else _results(record, blocks)
     if record.is_sidechain:
         return _NOTHING
-    return _typed(record, _text(record))
+    return _user_text(record, _text(record))
 
 
 def _results(record: Record, blocks: list[Block]) -> Iterator[Event]:
     for block in blocks:
         if block.type == "tool_result":
-            yield from result(record, block)
+            yield from result_events(record, block)
         elif block.text.startswith(INTERRUPTED):
             yield Stopped("")
 
 
-def _typed(record: Record, text: str) -> Iterator[Event]:
+def _user_text(record: Record, text: str) -> Iterator[Event]:
     by_client = record.is_compact_summary or record.is_meta
-    if ours := marked(text, MARKED if by_client else PASTED):
-        yield Injected(ours)
+    if our_text := marked(text, MARKED if by_client else PASTED):
+        yield Injected(our_text)
     if record.is_compact_summary:
         yield Summarised(without_marked(text))
     elif text.lstrip().startswith(INTERRUPTED):
         yield Stopped("")
     elif not record.is_meta and not record.team_name:
-        yield from _told(record, text)
+        yield from _person_or_client(record, text)
 
 
-def _told(record: Record, text: str) -> Iterator[Event]:
-    """Tell a person's words from what the client puts into a user record."""
+def _person_or_client(record: Record, text: str) -> Iterator[Event]:
+    """Distinguish a person's words from texts that the client puts into a user record."""
     if text.startswith(NOTIFICATION):
-        yield _notified(text)
+        yield _notification(text)
         return
     if record.origin and read(_Origin, record.origin).kind != "human":
         return
     if text.lstrip().startswith(("<command-name>", "<command-message>")):
         yield from _command(text)
     elif text.startswith(("<bash-input>", "<bash-stdout>")):
-        yield Shelled(tag(text, "bash-input"), tag(text, "bash-stdout"))
+        yield Shelled(tag_content(text, "bash-input"), tag_content(text, "bash-stdout"))
     elif typed := typed_text(text):
         yield Prompt(typed)
 
 
-def _notified(text: str) -> Notified:
-    return Notified(tag(text, "tool-use-id"), tag(text, "status"), tag(text, "summary"))
+def _notification(text: str) -> Notified:
+    return Notified(
+        tag_content(text, "tool-use-id"), tag_content(text, "status"), tag_content(text, "summary")
+    )
 
 
 def _command(text: str) -> Iterator[Event]:
-    name = tag(text, "command-name").lstrip("/")
+    name = tag_content(text, "command-name").lstrip("/")
     if name:
-        yield Commanded(name, without_marked(tag(text, "command-args"), PASTED))
+        yield Commanded(name, without_marked(tag_content(text, "command-args"), PASTED))
 
 
 class _Origin(Shape):
@@ -233,7 +142,7 @@ def _text(record: Record) -> str:
     return "\n".join(block.text for block in content or () if block.type == "text")
 
 
-# What the assistant did
+# Records of the assistant
 
 
 def _assistant(record: Record) -> Iterable[Event]:
@@ -243,14 +152,14 @@ def _assistant(record: Record) -> Iterable[Event]:
     goes_on = record.message is not None and record.message.stop_reason == "tool_use"
     for block in record.blocks:
         if block.type == "tool_use":
-            found += use(record, block)
-        # A quotation of our own words proves nothing about the session.
+            found += call_events(record, block)
+        # If the assistant quotes our own words, that proves nothing about the session.
         elif block.type == "text" and not record.is_sidechain and MARKER not in block.text:
             found.append(Said(block.text, goes_on))
     return found
 
 
-# What the client noted
+# Records of the client
 
 
 def _system(record: Record) -> Iterator[Event]:
@@ -284,18 +193,18 @@ class _Attachment(Shape, rename="camel"):
 def _attachment(record: Record) -> Iterator[Event]:
     found = read(_Attachment, record.attachment)
     if found.type in _REMINDERS:
-        yield listed(value_of(found.content), _REMINDERS[found.type])
+        yield todo_list(value_of(found.content), _REMINDERS[found.type])
     elif found.type == "queued_command" and not record.is_sidechain:
         text = "\n".join(_texts(value_of(found.prompt)))
         if text.startswith(NOTIFICATION):
-            yield _notified(text)
+            yield _notification(text)
         elif found.command_mode == "prompt" and (typed := typed_text(text)):
             yield Prompt(typed)
     elif found.type == "goal_status" and found.condition:
         yield Aimed(found.condition, found.met)
     elif found.type in _HOOKED and MARKER.encode() in bytes(record.attachment):
-        said = "\n".join([*_texts(value_of(found.content)), _string(found.stdout)])
-        yield Injected(marked(said))
+        printed = "\n".join([*_texts(value_of(found.content)), _string(found.stdout)])
+        yield Injected(marked(printed))
 
 
 def _texts(content: Any) -> list[str]:

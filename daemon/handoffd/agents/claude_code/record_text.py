@@ -1,24 +1,13 @@
-"""The words of a record, for showing what a claim rests on. Pure."""
+"""Return the words of a record, to show the evidence for a claim. Pure."""
 
-from handoffd.agents.claude_code.record_events import (
-    Aimed,
-    Commanded,
-    Moved,
-    Notified,
-    Opened,
-    Prompt,
-    Recapped,
-    Said,
-    Shelled,
-    Stopped,
-    Summarised,
-    Titled,
-    events,
-)
+from handoffd.agents.claude_code.record_events import events
 from handoffd.agents.claude_code.records import Record
-from handoffd.agents.claude_code.tool_events import (
+from handoffd.agents.claude_code.tool_events import output_text
+from handoffd.agents.events import (
+    Aimed,
     Approved,
     Asked,
+    Commanded,
     Decided,
     Denied,
     Drafted,
@@ -26,16 +15,25 @@ from handoffd.agents.claude_code.tool_events import (
     GitDone,
     Listed,
     Looked,
+    Moved,
+    Notified,
+    Opened,
     Planned,
+    Prompt,
     Proposed,
     Ran,
+    Recapped,
     Resulted,
-    output_text,
+    Said,
+    Shelled,
+    Stopped,
+    Summarised,
+    Titled,
 )
 
 
 def words(record: Record) -> str:
-    """Return what a record says, as one text."""
+    """Return the words of a record as one text."""
     return "\n".join(text for event in events(record) if (text := _words(event)))
 
 

@@ -1,7 +1,7 @@
-"""Bytes of a transcript line to records. Pure, and never raises: the format is not ours.
+"""Turn the bytes of a transcript line into records. Pure; never raises: the format is not ours.
 
-Nearly every line is read by a decoder that knows which fields we look at and jumps over the
-rest; a line that it cannot take is read again by hand, whatever it holds.
+A decoder that knows the fields we look at, and skips all others, reads nearly every line. A line
+that this decoder rejects is parsed again by hand.
 """
 
 import json
@@ -32,7 +32,7 @@ T = TypeVar("T", bound=Shape)
 
 
 class Block(Shape, gc=False):
-    """One block of a message; what a tool was given or gave is decoded only where it is wanted."""
+    """One block of a message; a tool's input and output are decoded only where they are needed."""
 
     type: str = ""
     text: str = ""
@@ -52,7 +52,7 @@ class Message(Shape, gc=False):
 
 
 class Record(Shape, gc=False, rename="camel"):
-    """One JSON object of a transcript and where it starts."""
+    """One JSON object of a transcript and the offset at which it starts."""
 
     offset: int = 0
     type: str = ""
@@ -87,7 +87,7 @@ class Record(Shape, gc=False, rename="camel"):
 
     @property
     def directory(self) -> str:
-        """The working directory, if it can be one."""
+        """The working directory, or an empty string if it is no valid absolute path."""
         return self.cwd if is_absolute(self.cwd) else ""
 
     @property
@@ -103,7 +103,7 @@ class _Usage(Shape, gc=False):
 
 
 class Parsed(NamedTuple):
-    """The records of one line, and whether some of it could not be read."""
+    """The records of one line, and whether a part of the line could not be read."""
 
     records: tuple[Record, ...]
     damaged: bool = False
@@ -117,7 +117,7 @@ _decode_record = msgspec.json.Decoder(Record).decode
 
 
 def parse_line(offset: int, line: bytes) -> Parsed:
-    """Read a line, also one with NUL runs or with objects glued together (`}{`)."""
+    """Return the records of a line, even if it holds runs of NUL or glued objects (`}{`)."""
     try:
         record = _decode_record(line)
     except (ValueError, RecursionError):
@@ -127,7 +127,7 @@ def parse_line(offset: int, line: bytes) -> Parsed:
 
 
 def read(shape: type[T], raw: Raw) -> T:
-    """Return an inner object; what is missing or of another type has its default."""
+    """Return an inner object; a field that is missing or of another type has its default."""
     if not raw:
         return shape()
     try:
@@ -138,13 +138,13 @@ def read(shape: type[T], raw: Raw) -> T:
 
 
 def context_tokens(usage: bytes) -> int:
-    """Return how much of the model's context an answer found in use."""
+    """Return how many tokens of the model's context were in use before an answer."""
     found = read(_Usage, Raw(usage))
     return found.input_tokens + found.cache_creation_input_tokens + found.cache_read_input_tokens
 
 
 def value_of(raw: Raw) -> Any:
-    """Return an inner value, whatever it is; None if there is none."""
+    """Return an inner value of any type; None if there is none."""
     if not raw:
         return None
     try:
@@ -155,10 +155,10 @@ def value_of(raw: Raw) -> Any:
 
 
 def build(shape: type[T], data: dict[str, Any]) -> T:
-    """Make a shape by hand, field by field, leaving out what does not fit."""
+    """Build a shape by hand, field by field; leave out values of a wrong type."""
     known = {}
-    for name, key, fit in _fits(shape):
-        if key in data and (value := fit(data[key])) is not None:
+    for name, key, convert in _converters(shape):
+        if key in data and (value := convert(data[key])) is not None:
             known[name] = value
     return shape(**known)
 
@@ -169,13 +169,15 @@ def _decoder_of(shape: type[T]) -> Callable[[Raw], T]:
 
 
 @cache
-def _fits(shape: type[Shape]) -> list[tuple[str, str, Callable[[Any], Any]]]:
+def _converters(shape: type[Shape]) -> list[tuple[str, str, Callable[[Any], Any]]]:
     return [
-        (field.name, field.encode_name, _fit(field.type)) for field in msgspec.structs.fields(shape)
+        (field.name, field.encode_name, _converter(field.type))
+        for field in msgspec.structs.fields(shape)
     ]
 
 
-def _fit(kind: Any) -> Callable[[Any], Any]:
+def _converter(kind: Any) -> Callable[[Any], Any]:
+    """Return a function that converts a JSON value to a field's type, or returns None."""
     if kind is Raw:
         return _encoded
     wanted = [member for member in get_args(kind) or (kind,) if member is not NoneType]
@@ -216,31 +218,31 @@ def _parse_by_hand(offset: int, line: bytes) -> Parsed:
         offset += len(text[counted:position].encode("utf-8", "surrogateescape"))
         counted = position
         records.append(build(Record, {**value, "offset": offset}))
-        position = _blanks.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+        position = _blanks.match(text, end).end()  # type: ignore[union-attr]  # it also matches no blanks
     return Parsed(tuple(records), damaged)
 
 
 def _decode(text: str, position: int) -> tuple[Any, int]:
     try:
         value, end = _decoder.raw_decode(text, position)
-        return _whole(value), end
+        return _without_surrogates(value), end
     except (ValueError, RecursionError):
         return None, position
 
 
-def _whole(value: Any) -> Any:
-    """Replace halves of characters: what holds one can neither be stored nor sent."""
+def _without_surrogates(value: Any) -> Any:
+    """Replace half characters (lone surrogates): a text with one can be neither stored nor sent."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     return value
 
 
 def _recover(text: str, position: int) -> tuple[int, Any, int]:
-    """Find the record that was appended to a killed writer's half line: it ends the line."""
+    """Find the record that was appended to a killed writer's half line; it ends with the line."""
     for _ in range(_RECOVERY_TRIES):
         position = text.find('{"', position + 1)
         if position < 0:

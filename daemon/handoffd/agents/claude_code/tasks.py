@@ -1,4 +1,4 @@
-"""The task files that Claude Code keeps beside its transcripts: tasks/<session>/<id>.json."""
+"""Read the task files that Claude Code keeps beside its transcripts: tasks/<session>/<id>.json."""
 
 import os
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ SIZE_MAX_BYTES = 64 << 10
 
 
 class Task(NamedTuple):
-    """One task as the client stored it, and when."""
+    """One task as the client stored it, and the time of the file's last change."""
 
     mtime_ns: int
     data: dict[str, Any]
 
 
 def changed_at(transcript: str, session_id: str) -> int:
-    """Return when the tasks of a session last changed; 0 if it has none."""
+    """Return the time of the last change to a session's tasks; 0 if it has none."""
     directory = _directory(transcript, session_id)
     try:
         times = [os.stat(directory).st_mtime_ns]
@@ -28,7 +28,7 @@ def changed_at(transcript: str, session_id: str) -> int:
 
 
 def read(transcript: str, session_id: str) -> list[Task]:
-    """Read the tasks of a session; what is no task is left out."""
+    """Return the tasks of a session; leave out files that hold no task."""
     found = []
     for entry in _entries(_directory(transcript, session_id)):
         task = _read(entry.path)

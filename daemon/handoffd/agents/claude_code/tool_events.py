@@ -1,10 +1,28 @@
-"""What the tools of an assistant were given and gave back, as events. Pure."""
+"""Turn the calls and results of an assistant's tools into events. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from handoffd.agents.claude_code.records import Block, Raw, Record, Shape, read, value_of
+from handoffd.agents.events import (
+    Approved,
+    Asked,
+    Decided,
+    Denied,
+    Drafted,
+    Edited,
+    GitDone,
+    Invoked,
+    Listed,
+    Looked,
+    Planned,
+    Proposed,
+    Ran,
+    Resulted,
+    TodoItem,
+    ToolEvent,
+)
 
 _EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _AGENTS = frozenset({"Agent", "Task"})
@@ -14,136 +32,8 @@ _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b\n?")
 _PLAN_FILE = re.compile(r"/\.claude[^/]*/plans/[^/]+\.md\Z")
 _REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take this action")
 _SAID = "the user said:"
-# A call that was never made, because another of the same message failed.
+# The result of a call that was never made, because another call of the same message failed.
 _SIBLING = ("<tool_use_error>Sibling tool call", "Cancelled: parallel tool call")
-
-
-class Edited(NamedTuple):
-    """A file is edited: what stood there before, and what after; whole files have no before."""
-
-    call: str
-    path: str
-    before: str
-    after: str
-
-
-class Looked(NamedTuple):
-    """A file is read or searched."""
-
-    path: str
-
-
-class Ran(NamedTuple):
-    """A shell command is run, or a sub-agent (which has no command), described in words."""
-
-    call: str
-    command: str
-    description: str
-
-
-class Asked(NamedTuple):
-    """The session waits for a person's answers."""
-
-    call: str
-    questions: tuple[str, ...]
-
-
-class Proposed(NamedTuple):
-    """The session waits for a person to approve its plan."""
-
-    call: str
-    plan: str
-
-
-class Drafted(NamedTuple):
-    """A plan is written into one of the client's plan files."""
-
-    plan: str
-
-
-class Denied(NamedTuple):
-    """A person refused what a tool was to do, perhaps saying why."""
-
-    call: str
-    words: str
-
-
-class Resulted(NamedTuple):
-    """A tool gave its result: whether it failed, and with which exit status if it said so."""
-
-    call: str
-    failed: bool
-    code: int | None
-    output: Raw
-    # It only began, and goes on in the background.
-    begun: bool = False
-
-
-class Approved(NamedTuple):
-    """A person approved a plan."""
-
-    plan: str
-
-
-class Decided(NamedTuple):
-    """A person answered questions."""
-
-    answers: tuple[tuple[str, str], ...]
-
-
-class GitDone(NamedTuple):
-    """What git was seen to do, by the client itself."""
-
-    sha: str
-    branch: str
-    pushed: bool
-    pull_request: int | None
-    url: str
-
-
-class TodoItem(NamedTuple):
-    """One item of a list of things to do."""
-
-    key: str
-    text: str
-    status: str
-
-
-class Invoked(NamedTuple):
-    """The assistant itself gave a slash command."""
-
-    name: str
-    arguments: str
-
-
-class Listed(NamedTuple):
-    """The whole list of things to do, as it is now."""
-
-    todos: tuple[TodoItem, ...]
-
-
-class Planned(NamedTuple):
-    """One thing to do was added or changed; an empty text or status leaves it as it is."""
-
-    todo: TodoItem
-
-
-ToolEvent = (
-    Edited
-    | Looked
-    | Ran
-    | Asked
-    | Proposed
-    | Drafted
-    | Denied
-    | Resulted
-    | Approved
-    | Decided
-    | GitDone
-    | Invoked
-    | Listed
-    | Planned
-)
 
 
 class _Input(Shape):
@@ -164,8 +54,8 @@ class _Input(Shape):
     args: str = ""
 
 
-def use(record: Record, block: Block) -> Iterable[ToolEvent]:
-    """Return what a tool call means; of a sub-agent's only what it does to files."""
+def call_events(record: Record, block: Block) -> Iterable[ToolEvent]:
+    """Return the events of a tool call; a sub-agent's call gives only edits of files."""
     name = block.name
     if name in _EDITING:
         return _edit(record, block)
@@ -180,21 +70,21 @@ def use(record: Record, block: Block) -> Iterable[ToolEvent]:
         return (Looked(path),) if path else ()
     if name in _AGENTS:
         return (Ran(block.id, "", read(_Input, block.input).description),)
-    return _rarer(block) if name in _RARER else ()
+    return _rare_call(block) if name in _RARER else ()
 
 
 def _invocation(given: _Input) -> Iterable[ToolEvent]:
-    """Read a command that is called by name, or as a person would type it."""
-    typed, _, behind = given.command.strip().partition(" ")
+    """Return the command that a tool invoked, by its name or as a person would type it."""
+    typed, _, arguments = given.command.strip().partition(" ")
     name = (given.skill or typed).lstrip("/")
-    return (Invoked(name, given.args or behind.strip()),) if name else ()
+    return (Invoked(name, given.args or arguments.strip()),) if name else ()
 
 
 def _edit(record: Record, block: Block) -> Iterator[ToolEvent]:
     given = read(_Input, block.input)
     path = given.file_path or given.notebook_path
     if path:
-        # What a sub-agent's edit came to is not told here.
+        # A sub-agent's record does not report the result of its edit.
         call = "" if record.is_sidechain else block.id
         after = given.new_string or given.content or given.new_source
         for old, new in _pairs(value_of(given.edits)) or [(given.old_string, after)]:
@@ -204,7 +94,7 @@ def _edit(record: Record, block: Block) -> Iterator[ToolEvent]:
 
 
 def _pairs(edits: Any) -> list[tuple[str, str]]:
-    """Return what each of several edits of a file replaces, and by what."""
+    """Return the old and the new text of each of several edits of a file."""
     items = [item for item in edits if isinstance(item, dict)] if isinstance(edits, list) else []
     return [(_string(item.get("old_string")), _string(item.get("new_string"))) for item in items]
 
@@ -213,7 +103,7 @@ _LOOKING = frozenset({"Read", "Grep"})
 _RARER = frozenset({"AskUserQuestion", "ExitPlanMode", "TodoWrite", "TaskUpdate"}) | _INVOKING
 
 
-def _rarer(block: Block) -> Iterator[ToolEvent]:
+def _rare_call(block: Block) -> Iterator[ToolEvent]:
     given = read(_Input, block.input)
     if block.name in _INVOKING:
         yield from _invocation(given)
@@ -222,7 +112,7 @@ def _rarer(block: Block) -> Iterator[ToolEvent]:
     elif block.name == "ExitPlanMode":
         yield Proposed(block.id, given.plan)
     elif block.name == "TodoWrite":
-        yield listed(value_of(given.todos), "content")
+        yield todo_list(value_of(given.todos), "content")
     elif isinstance(found := value_of(block.input), dict):
         yield Planned(_todo(found, "subject"))
 
@@ -237,7 +127,7 @@ def _questions(asked: Any) -> tuple[str, ...]:
 
 
 class _Extra(Shape, rename="camel"):
-    """What the client keeps of a tool's result besides its text."""
+    """The fields that the client keeps of a tool's result besides its text."""
 
     task: Raw = Raw(b"")
     tasks: Raw = Raw(b"")
@@ -247,23 +137,24 @@ class _Extra(Shape, rename="camel"):
     background_task_id: str = ""
 
 
-# How the results of reading, writing and editing begin: the longest by far, and silent.
-_START = 16
+# The results of reading, writing and editing begin like this. They are the longest by far, and
+# give no further event.
+_START_BYTES = 16
 _SILENT = (b'{"type":', b'{"filePath":', b'{"file":', b'{"oldTodos":')
 
 
-def result(record: Record, block: Block) -> Iterable[ToolEvent]:
-    """Return what came back from a tool, or that a person did not want it."""
+def result_events(record: Record, block: Block) -> Iterable[ToolEvent]:
+    """Return the events of a tool's result, or of a person's refusal."""
     if record.is_sidechain:
         return ()
     if block.is_error:
         return _failure(record, block)
-    start = bytes(memoryview(record.tool_use_result)[:_START])
+    start = bytes(memoryview(record.tool_use_result)[:_START_BYTES])
     if start.startswith(_SILENT) or not start.startswith(b"{"):
         return (Resulted(block.tool_use_id, False, 0, block.content),)
     extra = read(_Extra, record.tool_use_result)
     begun = bool(extra.background_task_id)
-    return (Resulted(block.tool_use_id, False, 0, block.content, begun), *_told(extra))
+    return (Resulted(block.tool_use_id, False, 0, block.content, begun), *_extra_events(extra))
 
 
 def _failure(record: Record, block: Block) -> Iterator[ToolEvent]:
@@ -272,8 +163,8 @@ def _failure(record: Record, block: Block) -> Iterator[ToolEvent]:
         return
     refused = record.tool_denial_kind in ("user-rejected", "interrupted")
     if refused or text.startswith(_REFUSED):
-        said = text.partition(_SAID)[2].partition("\n\nNote:")[0].strip()
-        yield Denied(block.tool_use_id, record.user_feedback or said)
+        reason = text.partition(_SAID)[2].partition("\n\nNote:")[0].strip()
+        yield Denied(block.tool_use_id, record.user_feedback or reason)
         return
     code = _EXIT_CODE.match(text)
     yield Resulted(
@@ -285,7 +176,7 @@ def _failure(record: Record, block: Block) -> Iterator[ToolEvent]:
 
 
 def output_text(content: Raw) -> str:
-    """Return the text that a tool gave."""
+    """Return the text of a tool's output."""
     found = value_of(content)
     if isinstance(found, str):
         return found
@@ -294,7 +185,7 @@ def output_text(content: Raw) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _told(extra: _Extra) -> Iterator[ToolEvent]:
+def _extra_events(extra: _Extra) -> Iterator[ToolEvent]:
     if extra.git_operation:
         yield from _git(value_of(extra.git_operation))
     if not (extra.task or extra.tasks or extra.answers or extra.plan):
@@ -303,10 +194,10 @@ def _told(extra: _Extra) -> Iterator[ToolEvent]:
     if isinstance(task, dict) and isinstance(task.get("subject"), str):
         yield Planned(_todo({"status": "pending", **task}, "subject"))
     if isinstance(tasks, list):
-        yield listed(tasks, "subject")
+        yield todo_list(tasks, "subject")
     answers = value_of(extra.answers)
     if isinstance(answers, dict):
-        pairs = [(question, said) for question, said in answers.items() if isinstance(said, str)]
+        pairs = [(key, answer) for key, answer in answers.items() if isinstance(answer, str)]
         yield Decided(tuple(pairs))
     if extra.plan:
         yield Approved(extra.plan)
@@ -335,8 +226,8 @@ def _string(value: Any) -> str:
 # Things to do
 
 
-def listed(items: Any, text: str) -> Listed:
-    """Read a whole list of things to do; an item without an id is known by its place."""
+def todo_list(items: Any, text: str) -> Listed:
+    """Return the event of a whole list of things to do; an item without an id gets its index."""
     found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     return Listed(
         tuple(_todo({"id": str(number), **item}, text) for number, item in enumerate(found))

@@ -1,4 +1,4 @@
-"""Which transcripts there are, and which have changed. The rescan is the truth, a watch a hint."""
+"""Find the transcripts and their changes. The rescan is the truth; a watch is only a hint."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _owners: dict[tuple[str, int], str] = {}
 
 @dataclass(slots=True)
 class Transcript:
-    """A file that was found; the name identifies it wherever it moves."""
+    """A transcript file; its name identifies it even after the file has moved."""
 
     name: str
     session_id: str
@@ -36,7 +36,7 @@ def project_directories(root: str) -> Iterator[str]:
 
 
 def in_directory(directory: str, now: float) -> Iterator[Transcript]:
-    """Yield the transcripts of one project directory, sub-agents' included."""
+    """Yield the transcripts of one project directory, including those of sub-agents."""
     companions = []
     newest: dict[str, float] = {}
     for entry in _entries(directory):
@@ -48,21 +48,21 @@ def in_directory(directory: str, now: float) -> Iterator[Transcript]:
         elif _NAME.match(entry.name):
             companions.append(entry.name)
     for session_id in companions:
-        # A session whose own file is old gets no new sub-agents: one stat less a rescan each.
+        # A session whose own file is old gets no new sub-agents: don't list them at each rescan.
         if now - newest.get(session_id, 0.0) < clock.DAY_SECONDS or session_id not in newest:
-            yield from _agents(f"{directory}/{session_id}", session_id)
+            yield from _subagents(f"{directory}/{session_id}", session_id)
 
 
-def at(path: str) -> Transcript | None:
-    """Return the transcript at a path that a watch named."""
+def transcript_at(path: str) -> Transcript | None:
+    """Return the transcript at a path that a watch reported."""
     stem = os.path.basename(path).removesuffix(".jsonl")
     if not _NAME.match(stem) or stem.startswith("agent-"):
         return None
-    return revisit(stem, stem, path)
+    return stat_transcript(stem, stem, path)
 
 
-def revisit(name: str, session_id: str, path: str) -> Transcript | None:
-    """Return a transcript that is known as it is now, at the price of one question."""
+def stat_transcript(name: str, session_id: str, path: str) -> Transcript | None:
+    """Return the current size and time of a known transcript, at the cost of one stat()."""
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -72,14 +72,14 @@ def revisit(name: str, session_id: str, path: str) -> Transcript | None:
     return Transcript(name, session_id, path, status.st_size, status.st_mtime_ns)
 
 
-def agents_of(transcript: Transcript) -> Iterator[Transcript]:
+def subagents_of(transcript: Transcript) -> Iterator[Transcript]:
     """Yield the sub-agents of a session that has just grown."""
     if transcript.name == transcript.session_id:
-        yield from _agents(transcript.path.removesuffix(".jsonl"), transcript.session_id)
+        yield from _subagents(transcript.path.removesuffix(".jsonl"), transcript.session_id)
 
 
 def line_at(path: str, offset: int) -> bytes:
-    """Return the line that starts at a byte, or nothing if it cannot be read."""
+    """Return the line that starts at a byte offset, or nothing if it cannot be read."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -114,8 +114,8 @@ def _main_or_old_agent(entry: os.DirEntry[str]) -> Transcript | None:
     return found
 
 
-def _agents(companion: str, session_id: str) -> Iterator[Transcript]:
-    """Yield the sub-agents' transcripts of a session, workflows' included."""
+def _subagents(companion: str, session_id: str) -> Iterator[Transcript]:
+    """Yield the transcripts of a session's sub-agents, including those of its workflows."""
     below = [f"{companion}/subagents"]
     below += [entry.path for entry in _entries(f"{companion}/subagents/workflows")]
     for directory in below:
@@ -138,7 +138,7 @@ def _transcript(entry: os.DirEntry[str], name: str, session_id: str) -> Transcri
 
 
 def _owner(path: str, inode: int) -> str:
-    """Return the session of a sub-agent's file at its old place: its first record names it."""
+    """Return the session of a sub-agent's file in the old location, named by its first record."""
     known = _owners.get((path, inode))
     if known is not None:
         return known

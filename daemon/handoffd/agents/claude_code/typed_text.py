@@ -1,20 +1,20 @@
-"""What a person typed, told from what the client and we ourselves put beside it. Pure."""
+"""Separate a person's own words from texts that the client or we put beside them. Pure."""
 
 import re
 from collections.abc import Iterator
 
-# Everything we print into a session is marked; what carries the mark is never evidence again.
+# Everything we print into a session is marked; a marked text is never evidence again.
 MARKER = "<handoffd-context"
 END = "</handoffd-context>"
-# The first words inside our mark, where it has several lines.
+# The first words inside our mark, if it has several lines.
 LEAD = "A record of earlier work"
 MARKED = re.compile(rf"{MARKER} (?:project|handoff)=")
-# In the words of a person only the exact form counts: what resembles it may be their own.
+# In the words of a person only the exact form counts: a similar text may be their own.
 PASTED = re.compile(
     rf'(?m)^{MARKER} (?:project|handoff)="[^"\n]*"(?: at="[^"\n]*")?>(?:\n{LEAD}| (?=.*{END}$))'
 )
 
-# User records that no person typed, by how they begin.
+# The beginnings of user records that no person typed.
 _NOT_TYPED = re.compile(
     r"\s*(?:<(?P<name>local-command-(?:stdout|stderr|caveat)|command-(?:name|message)"
     r"|bash-(?:input|stdout|stderr)|task-notification|system-reminder|teammate-message"
@@ -26,16 +26,16 @@ _IDE_TAGS = ("ide_opened_file", "ide_selection")
 
 
 def typed_text(text: str) -> str:
-    """Return what a person typed in a user's record, or an empty text."""
+    """Return the text that a person typed in a user record, or an empty text."""
     text = without_marked(_without_editor(text), PASTED).strip()
     found = _NOT_TYPED.match(text)
-    # The client closes its tags: behind one that stays open are a person's own words.
+    # The client closes its tags: behind an unclosed tag are a person's own words.
     is_clients = found and (not found["name"] or f"</{found['name']}" in text)
     return "" if is_clients else text
 
 
 def without_marked(text: str, opening: re.Pattern[str] = MARKED) -> str:
-    """Take out what we printed ourselves, and none of the words around it."""
+    """Return the text without our own printed text, and with all words around it."""
     kept, position = [], 0
     for start, end in _spans(text, opening):
         kept.append(text[position:start])
@@ -44,14 +44,14 @@ def without_marked(text: str, opening: re.Pattern[str] = MARKED) -> str:
 
 
 def marked(text: str, opening: re.Pattern[str] = MARKED) -> str:
-    """Return what we printed ourselves, and nothing else."""
+    """Return only the text that we printed ourselves."""
     return "\n".join(text[start:end] for start, end in _spans(text, opening))
 
 
 def _spans(text: str, opening: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield where our marks are.
+    """Yield the start and end of each marked text.
 
-    One that is not closed was cut and runs to the end; in the words of a person it is none.
+    A mark that is not closed was cut, and runs to the end. In the words of a person it is no mark.
     """
     if MARKER not in text:
         return
@@ -65,21 +65,21 @@ def _spans(text: str, opening: re.Pattern[str]) -> Iterator[tuple[int, int]]:
 
 
 def _without_editor(text: str) -> str:
-    """Take out what an editor put beside the words; by search, since a regex may take its time."""
-    for tag in _IDE_TAGS:
+    """Return the text without an editor's additions; searched, since a regex may be slow."""
+    for name in _IDE_TAGS:
         kept, position = [], 0
-        while (start := text.find(f"<{tag}>", position)) >= 0:
-            end = text.find(f"</{tag}>", start)
+        while (start := text.find(f"<{name}>", position)) >= 0:
+            end = text.find(f"</{name}>", start)
             if end < 0:
                 break
             kept.append(text[position:start])
-            position = end + len(tag) + 3
+            position = end + len(name) + 3
         text = "".join([*kept, text[position:]])
     return text
 
 
-def tag(text: str, name: str) -> str:
-    """Return what stands between the tags of this name, or an empty text."""
+def tag_content(text: str, name: str) -> str:
+    """Return the text between the tags of this name, or an empty text."""
     start = text.find(f"<{name}>")
     if start < 0:
         return ""
