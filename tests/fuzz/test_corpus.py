@@ -15,7 +15,7 @@ from targets import SECRET, TARGETS  # noqa: E402
 from units import repeated  # noqa: E402
 
 from handoff.common.plain_text import plain, plain_json  # noqa: E402
-from handoffd.redaction import redact as gate  # noqa: E402
+from handoffd.redaction import redact as redaction  # noqa: E402
 
 FILES = [path for target in TARGETS for path in sorted((HERE / "corpus" / target).iterdir())]
 
@@ -56,9 +56,9 @@ LEAKING = {
 
 
 @pytest.mark.parametrize("target", LEAKING)
-def test_a_blind_gate_is_noticed(target, monkeypatch):
-    """Were the gate to know no secret any more, the one that is planted would be seen to come out."""
+def test_a_blind_redaction_is_noticed(target, monkeypatch):
+    """If redaction knew no secret any more, the planted one would be seen in the output."""
     TARGETS[target](LEAKING[target].encode())
-    monkeypatch.setattr(gate, "_found_in", lambda _text, _data: [])
+    monkeypatch.setattr(redaction, "_find_in", lambda _text, _data: [])
     with pytest.raises(AssertionError, match="the secret came through"):
         TARGETS[target](LEAKING[target].encode())
