@@ -198,7 +198,7 @@ def told(project, notes, names):
 
 KILL = """
 import os, signal
-from handoffd.tracks import create, create_gather as gather
+from handoffd.tracks import create
 
 def killing(act):
     def acting(*given):

@@ -3,9 +3,11 @@
 It is synchronous: a worker thread runs it, with a connection of its own.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from handoffd.links.agent_mail import AgentMail, MailError
 from handoffd.links.beads import Beads, BeadsError, BeadsProgram
 from handoffd.runtime import clock, log
 from handoffd.store.outbox import Letter, Outbox
@@ -69,21 +71,6 @@ def deliver(
     return done
 
 
-def deliver_note(letter: Letter, program: BeadsProgram) -> None:
-    """Append a letter's body to the notes of the issue it is for.
-
-    An earlier attempt may have arrived although nobody heard of it: then the note's last line,
-    which no other note has, is there already.
-    """
-    beads = Beads(letter.root, program)
-    try:
-        if letter.attempts > 1 and _has_note(beads.notes(letter.target), letter.body):
-            return
-        beads.append_notes(letter.target, letter.body)
-    except BeadsError as problem:
-        raise DeliveryError(str(problem), final=problem.final, missing=problem.missing) from None
-
-
 def _deliver_one(outbox: Outbox, send: Deliver, letter: Letter, now: float) -> Delivery:
     letter = letter._replace(attempts=letter.attempts + 1)
     try:
@@ -108,6 +95,47 @@ def _fail(outbox: Outbox, letter: Letter, problem: DeliveryError, now: float) ->
     return Delivery(letter, sent=False, problem=words, dead=dead)
 
 
+# Notes in Beads
+
+
+def deliver_note(letter: Letter, program: BeadsProgram) -> None:
+    """Append a letter's body to the notes of the issue it is for.
+
+    An earlier attempt may have arrived although nobody heard of it: then the note's last line,
+    which no other note has, is there already.
+    """
+    beads = Beads(letter.root, program)
+    try:
+        if letter.attempts > 1 and _has_note(beads.notes(letter.target), letter.body):
+            return
+        beads.append_notes(letter.target, letter.body)
+    except BeadsError as problem:
+        raise DeliveryError(str(problem), final=problem.final, missing=problem.missing) from None
+
+
 def _has_note(notes: str, body: str) -> bool:
     lines = [line.strip() for line in body.splitlines() if line.strip()]
     return bool(lines) and lines[-1] in [line.strip() for line in notes.splitlines()]
+
+
+# Mail
+
+
+def mail_body(subject: str, text: str, importance: str) -> str:
+    return json.dumps({"subject": subject, "text": text, "importance": importance})
+
+
+def deliver_mail(mail: AgentMail, letter: Letter) -> None:
+    """Send a letter to its thread; a second attempt looks first whether the first one came."""
+    held = json.loads(letter.body)
+    try:
+        mail.send_once(
+            letter.root,
+            letter.target,
+            held["subject"],
+            held["text"],
+            held["importance"],
+            again=letter.attempts > 1,
+        )
+    except MailError as problem:
+        raise DeliveryError(str(problem), final=problem.final) from None

@@ -5,7 +5,7 @@ from typing import Any
 from handoff.common.errors import EXIT_CHOICE_NEEDED
 from handoffd.store.core import CoreStore
 from handoffd.store.ledger import Firing
-from handoffd.tracks.create_gather import GATHER
+from handoffd.tracks.create import GATHER
 from handoffd.tracks.steps import FAILED
 
 # The receipt of what a person wanted.

@@ -30,6 +30,7 @@ from handoffd.store.ledger import Firing
 from handoffd.store.state import StateStore
 from handoffd.tracks import metadata
 from handoffd.tracks.conductor_directory import ConductorDirectory
+from handoffd.tracks.create import create, preview
 from handoffd.tracks.create_state import CreateRequest, request_of
 from handoffd.tracks.outbox_sender import deliver
 from handoffd.tracks.outcome import ASKED, is_made, settle
@@ -181,8 +182,6 @@ class RecordMaker:
     async def preview(
         self, project: Project, state: SessionState | None, request: CreateRequest
     ) -> dict[str, Any]:
-        from handoffd.tracks.create import preview  # noqa: PLC0415  needed by few
-
         return await self.ask(
             project, state, lambda ports: preview(ports, request, lambda _step: None)
         )
@@ -206,8 +205,6 @@ class RecordMaker:
         state: SessionState | None = None,
     ) -> dict[str, Any]:
         """Make a record in a thread, leave the contract, and enter what came of it."""
-        from handoffd.tracks.create import create  # noqa: PLC0415  needed by few
-
         self._running.add(firing.cause)
         try:
             state = state or self._stored(firing.session_id)

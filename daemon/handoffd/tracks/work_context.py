@@ -14,8 +14,7 @@ from handoffd.session.text import keep
 from handoffd.store.core import CoreStore
 from handoffd.store.outbox import Letter
 from handoffd.tracks.conductor_directory import ConductorDirectory, Track
-from handoffd.tracks.mail_delivery import deliver_mail
-from handoffd.tracks.outbox_sender import Deliver, deliver, deliver_note
+from handoffd.tracks.outbox_sender import Deliver, deliver, deliver_mail, deliver_note
 from handoffd.tracks.plan import PlannedWork, Progress, TrackPlan, progress
 
 # Of a track with more epics the first ones tell.
