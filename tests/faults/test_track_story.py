@@ -213,7 +213,7 @@ def change(actions):
 
 create.GATHER, create.WRITE = change(create.GATHER), change(create.WRITE)
 if {step!r} == "send":
-    create._send = killing(create._send)
+    create._send_letters = killing(create._send_letters)
 """
 # Killed when the temporary file is written, before it is renamed.
 KILL_WRITING = """

@@ -1,6 +1,6 @@
-"""Sends the letters in the outbox, one at a time and in order, and tries again what failed.
+"""Sends the letters in the outbox, one at a time and in order, and retries failed ones.
 
-It is synchronous: a worker thread runs it, with a connection of its own.
+The code is synchronous: a worker thread runs it with a database connection of its own.
 """
 
 import json
@@ -12,13 +12,13 @@ from handoffd.links.beads import Beads, BeadsError, BeadsProgram
 from handoffd.runtime import clock, log
 from handoffd.store.outbox import Letter, Outbox
 
-# How long after the first, second, ... failure the next attempt is made.
+# The pause after the first, second, ... failure.
 PAUSES_SECONDS = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0)
 ATTEMPTS_MAX = 8
-# Longer than an attempt takes. One that a crash cut off is made again only then: the program it
-# started may still be at work, and would not show what it is about to write.
+# Longer than an attempt takes. An attempt that a crash cut off is repeated only then: its program
+# may still be running, and the note that it is about to write would not be visible yet.
 ATTEMPT_SECONDS = 45.0
-# Where there is no program at all, looking costs next to nothing, and one may be installed.
+# If there is no program at all, a check costs next to nothing, and one may be installed.
 MISSING_SECONDS = 600.0
 MISSING_DAYS = 7
 PROBLEM_MAX_CHARACTERS = 500
@@ -29,7 +29,7 @@ Deliver = Callable[[Letter], None]
 class DeliveryError(Exception):
     """A letter did not arrive.
 
-    `final` tells that trying again is of no use, `missing` that nobody is there to take it.
+    `final` means that a retry is of no use, `missing` that there is no program to take it.
     """
 
     def __init__(self, message: str, *, final: bool = False, missing: bool = False) -> None:
@@ -39,7 +39,7 @@ class DeliveryError(Exception):
 
 
 class Delivery(NamedTuple):
-    """What became of a letter: sent, or else a problem, for the last time if it is dead."""
+    """The result of an attempt: sent, or else a problem; a dead letter is not tried again."""
 
     letter: Letter
     sent: bool
@@ -55,17 +55,17 @@ def deliver(
     only_key: str = "",
     most: int = 20,
 ) -> list[Delivery]:
-    """Send what is due, the oldest first; returns what became of each letter."""
+    """Send all due letters, the oldest first. Return the result for each."""
     done: list[Delivery] = []
     kinds = tuple(deliverers)
     started = clock.monotonic()
-    # One by one: the next letter to a target becomes due when the one before has arrived.
+    # One by one: a letter becomes due when the one before it to the same target has arrived.
     while kinds and len(done) < most:
         moment = now + clock.monotonic() - started
         found = outbox.due(moment, 1, kinds=kinds, key=only_key)
         if not found:
             break
-        # Another process may send as well: the one that counts the attempt makes it.
+        # Another process may send as well: the process that counts the attempt makes it.
         if outbox.begin(found[0], moment + ATTEMPT_SECONDS):
             done.append(_deliver_one(outbox, deliverers[found[0].kind], found[0], moment))
     return done
@@ -99,10 +99,10 @@ def _fail(outbox: Outbox, letter: Letter, problem: DeliveryError, now: float) ->
 
 
 def deliver_note(letter: Letter, program: BeadsProgram) -> None:
-    """Append a letter's body to the notes of the issue it is for.
+    """Append a letter's body to the notes of its issue.
 
-    An earlier attempt may have arrived although nobody heard of it: then the note's last line,
-    which no other note has, is there already.
+    An earlier attempt may have arrived without an answer to us. The notes then hold the last line
+    of the body already, which no other note has.
     """
     beads = Beads(letter.root, program)
     try:
@@ -126,7 +126,7 @@ def mail_body(subject: str, text: str, importance: str) -> str:
 
 
 def deliver_mail(mail: AgentMail, letter: Letter) -> None:
-    """Send a letter to its thread; a second attempt looks first whether the first one came."""
+    """Send a letter to its thread. A second attempt first checks whether the first one arrived."""
     held = json.loads(letter.body)
     try:
         mail.send_once(
