@@ -6,7 +6,7 @@ from handoffd.contract import contract_format, presentation
 from handoffd.hooks import brief
 from handoffd.hooks.brief import BriefContext, NewestHandoff
 from handoffd.tracks import analysis, message, plan, record
-from handoffd.tracks.resume_find import _cleaned
+from handoffd.tracks.resume import _cleaned
 from told import ROOT, Told
 
 DOCUMENT = {"goal": "Round tax per line", "now": "Editing tax.py"}

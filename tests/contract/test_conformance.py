@@ -63,7 +63,7 @@ def test_our_own_output_holds(tmp_path, cwd):
     """What we write keeps every point, whatever the path holds."""
     place = handoff_directory.directory_of(f"{tmp_path}/handoffs", cwd)
     text = render(replace(OURS, cwd=written_path(cwd)))
-    handoff_directory.put(place, "1a2b3c4d.md", lambda before: text)
+    handoff_directory.change(place, "1a2b3c4d.md", lambda before: text)
     handoff_directory.link_v1(f"{tmp_path}/handoffs", cwd)
 
     code, printed = conformance.run(f"{tmp_path}/handoffs", as_json=False)

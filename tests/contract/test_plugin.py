@@ -15,14 +15,12 @@ from conftest import BIN, REPOSITORY
 from handoff import cli
 from handoff.commands import slash
 from handoffd.tracks import front_matter
-from handoffd.tracks.create import WRITE
-from handoffd.tracks.create_gather import GATHER
+from handoffd.tracks.create import GATHER, WRITE
 from handoffd.tracks.index import COLUMNS
 from handoffd.tracks.plan import Progress
 from handoffd.tracks.record import TRIGGERS, TrackRecord, render
 from handoffd.tracks.record_sections import RecordFacts, note, sections
-from handoffd.tracks.resume import RESUME
-from handoffd.tracks.resume_find import FIND
+from handoffd.tracks.resume import FIND, RESUME
 
 PLUGIN = REPOSITORY / "client/plugin"
 COMMANDS = sorted((PLUGIN / "commands").glob("*.md"))

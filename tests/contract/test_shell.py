@@ -40,7 +40,7 @@ def directory(tmp_path, project) -> str:
     found = handoff_directory.directory_of(f"{tmp_path}/handoffs", str(project))
     for number, name in enumerate(("bbbbbbbb.md", "aaaaaaaa.md")):
         text = handoff(str(project))
-        handoff_directory.put(
+        handoff_directory.change(
             found, name, lambda before, text=text: text, mtime_seconds=1_000_000 + number
         )
     handoff_directory.link_v1(f"{tmp_path}/handoffs", str(project))
@@ -97,8 +97,8 @@ def test_escalation(tmp_path, options):
     """`grep` finds a call that was made, and none in a handoff that only speaks of it."""
     directory = handoff_directory.directory_of(f"{tmp_path}/handoffs", "/p")
     quiet = handoff("/p", sections={"Done": bullets(["Discussed HUMAN REVIEW NEEDED at length"])})
-    handoff_directory.put(directory, "quiet.md", lambda before: quiet)
-    handoff_directory.put(
+    handoff_directory.change(directory, "quiet.md", lambda before: quiet)
+    handoff_directory.change(
         directory, "calls.md", lambda before: handoff("/p", escalations=("look",))
     )
     command = f"grep {options} 'HUMAN REVIEW NEEDED' {directory}"

@@ -106,7 +106,7 @@ def append(text, number):
 
 
 def write_contract(root, number):
-    handoff_directory.put(
+    handoff_directory.change(
         f"{root}/h", "a.md", lambda found: append(found.text if found else "", number)
     )
 

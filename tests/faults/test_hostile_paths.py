@@ -38,7 +38,9 @@ def save(root, number):
 
 
 def leave(root, number):
-    handoff_directory.put(f"{root}/handoffs/-code-shop", "a.md", lambda _: f"# Handoff {number}\n")
+    handoff_directory.change(
+        f"{root}/handoffs/-code-shop", "a.md", lambda _: f"# Handoff {number}\n"
+    )
 
 
 def record(root, number):

@@ -198,7 +198,7 @@ def told(project, notes, names):
 
 KILL = """
 import os, signal
-from handoffd.tracks import create, create_gather as gather
+from handoffd.tracks import create
 
 def killing(act):
     def acting(*given):
@@ -213,7 +213,7 @@ def change(actions):
 
 create.GATHER, create.WRITE = change(create.GATHER), change(create.WRITE)
 if {step!r} == "send":
-    create._send = killing(create._send)
+    create._send_letters = killing(create._send_letters)
 """
 # Killed when the temporary file is written, before it is renamed.
 KILL_WRITING = """

@@ -108,8 +108,8 @@ def _thread(text: str) -> None:
 
 def _contract(text: str) -> None:
     found = contract_format.parse(text)
-    contract_format.without_calls(text)
-    contract_format.theirs(found, found)
+    contract_format.without_escalations(text)
+    contract_format.foreign_lines(found, found)
     contract_format.persons_words(text)
     str(found.gist)
 

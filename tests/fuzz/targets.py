@@ -113,11 +113,14 @@ def handoff(data: bytes) -> Hashable:
     assert twice == contract_format.render(contract_format.parse(twice)), (
         "it changes with every writing"
     )
-    assert () == contract_format.calls(contract_format.without_calls(text)), "a call is left"
-    given = contract_format.theirs(found, OURS)
+    assert () == contract_format.escalation_reasons(contract_format.without_escalations(text)), (
+        "a call is left"
+    )
+    given = contract_format.foreign_lines(found, OURS)
     whole = contract_format.complete(OURS, given)
     assert contract_format.complete(
-        OURS, contract_format.theirs(contract_format.parse(contract_format.render(whole)), OURS)
+        OURS,
+        contract_format.foreign_lines(contract_format.parse(contract_format.render(whole)), OURS),
     )
     said = "\n".join(contract_format.persons_words(text)[0])
     assert not _told(said, data), "the secret came through"

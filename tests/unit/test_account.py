@@ -6,7 +6,7 @@ import re
 import pytest
 
 from handoffd.contract.composition import Surroundings, account, is_worth
-from handoffd.contract.contract_format import SIZE_MAX_BYTES, calls, render
+from handoffd.contract.contract_format import SIZE_MAX_BYTES, escalation_reasons, render
 from handoffd.contract.prose import ITEM_MAX, listed, prose, same
 from handoffd.session import insights
 from told import ROOT, Told
@@ -430,7 +430,7 @@ def test_nothing_else_escalates():
     told.say("The form is added. Is there anything else you need?")
     found = left(told, ended=True, uncommitted=["a.py"], unpushed=3)
     assert () == found.escalations
-    assert () == calls(render(found))
+    assert () == escalation_reasons(render(found))
 
 
 PHRASES = [
@@ -449,7 +449,7 @@ def test_mention_is_no_call(phrase):
     commit(told, "1a2b3c4", f"Print {phrase}").edit(f"{phrase}.py")
     told.say(f"I've printed {phrase} on the page.")
     text = render(left(told, uncommitted=[phrase]))
-    assert () == calls(text)
+    assert () == escalation_reasons(text)
     assert "review (needed)" in text.lower()
 
 

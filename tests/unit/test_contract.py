@@ -13,14 +13,14 @@ from handoffd.contract import contract_format, handoff_directory
 from handoffd.contract.contract_format import (
     Contract,
     ForeignLines,
-    call,
-    calls,
     complete,
+    escalation_line,
+    escalation_reasons,
+    foreign_lines,
     is_foreign,
     parse,
     persons_words,
     render,
-    theirs,
     written_path,
 )
 from handoffd.contract.handoff_directory import HandoffScope
@@ -239,7 +239,7 @@ def grep(text: str) -> bool:
 )
 def test_calls(text, reasons):
     """A call is found where `grep -qi` finds one: anywhere, in any case, within a line."""
-    assert reasons == calls(text)
+    assert reasons == escalation_reasons(text)
     assert grep(text) is bool(reasons)
 
 
@@ -247,7 +247,7 @@ def test_calls(text, reasons):
 def test_calls_as_grep(text):
     """Whatever is around it, we and `grep -qi` agree."""
     for line in (text, f"{text}human review needed{text}"):
-        assert grep(line) is bool(calls(line))
+        assert grep(line) is bool(escalation_reasons(line))
 
 
 def test_call_is_written_before_the_sections():
@@ -256,14 +256,14 @@ def test_call_is_written_before_the_sections():
 
     assert "\n\nHUMAN REVIEW NEEDED: the key\nHUMAN REVIEW NEEDED\n\n## Done\n" in text
     assert ("the key", "") == parse(text).escalations
-    assert "HUMAN REVIEW NEEDED" == call("")
+    assert "HUMAN REVIEW NEEDED" == escalation_line("")
 
 
 def test_our_own_words_never_call():
     """What we say about somebody's words is no call: the words are broken up."""
     lines = contract_format.bullets(["the phrase Human Review Needed was discussed"])
 
-    assert () == calls("\n".join(lines))
+    assert () == escalation_reasons("\n".join(lines))
     assert not grep("\n".join(lines))
 
 
@@ -272,7 +272,7 @@ def test_our_own_words_never_call():
 
 def test_nothing_changed():
     """Our own handoff, read again, holds nothing of anybody else."""
-    assert not theirs(parse(render(OURS)), OURS)
+    assert not foreign_lines(parse(render(OURS)), OURS)
 
 
 def test_added_lines_are_theirs():
@@ -280,7 +280,7 @@ def test_added_lines_are_theirs():
     text = render(OURS).replace("- Two\n", "- Two\n- Theirs\n").replace(OURS.purpose, "Their words")
     text += "\n## Reflection\nFirst.\n\nSecond.\n\nHUMAN REVIEW NEEDED: look\n"
 
-    given_theirs = theirs(parse(text), OURS)
+    given_theirs = foreign_lines(parse(text), OURS)
     ours = replace(OURS, sections={"Done": ["- One", "- New"]})
     whole = complete(ours, given_theirs)
 
@@ -293,7 +293,7 @@ def test_added_lines_are_theirs():
 
 def test_removed_lines_stay_removed():
     """A line of ours that a person took out does not come back."""
-    given_theirs = theirs(parse(render(OURS).replace("- Two\n", "")), OURS)
+    given_theirs = foreign_lines(parse(render(OURS).replace("- Two\n", "")), OURS)
 
     assert frozenset({"- Two"}) == given_theirs.removed
     assert ["- One"] == complete(OURS, given_theirs).sections["Done"]
@@ -302,7 +302,7 @@ def test_removed_lines_stay_removed():
 def test_call_taken_out_stays_out():
     """A person who takes our call out has looked: it does not come back, but another one may."""
     ours = replace(OURS, escalations=("the key",))
-    given_theirs = theirs(parse(render(OURS)), ours)
+    given_theirs = foreign_lines(parse(render(OURS)), ours)
 
     assert given_theirs
     assert () == complete(ours, given_theirs).escalations
@@ -313,7 +313,7 @@ def test_others_metadata_stays():
     """A key that another writer put among the metadata is kept."""
     text = render(OURS).replace("cwd:", "source: amp\ncwd:")
 
-    assert "\nsource: amp\n" in render(complete(OURS, theirs(parse(text), OURS)))
+    assert "\nsource: amp\n" in render(complete(OURS, foreign_lines(parse(text), OURS)))
 
 
 def test_rewritten_file_is_foreign():
@@ -329,8 +329,8 @@ def test_rewritten_file_is_foreign():
 def test_merging_twice_is_merging_once(given_contract):
     """What a person added is merged once, however often we write."""
     text = render(OURS) + "\n## Reflection\n- Mine\n"
-    once = complete(OURS, theirs(parse(text), OURS))
-    twice = complete(OURS, theirs(parse(render(once)), OURS))
+    once = complete(OURS, foreign_lines(parse(text), OURS))
+    twice = complete(OURS, foreign_lines(parse(render(once)), OURS))
 
     assert once == twice
 
@@ -533,9 +533,9 @@ def test_put(tmp_path):
     directory = handoff_directory.directory_of(base, "/p")
     text = render(OURS)
 
-    first = handoff_directory.put(directory, "a.md", lambda before: text)
-    again = handoff_directory.put(directory, "a.md", lambda before: text)
-    kept = handoff_directory.put(directory, "a.md", lambda before: None)
+    first = handoff_directory.change(directory, "a.md", lambda before: text)
+    again = handoff_directory.change(directory, "a.md", lambda before: text)
+    kept = handoff_directory.change(directory, "a.md", lambda before: None)
 
     assert first == again == kept
     assert text == Path(directory, "a.md").read_text()
@@ -556,7 +556,7 @@ def test_put_sees_what_is_there(base):
             put(f"{directory}/a.md", 5, "from elsewhere")
         return f"{before.text if before else ''} and ours"
 
-    done = handoff_directory.put(directory, "a.md", compute)
+    done = handoff_directory.change(directory, "a.md", compute)
 
     assert [None, "from elsewhere"] == seen
     assert "from elsewhere and ours" == done.text

@@ -3,7 +3,7 @@
 from handoffd.contract.composition import Surroundings, account
 from handoffd.tracks.parallel_workers import ParallelWorker
 from handoffd.tracks.plan import PlannedWork, Progress, read_plan
-from handoffd.tracks.record_sections import RecordFacts, described, note, sections
+from handoffd.tracks.record_sections import RecordFacts, note, progress_text, sections
 from told import ROOT, Told
 
 PLAN = "# Plan\n## Phase 1\n- [x] Keys\n- [~] Tokens\n- [ ] Refresh\n- [!] Rotate keys\n"
@@ -137,5 +137,5 @@ def test_note_of_an_empty_track():
 
 def test_progress_in_words():
     """The number comes with what it counts, and no tasks are 0 of 0."""
-    assert "41% (5/12 tasks, by Beads)" == described(Progress(5, 12, "beads"))
-    assert "0% (0/0 tasks)" == described(Progress())
+    assert "41% (5/12 tasks, by Beads)" == progress_text(Progress(5, 12, "beads"))
+    assert "0% (0/0 tasks)" == progress_text(Progress())

@@ -1,7 +1,7 @@
 """handoff.yaml on disk: the seed's five functions, and the one way to change the file.
 
-Every change takes the lock, reads, and writes only if the file is still the one it read. So
-neither another writer of ours nor an editor ever loses an update.
+Every change takes the lock, reads the file, and writes only if the file has not changed since.
+So neither another writer of ours nor an editor ever loses an update.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ UNREADABLE = f"{NAME}.unreadable-"
 _IGNORE = b"*\n"
 WAIT_SECONDS = 5.0
 _TRIES = 100
-# An editor empties a file before it fills it again, on a busy machine much later.
+# An editor empties a file before it fills it again; on a busy machine the gap is long.
 _SETTLE_SECONDS, _EMPTY_SECONDS = 0.1, 1.0
 _PAUSE_SECONDS = 0.02
 
@@ -40,7 +40,7 @@ _last_written: dict[str, tuple[str, Data]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The file as it was read: data is None for an absent, empty or unreadable one."""
+    """The file as it was read. `data` is None if the file is absent, empty or unreadable."""
 
     data: Data | None
     text: str | None = None
@@ -65,7 +65,7 @@ def get_handoff_path(project_root: Path | None = None) -> Path:
 
 
 def load_handoff(project_root: Path | None = None) -> Data | None:
-    """Return the checkpoint, or None if there is none or it cannot be read as one."""
+    """Return the checkpoint, or None if it does not exist or cannot be parsed."""
     stored = load(str(_root(project_root)))
     if stored.problem:
         path = get_handoff_path(project_root)
@@ -84,21 +84,21 @@ def save_handoff(data: Mapping[str, Any], project_root: Path | None = None) -> P
 
 
 def update_handoff(updates: Mapping[str, Any], project_root: Path | None = None) -> Data:
-    """Merge updates into the checkpoint, or begin one; the timestamp is always new."""
+    """Merge updates into the checkpoint, or create one; the timestamp is always new."""
     return change(str(_root(project_root)), lambda found: merged(found, updates)).data
 
 
 def merged(found: Data | None, updates: Mapping[str, Any]) -> Data:
-    new = {**(found or _beginning(updates)), **updates}
+    new = {**(found or _new_checkpoint(updates)), **updates}
     for field in ("goal", "now"):
-        # A file with some nulls in it (the origin's setup wrote such) must not stop an update.
+        # Null values in a file (the origin's setup wrote some) must not stop an update.
         new[field] = DEFAULT_NOW if new.get(field) is None else new[field]
     new["status"] = new.get("status") or "in_progress"
     new["timestamp"] = clock.iso()
     return new
 
 
-def _beginning(updates: Mapping[str, Any]) -> Data:
+def _new_checkpoint(updates: Mapping[str, Any]) -> Data:
     return {
         "goal": DEFAULT_NOW,
         "status": "in_progress",
@@ -107,14 +107,14 @@ def _beginning(updates: Mapping[str, Any]) -> Data:
 
 
 def load(root: str) -> Stored:
-    """Read a project's checkpoint; creates nothing, and raises only where we may not read."""
+    """Read a project's checkpoint. Create nothing, and raise only if an OS error prevents it."""
     try:
         with files.directory(root, DIRECTORY) as handle:
             return _read(handle)
     except FileNotFoundError:
         return Stored(None)
     except OSError as problem:
-        raise _forbidden(root, "read", problem) from None
+        raise _access_error(root, "read", problem) from None
 
 
 def _read(handle: int) -> Stored:
@@ -133,7 +133,7 @@ def _read(handle: int) -> Stored:
 
 
 def change(root: str, compute: Compute, wait_seconds: float = WAIT_SECONDS) -> Written:
-    """Replace the checkpoint by what `compute` makes of it; None leaves it as it is."""
+    """Replace the checkpoint by the result of `compute`; None leaves it unchanged."""
     try:
         with (
             files.directory(root, DIRECTORY, create=True) as handle,
@@ -145,18 +145,18 @@ def change(root: str, compute: Compute, wait_seconds: float = WAIT_SECONDS) -> W
                 if done is not None:
                     return done
     except OSError as problem:
-        raise _forbidden(root, "write", problem) from None
+        raise _access_error(root, "write", problem) from None
     raise HandoffError(f"{root}/{DIRECTORY}/{NAME} keeps changing under us.", "Try again.")
 
 
 def _parsed(text: str) -> Data | None:
-    """Parse, or remember: what we wrote last is what we mostly find at the next write."""
+    """Parse a text, or reuse our last write: the next write mostly finds that very text."""
     known = _last_written.get("it")
     return dict(known[1]) if known and known[0] == text else checkpoint_format.parse(text)
 
 
-def tidy(root: str) -> None:
-    """Remove what a killed writer left behind, if a checkpoint's directory is there."""
+def remove_leftovers(root: str) -> None:
+    """Remove the temporary files of a killed writer, if the checkpoint's directory exists."""
     try:
         with (
             files.directory(root, DIRECTORY) as handle,
@@ -168,16 +168,16 @@ def tidy(root: str) -> None:
 
 
 def remains(root: str) -> list[str]:
-    """Return the names of all that we put into a checkpoint's directory."""
+    """Return the names of all files that we put into a checkpoint's directory."""
     try:
         with files.directory(root, DIRECTORY) as handle:
-            return _remains(handle)
+            return _own_names(handle)
     except FileNotFoundError:
         return []
 
 
 def erase(root: str, names: list[str]) -> bool:
-    """Remove what we put there; tells whether the directory is gone, too."""
+    """Remove these files of ours. Return True if the directory was removed as well."""
     try:
         with (
             files.directory(root, DIRECTORY) as handle,
@@ -196,7 +196,7 @@ def erase(root: str, names: list[str]) -> bool:
         return files.remove_directory(handle, DIRECTORY)
 
 
-def _remains(handle: int) -> list[str]:
+def _own_names(handle: int) -> list[str]:
     ours = [name for name in os.listdir(handle) if name in (NAME, LOCK_NAME)]
     ours += [name for name in os.listdir(handle) if name.startswith(UNREADABLE)]
     with contextlib.suppress(HandoffError):
@@ -234,7 +234,7 @@ def _try_change(handle: int, compute: Compute) -> Written | None:
 
 
 def _is_being_written(found: Stored) -> bool:
-    """Tell a file that somebody else changed just now, and may not have finished."""
+    """Return True if another program changed the file just now and may not have finished."""
     known = _last_written.get("it")
     if found.status is None or (known and known[0] == found.text):
         return False
@@ -243,14 +243,14 @@ def _is_being_written(found: Stored) -> bool:
 
 
 def _refuse_or_set_aside(handle: int, found: Stored) -> None:
-    """Keep what a person wrote and we cannot read: beside the new file, never overwritten."""
+    """Keep a person's unreadable text in a file beside the new one, never overwritten."""
     if found.text is None:
         raise HandoffError(found.problem, "Move it aside and try again.")
     aside = f"{UNREADABLE}{clock.iso().replace(':', '')}"
     files.create_once(handle, aside, found.text.encode("utf-8", "replace"))
 
 
-def _forbidden(root: str, verb: str, problem: OSError) -> HandoffError:
+def _access_error(root: str, verb: str, problem: OSError) -> HandoffError:
     error = HandoffPermissionError if isinstance(problem, PermissionError) else HandoffError
     return error(
         f"Cannot {verb} {root}/{DIRECTORY}/{NAME}: {problem.strerror}.",
@@ -259,7 +259,7 @@ def _forbidden(root: str, verb: str, problem: OSError) -> HandoffError:
 
 
 class HandoffPermissionError(HandoffError, PermissionError):
-    """We may not read or write there."""
+    """We have no permission to read or write there."""
 
 
 def _root(project_root: Path | None) -> Path:
@@ -269,5 +269,5 @@ def _root(project_root: Path | None) -> Path:
 
 
 def _iso(value: Any) -> Any:
-    """Return a datetime as ISO text; anything else as it is, for validation to judge."""
+    """Return a datetime as ISO text, and anything else as it is, for validation to judge."""
     return value.isoformat() if hasattr(value, "isoformat") else value

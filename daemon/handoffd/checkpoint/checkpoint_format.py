@@ -1,4 +1,4 @@
-"""handoff.yaml: its fields, how it is read and how it is written. Pure: text in, text out."""
+"""The format of handoff.yaml: validate, parse and render it. Pure: text in, text out."""
 
 import io
 import re
@@ -18,11 +18,11 @@ _COMMENT = re.compile(r"(?m)(?:^|\s)#")
 
 
 class CheckpointError(ValueError):
-    """The text is no checkpoint; the message says why."""
+    """The text is not a checkpoint; the message says why."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML without the surprises of 1.1: a time, `no`, `12:30` and `010` stay what was typed."""
+    """A loader without the surprises of YAML 1.1: a time, `no`, `12:30` and `010` stay text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's own class attribute
 
@@ -37,7 +37,7 @@ for _tag, _pattern, _first in (
 
 
 def parse(text: str) -> dict[str, Any] | None:
-    """Read a checkpoint; None for an empty one and for one that holds nothing but nulls."""
+    """Parse a checkpoint. Return None if it is empty or holds nothing but nulls."""
     try:
         refuse_bombs(text, _DEPTH_MAX, tags=False)
         data = yaml.load(text, Loader=_Loader)  # noqa: S506  a safe loader of our own
@@ -59,7 +59,7 @@ def _first_line(problem: Exception) -> str:
 
 
 def validate(data: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that lacks what the seed requires, naming the field."""
+    """Raise an error that names the field if a checkpoint breaks the seed's requirements."""
     for field in ("goal", "now"):
         value = data.get(field)
         if not isinstance(value, str) or not value.strip():
@@ -87,14 +87,14 @@ def _validate_status(status: Any) -> None:
 
 
 def ordered(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the seed's fields first, then ours, then whatever else is there, in its own order."""
+    """Return the seed's fields first, then ours, then all others in their own order."""
     known = (*FIELDS, *LISTS)
     first = {key: data[key] for key in known if key in data}
     return first | {key: value for key, value in data.items() if key not in first}
 
 
 def with_tags(data: dict[str, Any], tags: Sequence[str]) -> dict[str, Any]:
-    """Add tags to those a checkpoint has."""
+    """Return a checkpoint with these tags added to its own."""
     if not tags:
         return data
     found = data.get("tags")
@@ -103,7 +103,7 @@ def with_tags(data: dict[str, Any], tags: Sequence[str]) -> dict[str, Any]:
 
 
 def render(data: Mapping[str, Any], previous: str | None = None) -> str:
-    """Write a checkpoint, keeping the comments a person wrote into the previous text."""
+    """Return a checkpoint as YAML, with the comments that a person wrote into the previous text."""
     arranged = ordered(data)
     if previous is not None and "#" in previous and _COMMENT.search(previous):
         return _render_over(arranged, previous)
@@ -115,7 +115,7 @@ def render(data: Mapping[str, Any], previous: str | None = None) -> str:
 
 
 def _events(data: dict[str, Any]) -> Iterator[yaml.Event]:
-    """Yield a document as the emitter wants it: yaml.dump takes twice as long to get there."""
+    """Yield the events of a document; yaml.dump takes twice as long to make the same events."""
     yield yaml.StreamStartEvent()
     yield yaml.DocumentStartEvent(explicit=False)
     yield from _node(data)
@@ -146,13 +146,13 @@ def _node(value: Any) -> Iterator[yaml.Event]:
 
 @lru_cache(maxsize=256)
 def _is_text_unquoted(value: str) -> bool:
-    """Tell whether every YAML reader takes it for a text without quotes, also an old one."""
+    """Return True if every YAML reader, even an old one, reads the unquoted value as text."""
     resolvers = yaml.SafeDumper.yaml_implicit_resolvers
     return not any(pattern.match(value) for _, pattern in resolvers.get(value[:1], ()))
 
 
 def _render_over(data: dict[str, Any], previous: str) -> str:
-    # Imported only here: it is heavy, and needed only for a file that has comments.
+    # Imported only here: it is heavy, and only a file with comments needs it.
     from ruamel.yaml import YAML  # noqa: PLC0415
 
     editor = YAML()
@@ -162,7 +162,7 @@ def _render_over(data: dict[str, Any], previous: str) -> str:
     known = parse(previous) or {}
     try:
         document = editor.load(previous)
-    except Exception as problem:  # noqa: BLE001  a date that is none, and the like
+    except Exception as problem:  # noqa: BLE001  an invalid date, and the like
         why = f"it cannot be rewritten with its comments: {_first_line(problem)}"
         raise CheckpointError(why) from None
     if not isinstance(document, dict):
@@ -175,7 +175,7 @@ def _render_over(data: dict[str, Any], previous: str) -> str:
     stream = io.StringIO()
     editor.dump(document, stream)
     written = parse(stream.getvalue()) or {}
-    # The two libraries do not agree on every odd text; what a person wrote must not change.
+    # The two libraries do not agree on every odd text; a person's values must not change.
     theirs = {key: value for key, value in data.items() if key in known and known[key] == value}
     if theirs != {key: value for key, value in written.items() if key in theirs}:
         raise CheckpointError("it cannot be rewritten with its comments")

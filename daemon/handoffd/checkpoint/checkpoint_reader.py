@@ -1,4 +1,4 @@
-"""Reads handoff.yaml when somebody else has written it, and takes over a person's edits."""
+"""Reads handoff.yaml after another program has written it, and takes over a person's edits."""
 
 import os
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ ABSENT_SECONDS = 2.0
 
 @dataclass(slots=True)
 class CheckpointReader:
-    """Knows which values of each active project's handoff.yaml a person set."""
+    """Learns which values of each active project's handoff.yaml a person set."""
 
     core: CoreStore
     project_states: ProjectStates
 
     def look(self, active: ActiveProject) -> None:
-        """Read the file if it has changed; a failure is remembered and tried again."""
+        """Read the file if it has changed. A failure becomes the project's problem; try again."""
         try:
             self._look(active)
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
-            active.file.stamp = ""  # look again
+            active.file.stamp = ""  # read the file again at the next look
             why = f"its handoff.yaml could not be looked at: {log.why(problem)}"
             remedy = getattr(problem, "hint", "") or "Find out more with: handoff doctor"
             if why != active.problem:
@@ -40,7 +40,7 @@ class CheckpointReader:
             active.problem = why
 
     def _look(self, active: ActiveProject) -> None:
-        # We are writing it: our own words would be taken for a person's.
+        # We are writing the file: our own values would be taken for a person's.
         if active.file.lock.locked():
             return
         stamp = client_paths.checkpoint_stamp(active.project.root.path)
@@ -68,14 +68,15 @@ class CheckpointReader:
         self.project_states.touch(active.project.id, git_too=False)
 
     def _note_absence(self, active: ActiveProject) -> None:
-        """Forget what a person set only when the file is gone for good, not while it is replaced.
+        """Drop a person's values only if the file is gone for good, not while it is replaced.
 
-        An editor may rename it away before it writes; a whole disk may be away for a while.
+        An editor may rename the file away before it writes, and a whole disk may be absent for a
+        while.
         """
         now, file = clock.monotonic(), active.file
         file.absent_since = file.absent_since or now
         if file.baseline and now - file.absent_since < ABSENT_SECONDS:
-            file.stamp = ""  # look again
+            file.stamp = ""  # read the file again at the next look
             return
         directory = f"{active.project.root.path}/{checkpoint_file.DIRECTORY}"
         if file.baseline and os.path.isdir(directory):
@@ -91,7 +92,7 @@ class CheckpointReader:
         ours: Sequence[dict[str, Any]],
         edited_at: float,
     ) -> None:
-        """Keep the values that differ from everything of ours: a person set them."""
+        """Store the values that differ from all of ours: a person set them."""
         edited: dict[str, Any] = edited_values(found, ours)
         if added := added_files(found, ours):
             edited["files"] = added
@@ -99,5 +100,5 @@ class CheckpointReader:
             self.project_states.set_values(project, edited, clock.iso_milliseconds(edited_at))
 
     def remember(self, project: Project, written: dict[str, Any], intended: dict[str, Any]) -> None:
-        """Keep what the file says, so that a value that is neither is known as a person's."""
+        """Store the written and the intended values: a value that is neither is a person's."""
         self.core.set_checkpoint(project.id, redact_values(written), redact_values(intended))

@@ -1,7 +1,8 @@
-"""Writes what the board says: handoff.yaml and briefs.
+"""Writes the state of each active project: handoff.yaml and the brief.
 
-The first change after quiet is written at once, then at most every two seconds while changes
-keep coming. git is asked beside it, so that a slow repository holds up no other project.
+The first change after a quiet time is written at once. While changes keep coming, they are
+written at most every two seconds. git runs in parallel, so that a slow repository delays no other
+project.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ RETRY_SECONDS = (1.0, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What the file says now, how many secrets were masked, whether something was cut."""
+    """The content of the file now, the number of masked secrets, and whether a value was cut."""
 
     document: dict[str, Any]
     masked: int
@@ -50,7 +51,7 @@ class BriefKeeper(Protocol):
 
 @dataclass(slots=True)
 class CheckpointWriter:
-    """Keeps each active project's files true."""
+    """Keeps each active project's files current."""
 
     core: CoreStore
     policy: LearningPolicy
@@ -59,7 +60,7 @@ class CheckpointWriter:
     reader: CheckpointReader
     git_questions: GitQuestions
     briefs: BriefKeeper
-    # A project's state was written, or would have been: what it says is new.
+    # Announced whenever a project's state is published, even if no file had to be written.
     project_changed: Announcement[[dict[str, Any]]]
     writes: int = 0
     redacted: int = 0
@@ -68,7 +69,7 @@ class CheckpointWriter:
     async def run(self) -> None:
         wake = self.project_states.changed
         while True:
-            # Cleared before the work: what is touched during it must wake us again.
+            # Clear before the work: a project that is touched during it must wake us again.
             wake.clear()
             delay = await self._work()
             try:
@@ -78,7 +79,7 @@ class CheckpointWriter:
                 continue
 
     async def _work(self) -> float | None:
-        """Do what is due; return the seconds until something else is."""
+        """Do all work that is due. Return the seconds until more is due, or None."""
         waits = []
         for active in list(self.project_states.active_projects.values()):
             now = clock.monotonic()
@@ -88,13 +89,14 @@ class CheckpointWriter:
                 waits.append(active.git.not_before - now)
             if active.dirty and active.write_not_before <= now and not active.turn.locked():
                 await self._publish_in_time(active)
-            # Not due yet, or in vain: nobody else would wake us for it; the end of a turn does.
+            # If the write is not due yet, or has failed, nothing else wakes us for it. If another
+            # task has the turn, the end of that turn wakes us.
             if active.dirty and not active.turn.locked():
                 waits.append(active.write_not_before - clock.monotonic())
         return max(min(waits), 0.0) if waits else None
 
     async def _publish_in_time(self, active: ActiveProject) -> None:
-        """Write a project's files; one whose disk hangs holds up no other."""
+        """Write a project's files. Wait only a while: a hanging disk delays no other project."""
         task = asyncio.ensure_future(self.publish(active))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
@@ -103,18 +105,18 @@ class CheckpointWriter:
             task.result()
 
     async def publish(self, active: ActiveProject) -> None:
-        """Write the checkpoint if it says something new, then the brief; tell the watchers."""
+        """Write the checkpoint if its content is new, then the brief, and announce the state."""
         async with self.project_states.turn(active):
             try:
                 await self._publish(active)
-            except asyncio.CancelledError:  # we are ending: what is half done is done then
+            except asyncio.CancelledError:  # the daemon stops: finish() writes it
                 active.dirty = True
                 raise
             except StoreError as problem:
                 self._retry_later(active, problem)
 
     async def _publish(self, active: ActiveProject) -> None:
-        # Its disk may have gone since, and what is there then is only the place of it.
+        # The disk may be absent by now, and the path is then only its mount point.
         project = self.projects.by_id(active.project.id, fresh=True) or active.project
         active.project = project
         if refusal := self.policy.refusal(project.id, project.root.path):
@@ -126,7 +128,7 @@ class CheckpointWriter:
         self.project_states.refresh(project)
         active.dirty = False
         if active.git.tracked is None:
-            self.git_questions.ask_soon(active)  # which touches the project when it is done
+            self.git_questions.ask_soon(active)  # the answer touches the project
             return
         view = self.project_states.view(project)
         stated = view.main is not None or bool(self.core.settings(project.id))
@@ -134,7 +136,7 @@ class CheckpointWriter:
             return
         try:
             if not self.project_states.refusal_to_write(active) and self._is_current(view):
-                await self._tidy(active)
+                await self._remove_leftovers(active)
                 await self._write(active, view)
             if await self.briefs.write(active, view):
                 active.write_not_before = clock.monotonic() + WRITE_SECONDS
@@ -146,7 +148,7 @@ class CheckpointWriter:
             self.project_changed.announce({"project": project.root.path, "document": view.document})
 
     def _is_current(self, view: ProjectView) -> bool:
-        """Leave the files of old work alone: only what is active now is written unasked."""
+        """Return True if the work is recent: the files of old work are not written unasked."""
         return view.main is not None and view.main.idle_seconds < clock.DAY_SECONDS
 
     def _retry_later(self, active: ActiveProject, problem: Exception) -> None:
@@ -161,10 +163,10 @@ class CheckpointWriter:
         active.problem = log.why(problem).replace(f"{root}/", "")
         log.get().warning("write_failed", project=root, why=active.problem)
 
-    async def _tidy(self, active: ActiveProject) -> None:
-        """Once in our life, remove what a killed writer may have left in a project."""
+    async def _remove_leftovers(self, active: ActiveProject) -> None:
+        """Remove the temporary files of a killed writer, once per project in our lifetime."""
         if not active.file.tidy:
-            await asyncio.to_thread(checkpoint_file.tidy, active.project.root.path)
+            await asyncio.to_thread(checkpoint_file.remove_leftovers, active.project.root.path)
             active.file.tidy = True
 
     async def _write(self, active: ActiveProject, view: ProjectView) -> None:
@@ -172,11 +174,11 @@ class CheckpointWriter:
         if (
             active.file.baseline is not None
             and covers(active.file.baseline, new)
-            and self._unchanged(active)
+            and self._is_unchanged(active)
         ):
             return
         baseline = active.file.baseline or {}
-        # A file that is not there may come back, with its disk: it says what we wrote last.
+        # An absent file may come back together with its disk; it then holds our last write.
         last = baseline or self.core.checkpoint(active.project.id)[0]
         self.reader.remember(active.project, last, new)
         edited: dict[str, Any] = {}
@@ -188,27 +190,27 @@ class CheckpointWriter:
 
         done = await self._change(active, compute, BUSY_WAIT_SECONDS)
         active.write_not_before = clock.monotonic() + WRITE_SECONDS
-        self._wrote(active, done)
+        self._note_written(active, done)
         self.core.drop_values(active.project.id, view.superseded)
         if edited:
             self.project_states.set_values(active.project, edited, clock.iso_milliseconds())
 
-    def _unchanged(self, active: ActiveProject) -> bool:
+    def _is_unchanged(self, active: ActiveProject) -> bool:
         return (
             client_paths.checkpoint_stamp(active.project.root.path) == active.file.stamp != "none"
         )
 
-    # Asked for
+    # On request
 
     def write_now(self, project: Project) -> None:
-        """Write at once what would be written within two seconds."""
+        """Make a write due at once that would be due within two seconds."""
         self.project_states.refresh(project)
         self.project_states.touch(project.id)
         active = self.project_states.active(project)
         active.write_not_before = active.git.not_before = 0.0
 
     async def save(self, project: Project, given: dict[str, str | None], tags: list[str]) -> Saved:
-        """Write what a person said, wherever the project is; it stands from now on."""
+        """Write the values that a person gave, in any project; they hold from now on."""
         project.root.require()
         active = self.project_states.active(project)
         async with self.project_states.turn(active):
@@ -235,14 +237,14 @@ class CheckpointWriter:
         self.reader.remember(project, active.file.baseline or {}, new)
         done = await self._change(active, compute, checkpoint_file.WAIT_SECONDS)
         self.projects.forget_cached()  # an unmarked directory has a marker now
-        self._wrote(active, done)
+        self._note_written(active, done)
         self.project_states.touch(project.id, git_too=False)
         return Saved(done.data, kept.masked, kept.cut)
 
     async def renew(self, active: ActiveProject) -> None:
-        """Replace what is ours in a checkpoint by what is known now, whatever was there.
+        """Replace our fields of a checkpoint by the current state, regardless of their values.
 
-        Call it with the card's locks held.
+        The caller holds the locks of the active project.
         """
         new = self.project_states.view(active.project).document
 
@@ -251,23 +253,23 @@ class CheckpointWriter:
             return {**new, **kept, "timestamp": clock.iso()}
 
         root = active.project.root.path
-        self._wrote(active, await asyncio.to_thread(checkpoint_file.change, root, compute))
+        self._note_written(active, await asyncio.to_thread(checkpoint_file.change, root, compute))
 
     async def _change(
         self, active: ActiveProject, compute: checkpoint_file.Compute, wait_seconds: float
     ) -> checkpoint_file.Written:
         root = active.project.root.path
-        async with active.file.lock:  # what changes on disk meanwhile is our own doing
+        async with active.file.lock:  # any change on disk meanwhile is our own
             return await asyncio.to_thread(checkpoint_file.change, root, compute, wait_seconds)
 
-    def _wrote(self, active: ActiveProject, done: checkpoint_file.Written) -> None:
+    def _note_written(self, active: ActiveProject, done: checkpoint_file.Written) -> None:
         active.file.stamp = f"{done.status.st_size}.{done.status.st_mtime_ns}"
         active.file.baseline = done.data
         self.reader.remember(active.project, done.data, done.data)
         self.writes += 1
 
     async def finish(self) -> None:
-        """Write what is still unwritten: the last thing before the end."""
+        """Write all pending changes: the last work before the daemon ends."""
         for active in list(self.project_states.active_projects.values()):
             if active.dirty:
                 await self.publish(active)

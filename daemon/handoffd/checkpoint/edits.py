@@ -1,4 +1,4 @@
-"""Whose value it is: telling a person's edit of handoff.yaml from what we wrote. Pure."""
+"""Distinguishes a person's edits of handoff.yaml from our own values. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from handoffd.session.fields import CLEARABLE, LISTS, NOT_STATED, SETTABLE, STAT
 
 
 def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the fields of a file whose values are none of ours."""
+    """Return the fields of a file with values that differ from all of ours."""
     edited = {}
     for name in SETTABLE:
         value = found.get(name)
@@ -25,7 +25,7 @@ def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict
 
 
 def spoken(given: Mapping[str, str | None], goal: str | None) -> dict[str, str]:
-    """Return the fields a person set; a message is `now`, and the goal where there is none."""
+    """Return the fields a person set. A message sets `now`, and `goal` if there is none yet."""
     values = {name: value for name, value in given.items() if value is not None}
     message = values.pop("message", None)
     if message is not None:
@@ -36,23 +36,23 @@ def spoken(given: Mapping[str, str | None], goal: str | None) -> dict[str, str]:
 
 
 def covers(found: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Tell whether a file says all of this already; the time does not count."""
+    """Return True if a file has all these values already; the timestamp does not count."""
     if any(name in found and name not in new for name in LISTS):
-        return False  # a list that has become empty is taken out
+        return False  # a list that has become empty is removed from the file
     return all(found.get(name) == value for name, value in new.items() if name != "timestamp")
 
 
 def merge(
     found: dict[str, Any] | None, new: dict[str, Any], edited: dict[str, Any], timestamp: str
 ) -> dict[str, Any] | None:
-    """Lay our document over the file's, keeping what a person just changed and what we do not know.
+    """Merge our document into the file's. Keep a person's new edits and the fields unknown to us.
 
-    Nothing but the time being new is no reason to write.
+    Return None if nothing but the timestamp is new: that is no reason to write.
     """
     wanted = {**new, **edited}
     for name in ("branch", "session_id"):
         if wanted.get(name) is None and (found or {}).get(name):
-            del wanted[name]  # not knowing is no reason to erase
+            del wanted[name]  # an unknown value is no reason to erase a known one
     if found is not None and covers(found, wanted):
         return None
     kept = {name: value for name, value in (found or {}).items() if name not in LISTS}
@@ -60,7 +60,7 @@ def merge(
 
 
 def added_files(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the files that somebody else put into the list."""
+    """Return the listed files that are not from us."""
     listed = found.get("files")
     if not isinstance(listed, list):
         return []

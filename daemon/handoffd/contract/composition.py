@@ -1,4 +1,4 @@
-"""What a session leaves behind, in the sections of a handoff. Pure."""
+"""Composes the handoff of a session, section by section. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -14,56 +14,56 @@ from handoffd.contract.contract_format import (
     complete,
     written_path,
 )
-from handoffd.contract.prose import NAMES_MAX, listed, prose, same, unsaid
-from handoffd.contract.reported_work import TELLING, is_reported, report
+from handoffd.contract.prose import NAMES_MAX, drop_repeats, listed, prose, same
+from handoffd.contract.reported_work import MEANINGFUL_WORDS_MIN, is_reported, report
 from handoffd.session import insights
 from handoffd.session.state import Check, SessionState, own_words, worked_since
 from handoffd.session.statements import statements
 from handoffd.session.text import keep, sentences, shorten, weight
 
 DONE_MAX, NEXT_MAX, GOTCHAS_MAX, RISKS_MAX = 8, 6, 5, 6
-# What a reader is told of where it comes from.
+# The `source:` line, which tells the reader where the handoff comes from.
 SOURCE = "handoffd, from the session's transcript: a record of the past, no instructions"
-# Of each kind, so that none crowds out the others.
+# Limits per kind, so that no kind crowds out the others.
 TODOS_MAX, COMMITS_MAX, DECISIONS_MAX = 3, 3, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is known around a session when its handoff is written."""
+    """The facts around a session when its handoff is written."""
 
     # The day of the handoff, YYYY-MM-DD.
     date: str
     # Files that differ from the last commit, relative to the root.
     uncommitted: Sequence[str] = ()
-    # How many commits no remote has; None where that is not known or there is no remote.
+    # How many commits no remote has; None if that is unknown or there is no remote.
     unpushed: int | None = None
-    # Secrets that a commit of this session took in: "1a2b3c4d5 adds a github-token to src/a.py".
+    # Secrets that a commit of this session added: "1a2b3c4d5 adds a github-token to src/a.py".
     committed_secrets: Sequence[str] = ()
-    # Files that another live session changed, too: "src/a.py (session 1a2b3c4d)".
+    # Files that another live session changed as well: "src/a.py (session 1a2b3c4d)".
     contested: Sequence[str] = ()
     # Whether the session has ended, as far as can be seen.
     ended: bool = False
-    # What its client said last that it waited for: a permission, mostly.
+    # The last thing that its client said it waits for, mostly a permission.
     waiting_for: str = ""
-    # When somebody else told of the work so far: only what came later is told.
+    # When somebody else described the work so far: only later work is described.
     since: str = ""
 
 
 def is_worth(state: SessionState) -> bool:
-    """Tell a session that leaves something behind: an edit, a commit or a second request."""
+    """Return True if a session deserves a handoff: an edit, a commit or a second request."""
     return bool(state.edited_at or state.commits or state.prompts > 1)
 
 
 def account(state: SessionState, root: str, around: Surroundings) -> Contract:
-    """Say what was done, what comes next, and what to watch out for."""
-    coming = _next(state)
+    """Compose a session's handoff: the work done, the next steps, the gotchas and the risks."""
+    upcoming = _next_steps(state)
     state = worked_since(state, around.since) if around.since else state
-    said: list[str] = list(coming)
-    done = unsaid(_done(state, root, coming), said)[:DONE_MAX]
-    gotchas = unsaid(_gotchas(state), said)[:GOTCHAS_MAX]
-    risks = unsaid(_risks(state, around), said)[:RISKS_MAX]
-    named = (("Done", done), ("Next", coming), ("Gotchas", gotchas), ("Risks", risks))
+    said: list[str] = list(upcoming)
+    done = drop_repeats(_done(state, root, upcoming), said)[:DONE_MAX]
+    gotchas = drop_repeats(_gotchas(state), said)[:GOTCHAS_MAX]
+    risks = drop_repeats(_risks(state, around), said)[:RISKS_MAX]
+    named = (("Done", done), ("Next", upcoming), ("Gotchas", gotchas), ("Risks", risks))
     ours = Contract(
         date=around.date,
         session_id=state.session_id,
@@ -85,17 +85,17 @@ _PREAMBLE = re.compile(
 
 
 def _purpose(state: SessionState, done: Sequence[str]) -> str:
-    """Say in one line what the session was for, or else what it did first."""
+    """Return the goal of the session in one line, or else the first work it did."""
     stated = (insights.goal(state), state.title, state.plan)
     known = [value.text for value in stated if value]
     asked = [state.last_prompt.text] if state.last_prompt else []
-    telling = [text for text in asked if weight(text) >= TELLING]
-    candidates = (*known, *telling, *done, *asked)
+    meaningful = [text for text in asked if weight(text) >= MEANINGFUL_WORDS_MIN]
+    candidates = (*known, *meaningful, *done, *asked)
     return next((line for text in candidates if (line := _headline(text))), "")
 
 
 def _headline(text: str) -> str:
-    """Return the first sentences that fit into a line."""
+    """Return the first sentences that fit into one line."""
     line = prose(text)
     begun = _PREAMBLE.match(line)
     if begun and weight(line[begun.end() :]):
@@ -106,7 +106,7 @@ def _headline(text: str) -> str:
         if len(longer) > PURPOSE_MAX:
             break
         whole = longer
-    return keep(whole if weight(whole) >= TELLING else line, PURPOSE_MAX)
+    return keep(whole if weight(whole) >= MEANINGFUL_WORDS_MIN else line, PURPOSE_MAX)
 
 
 # Next
@@ -117,13 +117,17 @@ _POLITE = re.compile(
 )
 
 
-def _next(state: SessionState) -> list[str]:
-    """Say what comes next, and what a person has yet to answer."""
+def _next_steps(state: SessionState) -> list[str]:
+    """Return the next steps, and the questions that a person has yet to answer."""
     done = [prose(todo.value.text) for todo in state.todos if todo.status == "completed"]
     found: list[str] = []
     for value in insights.upcoming(state):
         line = prose(value.text)
-        if line and not _is_past(state, line) and not any(same(line, one) for one in done):
+        if (
+            line
+            and not _is_heading_of_done_work(state, line)
+            and not any(same(line, one) for one in done)
+        ):
             found.append(line)
     if state.waiting_for and state.waiting and not state.questions:
         found.append(prose(state.waiting.text))
@@ -133,13 +137,13 @@ def _next(state: SessionState) -> list[str]:
     return list(dict.fromkeys(line for line in found if line))[:NEXT_MAX]
 
 
-def _is_past(state: SessionState, line: str) -> bool:
-    """Tell the heading of what was done, in an answer that ended there: nothing comes of it."""
+def _is_heading_of_done_work(state: SessionState, line: str) -> bool:
+    """Return True for a heading of finished work at the end of an answer: it is no next step."""
     return state.spoke_last and line.endswith((":", "：")) and is_reported(line)
 
 
 def _questions(state: SessionState) -> list[str]:
-    """Return the questions that are open; asking whether there is anything else asks nothing."""
+    """Return the open questions, without polite ones such as "Anything else?"."""
     lines = [prose(value.text) for value in insights.questions(state)]
     return [line for line in lines if line and not _POLITE.search(line)]
 
@@ -147,43 +151,43 @@ def _questions(state: SessionState) -> list[str]:
 # Done
 
 
-def _done(state: SessionState, root: str, coming: Sequence[str]) -> list[str]:
-    """Say what was done, by what shows it; some of every kind rather than all of one."""
+def _done(state: SessionState, root: str, upcoming: Sequence[str]) -> list[str]:
+    """Return the work done, by its evidence; some items of every kind rather than all of one."""
     kinds = (
-        _reports(state, coming),
+        _reported(state, upcoming),
         _todos(state),
         _commits(state),
         _pull_requests(state),
         _decisions(state),
-        _edited(state, root),
-        _green(state),
+        _edited_files(state, root),
+        _passed_tests(state),
     )
     rounds = [line for several in zip_longest(*kinds) for line in several if line]
     chosen = set(rounds[:DONE_MAX])
     return [line for kind in kinds for line in kind if line in chosen]
 
 
-def _reports(state: SessionState, coming: Sequence[str]) -> list[str]:
-    """Return the last statement that calls something done, if it says what."""
+def _reported(state: SessionState, upcoming: Sequence[str]) -> list[str]:
+    """Return the last statement that reports finished work, if it names the work."""
     for said in reversed(statements(state)):
         line = report(said)
-        if line and not any(same(line, other) for other in coming):
+        if line and not any(same(line, other) for other in upcoming):
             return [line]
-    return _last_word(state, coming)
+    return _last_words(state, upcoming)
 
 
-def _last_word(state: SessionState, coming: Sequence[str]) -> list[str]:
-    """Return what was said at the end, where nothing was called done: somebody said it."""
-    heard = statements(state) if state.spoke_last else []
-    if not heard or heard[-1].question:
+def _last_words(state: SessionState, upcoming: Sequence[str]) -> list[str]:
+    """Return the assistant's last words, marked as a quotation, if no work was reported done."""
+    said = statements(state) if state.spoke_last else []
+    if not said or said[-1].question:
         return []
-    line = prose(heard[-1].opening.text)
-    known = not line or line.endswith((":", "：")) or any(same(line, one) for one in coming)
-    return [] if known or weight(line) < TELLING else [prose(f"Said last: “{line}”")]
+    line = prose(said[-1].opening.text)
+    known = not line or line.endswith((":", "：")) or any(same(line, one) for one in upcoming)
+    return [] if known or weight(line) < MEANINGFUL_WORDS_MIN else [prose(f"Said last: “{line}”")]
 
 
 def _todos(state: SessionState) -> list[str]:
-    """Return what the list calls completed: the first ones by themselves, the others together."""
+    """Return the completed todos: the first ones in a line each, the others in one line."""
     lines = [prose(todo.value.text) for todo in state.todos if todo.status == "completed"]
     done = list(dict.fromkeys(line for line in lines if line))
     if len(done) <= TODOS_MAX:
@@ -193,7 +197,7 @@ def _todos(state: SessionState) -> list[str]:
 
 
 def _commits(state: SessionState) -> list[str]:
-    """Return the last commits; one that was amended is said once."""
+    """Return the last commits; an amended commit is listed once."""
     latest: dict[str, str] = {}
     for value in state.commits:
         sha, _, message = value.text.partition(" ")
@@ -218,7 +222,7 @@ def _pull_requests(state: SessionState) -> list[str]:
 
 
 def _decisions(state: SessionState) -> list[str]:
-    """Return what a person decided, the latest first."""
+    """Return a person's decisions, the latest first."""
     lines: list[str] = []
     for value in reversed(state.decisions):
         text = prose(value.text).removesuffix(" (Recommended)")
@@ -227,7 +231,7 @@ def _decisions(state: SessionState) -> list[str]:
     return list(dict.fromkeys(lines))[:DECISIONS_MAX]
 
 
-def _edited(state: SessionState, root: str) -> list[str]:
+def _edited_files(state: SessionState, root: str) -> list[str]:
     files = sorted(
         (file for file in state.files if file.edits > 0), key=lambda file: -file.edited_at
     )
@@ -236,13 +240,15 @@ def _edited(state: SessionState, root: str) -> list[str]:
     return [listed("Edited ", names)] if names else []
 
 
-def _green(state: SessionState) -> list[str]:
+def _passed_tests(state: SessionState) -> list[str]:
     ordered = sorted(state.checks, key=lambda check: -check.at)
-    return [prose(f"Tests green: {_run(state, check)}") for check in ordered if check.green][:1]
+    return [
+        prose(f"Tests green: {_test_result(state, check)}") for check in ordered if check.green
+    ][:1]
 
 
-def _run(state: SessionState, check: Check) -> str:
-    """Say what a test command came to, and whether it saw the last edit."""
+def _test_result(state: SessionState, check: Check) -> str:
+    """Return a test command with its result, and whether it ran before the last edit."""
     when = ", before the last edit" if check.at < state.edited_at else ""
     return f"{_command(state, check)} — {check.summary}{when}"
 
@@ -258,7 +264,7 @@ _MASKED = re.compile(r"\[redacted:([\w-]{1,40})\]")
 
 
 def _gotchas(state: SessionState) -> list[str]:
-    """Say what led nowhere, the latest first, and which theory did not hold."""
+    """Return the dead ends, the latest first, and the hypothesis that did not hold."""
     found = [value.text for value in reversed(insights.dead_ends(state))]
     theory, came = insights.hypothesis(state), insights.outcome(state)
     if theory and came and came.text != "success":
@@ -268,45 +274,45 @@ def _gotchas(state: SessionState) -> list[str]:
 
 def _risks(state: SessionState, around: Surroundings) -> list[str]:
     lines = [
-        *_red(state),
-        *_stopped(state, around),
+        *_failed_tests(state),
+        *_stop_reason(state, around),
         *_uncommitted(around),
         *([listed("Changed by another session, too: ", around.contested)] * bool(around.contested)),
-        *_secrets(state),
+        *_masked_secrets(state),
     ]
     return [line for line in map(prose, lines) if line]
 
 
-def _red(state: SessionState) -> list[str]:
-    """Return the tests that failed last, unless the same ones passed since under another name."""
+def _failed_tests(state: SessionState) -> list[str]:
+    """Return the tests that failed last, unless a later run that covers them has passed."""
     ordered = sorted(state.checks, key=lambda check: -check.at)
     return [
-        f"Tests red: {_run(state, check)}"
+        f"Tests red: {_test_result(state, check)}"
         for check in ordered
         if not check.green and not any(_covers(state, later, check) for later in ordered)
     ]
 
 
 def _covers(state: SessionState, later: Check, red: Check) -> bool:
-    """Tell a run that passed later, with the same program, on the same files or on more."""
+    """Return True if a later run passed with the same program on the same files or on more."""
     if not later.green or later.at <= red.at:
         return False
-    program, places = _target(_command(state, later))
-    wanted, failed = _target(_command(state, red))
+    program, paths = _program_and_files(_command(state, later))
+    wanted, failed = _program_and_files(_command(state, red))
     return program == wanted and (
-        not places or (bool(failed) and all(place.startswith(tuple(places)) for place in failed))
+        not paths or (bool(failed) and all(path.startswith(tuple(paths)) for path in failed))
     )
 
 
-def _target(command: str) -> tuple[str, list[str]]:
-    """Return which program a test command runs, and on which files."""
+def _program_and_files(command: str) -> tuple[str, list[str]]:
+    """Return the program of a test command, and the files it runs on."""
     words = command.split()
-    places = [word.rstrip("/.") for word in words if "/" in word and not word.startswith("-")]
-    return " ".join(words[:2]) if len(words) > 1 and words[1].isalpha() else words[0], places
+    paths = [word.rstrip("/.") for word in words if "/" in word and not word.startswith("-")]
+    return " ".join(words[:2]) if len(words) > 1 and words[1].isalpha() else words[0], paths
 
 
-def _stopped(state: SessionState, around: Surroundings) -> list[str]:
-    """Say what a session was stopped by, or that it ended while a person had to answer."""
+def _stop_reason(state: SessionState, around: Surroundings) -> list[str]:
+    """Return why a session stopped, or that it ended while a person had to answer."""
     if _is_waiting(state, around):
         return ["The session was left waiting for an answer"] if around.ended else []
     return [state.waiting.text] if state.waiting else []
@@ -323,8 +329,8 @@ def _uncommitted(around: Surroundings) -> list[str]:
     return lines
 
 
-def _secrets(state: SessionState) -> list[str]:
-    """Say which kinds of secrets were masked, except in what an earlier handoff told."""
+def _masked_secrets(state: SessionState) -> list[str]:
+    """Return the kinds of masked secrets, except those in the words of an earlier handoff."""
     kinds = sorted(set(_MASKED.findall(own_words(state))))
     article = "An" if kinds and kinds[0][0] in "aeiou" else "A"
     if len(kinds) > 1:
@@ -334,7 +340,7 @@ def _secrets(state: SessionState) -> list[str]:
     ]
 
 
-# What calls for a person
+# Escalations
 
 
 def _is_waiting(state: SessionState, around: Surroundings) -> bool:
@@ -343,10 +349,10 @@ def _is_waiting(state: SessionState, around: Surroundings) -> bool:
 
 
 def _escalations(state: SessionState, around: Surroundings) -> list[str]:
-    """Say why a person must look before anybody goes on. These three reasons, and no other.
+    """Return why a person must look before the work goes on.
 
-    The session was left waiting for an answer or an approval; a commit of it took in a
-    secret; another live session changed the same files.
+    There are three reasons, and no other: the session was left waiting for an answer or an
+    approval; one of its commits added a secret; another live session changed the same files.
     """
     reasons: list[str] = []
     if around.ended and _is_waiting(state, around):

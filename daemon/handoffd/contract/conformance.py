@@ -1,4 +1,4 @@
-"""Whether a directory of handoffs keeps the contract, point by point. Changes nothing."""
+"""Checks a directory of handoffs against the contract, point by point. Changes nothing."""
 
 import codecs
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from handoff.common.errors import EXIT_FAILED, HandoffError
-from handoffd.contract.contract_format import calls, parse, written_path
+from handoffd.contract.contract_format import escalation_reasons, parse, written_path
 from handoffd.contract.handoff_directory import READ_MAX_BYTES, is_handoff
 from handoffd.contract.path_encoding import encode, is_v1
 from handoffd.fs import files
@@ -19,13 +19,13 @@ METADATA_LINES = 5
 REASON_MAX = 120
 _TITLE = re.compile(r"# Handoff — \d{4}-\d{2}-\d{2}")
 _SECTION = re.compile(r"(?m)^#{2,3}[ \t]+\S")
-# Somebody meant the call, but `grep` does not see it: other spaces, underscores, a line break.
+# An escalation that `grep` does not find: other spaces, underscores, a line break.
 _NEARLY = re.compile(r"(?i)human[\s_*-]{1,3}review[\s_*-]{1,3}needed")
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """What does not hold, and in which file; "" is the directory itself."""
+    """A violation and its file; "" is the directory itself."""
 
     file: str
     text: str
@@ -42,7 +42,7 @@ class Point:
 
 @dataclass(slots=True)
 class Checked:
-    """What was found in one project's directory."""
+    """The result of the check of one project's directory."""
 
     directory: str
     handoffs: int
@@ -61,8 +61,7 @@ class _File:
     mtime_ns: int
     text: str = ""
     problem: str = ""
-    # Whether the bytes are UTF-8.
-    is_text: bool = True
+    is_utf8: bool = True
 
     @property
     def order(self) -> tuple[int, str, str]:
@@ -70,7 +69,7 @@ class _File:
 
 
 def run(directory: str, *, as_json: bool) -> tuple[int, str]:
-    """Check, and return the exit code with what to print."""
+    """Check, and return the exit code with the text to print."""
     found = [check(path) for path in projects(os.path.realpath(directory))]
     code = 0 if all(checked.holds for checked in found) else EXIT_FAILED
     if as_json:
@@ -83,7 +82,7 @@ def run(directory: str, *, as_json: bool) -> tuple[int, str]:
 
 
 def projects(directory: str) -> list[str]:
-    """Return the directory itself, or, where it is that of all projects, each of them."""
+    """Return the directory itself, or its project directories if it holds those of all projects."""
     names = _listed(directory)
     below = [
         f"{directory}/{name}"
@@ -139,7 +138,7 @@ def _read(directory: str, name: str) -> _File:
         return _File(name, 0, problem="it is gone")
     data, status = found
     text = data.decode("utf-8", "replace")
-    return _File(name, status.st_mtime_ns, text, is_text=_is_utf8(data))
+    return _File(name, status.st_mtime_ns, text, is_utf8=_is_utf8(data))
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -174,16 +173,16 @@ def _name_breaks(directory: str) -> list[Break]:
 
 def _cwd_breaks(directory: str, found: list[_File]) -> list[Break]:
     name = os.path.basename(directory)
-    told = [(file.name, parse(file.text).cwd) for file in found]
+    stated = [(file.name, parse(file.text).cwd) for file in found]
     return [
         Break(file, f"`cwd: {keep(cwd, REASON_MAX)}` belongs to {_names_of(cwd)[-1]}")
-        for file, cwd in told
+        for file, cwd in stated
         if cwd and MASK not in cwd and name not in _names_of(cwd)
     ]
 
 
 def _names_of(cwd: str) -> list[str]:
-    """Return the directory names that a `cwd:` line may mean: controls are written as escapes."""
+    """Return the names a `cwd:` line may stand for: control characters are written as escapes."""
     names = [encode(cwd)]
     if "\\" in cwd:
         try:
@@ -230,7 +229,7 @@ def _metadata_breaks(file: _File) -> Iterator[Break]:
 def _escalation(found: list[_File]) -> Point:
     point = Point("escalation", [])
     for file in found:
-        reasons = calls(file.text)
+        reasons = escalation_reasons(file.text)
         if reasons:
             said = "; ".join(filter(None, reasons))
             text = f"{written_path(file.name)} calls for a person"
@@ -247,7 +246,7 @@ def _format_breaks(file: _File) -> Iterator[Break]:
     elif not file.text.strip():
         yield Break(file.name, "empty")
     else:
-        if not file.is_text:
+        if not file.is_utf8:
             yield Break(file.name, "not UTF-8")
         if "\0" in file.text:
             yield Break(file.name, "holds NUL bytes")

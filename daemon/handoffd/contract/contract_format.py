@@ -1,6 +1,6 @@
-"""The handoff a session leaves behind, as markdown: render, parse, and tell whose line is whose.
+"""A session's handoff as markdown: render, parse, and separate our lines from other writers'.
 
-Pure. docs/contract.md is the specification; other programs rely on what is stable in it.
+Pure. docs/contract.md is the specification; other programs rely on its stable parts.
 """
 
 import json
@@ -13,7 +13,7 @@ from handoffd.redaction.redact import redact
 from handoffd.session.text import clean, shorten
 
 SIZE_MAX_BYTES = 6 << 10
-# However much a person says, we may say this.
+# Our part may have this size, however long a person's part is.
 OURS_MIN_BYTES = 2 << 10
 PURPOSE_MAX = 120
 REASON_MAX = 300
@@ -28,7 +28,7 @@ _HEADING = re.compile(r"##\s+(?P<title>\S(?:.*\S)?)")
 _BELOW = re.compile(r"###\s+(?P<title>\S(?:.*\S)?)")
 _FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")
 _BULLET = re.compile(r"\A\s*(?:[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+)")
-# Where the metadata must end: a consumer looks at the first lines only.
+# The metadata must end within these lines: a consumer reads the first lines only.
 _METADATA_LINES = 15
 _FALLBACK_ITEMS = 3
 _KEYS = ("session_id", "purpose", "cwd", "based_on")
@@ -36,23 +36,23 @@ _KEYS = ("session_id", "purpose", "cwd", "based_on")
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One handoff. A section is its lines as they stand; text before the first is under ""."""
+    """One handoff. A section is a list of unchanged lines; text before the first is under ""."""
 
     date: str = ""
     session_id: str = ""
     purpose: str = ""
     cwd: str = ""
-    # The handoff, written by somebody else, that this one goes on from.
+    # The handoff of another writer that this one continues.
     based_on: str = ""
     escalations: tuple[str, ...] = ()
     sections: Mapping[str, list[str]] = field(default_factory=dict)
-    # What other writers put into the metadata.
+    # Metadata of other writers.
     others: Mapping[str, str] = field(default_factory=dict)
 
     def items(self, name: str, most: int = 1000) -> list[str]:
-        """Return what a section says, without bullets; "## Next Steps" is Next, too.
+        """Return the lines of a section without bullets; "## Next Steps" is Next, too.
 
-        A heading one level deeper will do: some writers keep their sections in zones.
+        A heading one level deeper counts as well: some writers keep their sections in zones.
         """
         found: list[str] = []
         for title, lines in self._parts():
@@ -61,7 +61,7 @@ class Contract:
         return found[:most]
 
     def _parts(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield the sections, cut at deeper headings; what stands below one is its own part."""
+        """Yield the sections, split at deeper headings; each of those begins a part of its own."""
         for title, lines in self.sections.items():
             part: tuple[str, list[str]] = (title, [])
             for line in lines:
@@ -75,7 +75,7 @@ class Contract:
 
     @property
     def gist(self) -> str:
-        """The purpose, or what stands for it in a handoff that names none."""
+        """The purpose, or the first item if the handoff has no purpose."""
         if self.purpose:
             return self.purpose
         said = self.items("Done", 1) or self.fallback
@@ -89,7 +89,7 @@ class Contract:
 
 
 def parse(text: str) -> Contract:
-    """Read any markdown as a handoff; what is not there is empty."""
+    """Parse any markdown as a handoff; missing parts are empty."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     date, data, body = _metadata(lines)
     sections: dict[str, list[str]] = {}
@@ -103,7 +103,7 @@ def parse(text: str) -> Contract:
             sections.setdefault(title, [])
         elif not _CALL.match(_BULLET.sub("", line, count=1).strip()):
             sections.setdefault(title, []).append(line)
-    if fence:  # whichever section comes after it, it is none of this
+    if fence:  # close it, so that a section added after it is not part of the code
         sections.setdefault(title, []).append(fence)
     return Contract(
         date=date,
@@ -112,7 +112,7 @@ def parse(text: str) -> Contract:
         cwd=data.get("cwd", ""),
         based_on=data.get("based_on", ""),
         others={key: value for key, value in data.items() if key not in _KEYS},
-        escalations=calls("\n".join(lines)),
+        escalations=escalation_reasons("\n".join(lines)),
         sections={
             name: stripped
             for name, lines in sections.items()
@@ -124,7 +124,8 @@ def parse(text: str) -> Contract:
 def _metadata(lines: list[str]) -> tuple[str, dict[str, str], list[str]]:
     """Return the date, the data of the first lines, and the rest.
 
-    A key we do not know is one beside those we know only; elsewhere it is somebody's text.
+    An unknown key counts only below a header and in one block with the keys before it; elsewhere
+    it is somebody's text.
     """
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     header = _HEADER.match(lines[first])
@@ -135,7 +136,7 @@ def _metadata(lines: list[str]) -> tuple[str, dict[str, str], list[str]]:
         line = lines[number].strip()
         found = _DATA.fullmatch(line)
         beside = bool(header) and (not data or lines[number - 1].strip() != "")
-        # A key that comes again is somebody's text, and is kept as such.
+        # A repeated key is somebody's text, and is kept as such.
         if found and found["key"] not in data and (beside or found["key"] in _KEYS):
             data[found["key"]] = found["value"].strip()
         elif line:
@@ -144,31 +145,31 @@ def _metadata(lines: list[str]) -> tuple[str, dict[str, str], list[str]]:
     return (header["date"] or "") if header else "", data, lines[end:]
 
 
-def calls(text: str) -> tuple[str, ...]:
-    """Return the reasons for which a text calls for a person; the call alone has an empty one.
+def escalation_reasons(text: str) -> tuple[str, ...]:
+    """Return the reasons of all escalations in a text; one without a reason gives an empty text.
 
-    As the known consumer looks for it: anywhere, in any case.
+    The search is that of the known consumer: anywhere in a line, in any case.
     """
     found = (_CALL.search(line) for line in text.split("\n"))
-    return tuple(dict.fromkeys(call["reason"].strip() for call in found if call))
+    return tuple(dict.fromkeys(match["reason"].strip() for match in found if match))
 
 
-def without_calls(text: str) -> str:
-    """Take the calls for a person out: lines of their own go, a mention in others is broken up."""
+def without_escalations(text: str) -> str:
+    """Remove the lines that are escalations, and break up a mention in any other line."""
     lines = text.split("\n")
     kept = [line for line in lines if not _CALL.match(_BULLET.sub("", line, count=1).strip("* "))]
     return "\n".join(map(uncalled, kept))
 
 
 def _stripped(lines: list[str]) -> list[str]:
-    """Drop blank lines around a section."""
+    """Return the lines without the blank ones at both ends."""
     first = next((n for n, line in enumerate(lines) if line.strip()), len(lines))
     last = next((n for n, line in enumerate(reversed(lines)) if line.strip()), 0)
     return lines[first : len(lines) - last]
 
 
 def render(contract: Contract) -> str:
-    """Write a handoff: the metadata, the call for a person, the sections that say something."""
+    """Return a handoff as markdown: the metadata, the escalations, the sections with content."""
     lines = [f"# Handoff — {contract.date}", ""]
     lines += [f"session_id: {contract.session_id}".rstrip()]
     lines += [f"purpose: {contract.purpose}".rstrip(), f"cwd: {contract.cwd}".rstrip()]
@@ -176,7 +177,7 @@ def render(contract: Contract) -> str:
         lines.append(f"based_on: {contract.based_on}")
     lines += [f"{key}: {value}" for key, value in contract.others.items()]
     if contract.escalations:
-        lines += ["", *map(call, contract.escalations)]
+        lines += ["", *map(escalation_line, contract.escalations)]
     names = [name for name in ("", *SECTIONS) if contract.sections.get(name)]
     names += [name for name in contract.sections if name not in names and contract.sections[name]]
     for name in names:
@@ -184,27 +185,27 @@ def render(contract: Contract) -> str:
     return "\n".join(lines) + "\n"
 
 
-def call(reason: str) -> str:
+def escalation_line(reason: str) -> str:
     return f"{ESCALATION}: {reason}" if reason else ESCALATION
 
 
 def written_path(path: str) -> str:
-    """Return a path as the `cwd:` line says it: one line, and no secret."""
+    """Return a path in the form of the `cwd:` line: one line, without secrets."""
     line = path if path.isprintable() else json.dumps(path)[1:-1]
     return uncalled(redact(line)[0])
 
 
 def bullets(texts: Iterable[str]) -> list[str]:
-    """Make lines of what we say ourselves: a mention of the call for a person is no call."""
+    """Return our own texts as bullets, in which a mention of the escalation is broken up."""
     return [f"- {uncalled(text)}" for text in texts]
 
 
-# Whose line is whose
+# Our lines and those of other writers
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignLines:
-    """What somebody else put into a handoff of ours, and which of our lines they took out."""
+    """The lines that somebody else added to a handoff of ours, and those of ours they removed."""
 
     purpose: str = ""
     escalations: tuple[str, ...] = ()
@@ -217,46 +218,50 @@ class ForeignLines:
         return bool(said or any(self.sections.values()))
 
 
-def _said(contract: Contract) -> set[str]:
-    """Return the lines that say something: a blank one is nobody's."""
+def _spoken_lines(contract: Contract) -> set[str]:
+    """Return all lines that are not blank: a blank line has no author."""
     return {line for lines in contract.sections.values() for line in lines if line.strip()}
 
 
-def theirs(found: Contract, written: Contract, intended: Contract | None = None) -> ForeignLines:
-    """Tell what was changed in a handoff since we wrote it.
+def foreign_lines(
+    found: Contract, written: Contract, intended: Contract | None = None
+) -> ForeignLines:
+    """Return the changes that others made to a handoff since we wrote it.
 
-    What we were about to write when we were killed may be there, or may not: it is ours, and
-    nobody took it out.
+    If we were killed while we wrote, the intended lines may or may not be in the file. They are
+    ours, and a missing one counts as not yet written, not as removed by somebody.
     """
     ours = (written, intended or written)
-    own = [_said(one) for one in ours]
-    calls_of_ours = [set(one.escalations) for one in ours]
-    silenced = set.intersection(*calls_of_ours) - set(found.escalations)
+    own = [_spoken_lines(one) for one in ours]
+    our_reasons = [set(one.escalations) for one in ours]
+    silenced = set.intersection(*our_reasons) - set(found.escalations)
     added = {
         name: kept
         for name, lines in found.sections.items()
         if (kept := _stripped([line for line in lines if line not in set.union(*own)]))
     }
-    called = set.union(*calls_of_ours)
+    called = set.union(*our_reasons)
     return ForeignLines(
         found.purpose if found.purpose not in (one.purpose for one in ours) else "",
         tuple(reason for reason in found.escalations if reason not in called),
         added,
-        frozenset((set.intersection(*own) - _said(found)) | set(map(call, silenced))),
+        frozenset(
+            (set.intersection(*own) - _spoken_lines(found)) | set(map(escalation_line, silenced))
+        ),
         {key: value for key, value in found.others.items() if ours[0].others.get(key) != value},
     )
 
 
 def is_foreign(found: Contract, ours: Contract) -> bool:
-    """Tell a file that was written anew by somebody else: none of our lines is left in it."""
-    own, there = _said(ours), _said(found)
+    """Return True if somebody else wrote the file anew: it holds none of our lines."""
+    own, there = _spoken_lines(ours), _spoken_lines(found)
     return bool(there) and not own & there
 
 
 def complete(ours: Contract, given: ForeignLines) -> Contract:
-    """Lay what a person said over what we know; where it gets too long, ours is shortened."""
+    """Merge a person's lines into ours. If the result is too long, shorten our part."""
     while True:
-        whole = _laid_over(ours, given)
+        whole = _merged(ours, given)
         longest = max(ours.sections.values(), key=lambda lines: len("".join(lines)), default=[])
         small = len(render(ours).encode()) <= OURS_MIN_BYTES
         if len(render(whole).encode()) <= SIZE_MAX_BYTES or small or not longest:
@@ -267,12 +272,14 @@ def complete(ours: Contract, given: ForeignLines) -> Contract:
         ours = replace(ours, sections={name: lines for name, lines in sections.items() if lines})
 
 
-def _laid_over(ours: Contract, given: ForeignLines) -> Contract:
+def _merged(ours: Contract, given: ForeignLines) -> Contract:
     sections: dict[str, list[str]] = {name: list(lines) for name, lines in given.sections.items()}
     for name, lines in ours.sections.items():
         known = sections.setdefault(name, [])
         known += [line for line in lines if line not in given.removed and line not in known]
-    calling = [reason for reason in ours.escalations if call(reason) not in given.removed]
+    calling = [
+        reason for reason in ours.escalations if escalation_line(reason) not in given.removed
+    ]
     return replace(
         ours,
         purpose=given.purpose or ours.purpose,
@@ -283,23 +290,23 @@ def _laid_over(ours: Contract, given: ForeignLines) -> Contract:
 
 
 def persons_words(text: str) -> tuple[list[str], int]:
-    """Make the words of a person fit for a handoff: their own, but no secrets and no controls.
+    """Return a person's words as lines for a handoff, and the number of masked secrets.
 
-    Returns the lines and how many secrets were masked.
+    The words stay unchanged, except for secrets and control characters.
     """
     masked, kinds = redact(clean(text.replace("\r\n", "\n")))
     lines = [line.rstrip() for line in masked.split("\n")]
     return _stripped(lines), len(kinds)
 
 
-def part_of_ours(ours: Contract, found: Contract, given: ForeignLines) -> Contract:
-    """Return what of our lines a file holds, and what a person does not want in it.
+def our_part(ours: Contract, found: Contract, given: ForeignLines) -> Contract:
+    """Return our lines that a file holds, and those that a person removed from it.
 
-    A line that was only left out for want of room may come back; one that a person says, too,
-    is theirs.
+    A line that was left out only for want of room may come back. A line that a person wrote as
+    well is theirs.
     """
     their_lines = {line for lines in given.sections.values() for line in lines}
-    said = (_said(found) | given.removed) - their_lines
+    said = (_spoken_lines(found) | given.removed) - their_lines
     sections = {
         name: [line for line in lines if line in said] for name, lines in ours.sections.items()
     }

@@ -1,7 +1,7 @@
-"""Writes what each session leaves behind: its contract, at every trigger and three occasions.
+"""Writes the contract of each session: at every trigger and on three more occasions.
 
-The occasions are the end of a session, a compaction, and a client that died: seen by its
-process, or by silence. A session's own handoff is updated, never a second one added.
+The occasions are the end of a session, a compaction, and the death of a client, which shows in
+its process or in its silence. A session's own handoff is updated; a second one is never added.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from handoffd.config import LiveConfig
 from handoffd.contract import handoff_directory, session_file
 from handoffd.contract.composition import Surroundings, account, is_worth
 from handoffd.contract.contract_format import Contract, ForeignLines, written_path
-from handoffd.contract.session_file import HandoffAuthor, HandoffPlan, Tell, WrittenHandoff
+from handoffd.contract.session_file import ComposeSince, HandoffAuthor, HandoffPlan, WrittenHandoff
 from handoffd.fs import mounts
 from handoffd.links import git
 from handoffd.projects.lanes import contested
@@ -30,7 +30,7 @@ from handoffd.store.state import StateStore
 
 LOOK_SECONDS = 5.0
 CLAIMS_SECONDS = 1.0
-# With a look every five seconds, a handoff is there within a minute of the last record.
+# With a check every five seconds, a handoff exists within a minute of the last record.
 QUIET_SECONDS = 50.0
 RETRY_SECONDS = 60.0
 SCANNED_MAX = 256
@@ -40,7 +40,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 @dataclass(slots=True)
 class ContractWriter:
-    """Knows the sessions that are at work, and leaves a handoff for each."""
+    """Writes the handoff of each session that did some work."""
 
     core: CoreStore
     state: StateStore
@@ -50,7 +50,7 @@ class ContractWriter:
     project_states: ProjectStates
     writes: int = 0
     _secrets: dict[str, list[str]] = field(default_factory=dict)
-    # Held by whoever writes, or erases, handoffs.
+    # Held while handoffs are written or erased.
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -60,32 +60,33 @@ class ContractWriter:
     async def leave(
         self, session_id: str, *, ended: bool, waiting_for: str = ""
     ) -> WrittenHandoff | None:
-        """Write a session's handoff, if it has something to say that is not there yet."""
+        """Write a session's handoff, if it has something to say that is not in the file yet."""
         stored = self.state.session(session_id)
         if stored is None or stored.project_id is None:
             return None
         state = load(stored.fold)
         project = self.projects.by_id(stored.project_id)
         if project is not None:
-            mounts.require(project.root.path)  # it is due until then
+            # While the disk does not answer this raises, so that the handoff stays due.
+            mounts.require(project.root.path)
         if project is None or not is_worth(state) or not self._may_write(project, state):
             return None
-        left = self.core.contract(session_id)
-        if left and left.session_time == state.last_time and (left.ended or not ended):
+        previous = self.core.contract(session_id)
+        if previous and previous.session_time == state.last_time and (previous.ended or not ended):
             return None
         around = await self._surroundings(project, state)
         around = replace(around, ended=ended, waiting_for=waiting_for)
-        mine = worker(state, project.root.path)
-        tell = telling(state, mine, project.root.path, around)
-        planned = await asyncio.to_thread(session_file.plan, self.base, mine, tell, left)
+        author = worker(state, project.root.path)
+        compose = telling(state, author, project.root.path, around)
+        planned = await asyncio.to_thread(session_file.plan, self.base, author, compose, previous)
         if planned is None:
             return None
-        self.core.set_contract(intending(project.id, state, planned, left))
-        done = await asyncio.to_thread(session_file.leave, self.base, mine, planned, left)
+        self.core.set_contract(intending(project.id, state, planned, previous))
+        done = await asyncio.to_thread(session_file.leave, self.base, author, planned, previous)
         if done is not None:
-            self._remember(left_of(project.id, state, done, ended=ended))
-        elif left is not None:
-            self.core.set_contract(left)
+            self._store(left_of(project.id, state, done, ended=ended))
+        elif previous is not None:
+            self.core.set_contract(previous)
         return done
 
     def _may_write(self, project: Project, state: SessionState) -> bool:
@@ -93,41 +94,41 @@ class ContractWriter:
             return False
         if self.policy.refusal(project.id, project.root.path):
             return False
-        # A program's run tells nobody what a person is in the middle of.
+        # A program's run does not describe the work that a person is in the middle of.
         lanes = self.project_states.lanes(project.id)
         return not state.headless or not any(
             lane.live and not lane.state.headless for lane in lanes
         )
 
-    def _remember(self, left: StoredContract) -> None:
+    def _store(self, stored: StoredContract) -> None:
         self.writes += 1
-        self.core.set_contract(left)
-        # A new session is told of it.
-        self.project_states.touch(left.project_id, git_too=False)
+        self.core.set_contract(stored)
+        # The brief for a new session mentions it.
+        self.project_states.touch(stored.project_id, git_too=False)
 
     async def close(
         self, project: Project, state: SessionState, given: ForeignLines
     ) -> WrittenHandoff:
-        """Write a worker's handoff with their own words."""
+        """Write a session's handoff with the words that its author gives."""
         async with self.busy:
             around = await self._surroundings(project, state)
-            mine = worker(state, project.root.path)
-            left = self.core.contract(state.session_id) if state.session_id else None
-            tell = telling(state, mine, project.root.path, around)
+            author = worker(state, project.root.path)
+            previous = self.core.contract(state.session_id) if state.session_id else None
+            compose = telling(state, author, project.root.path, around)
             planned = await asyncio.to_thread(
-                session_file.plan_close, self.base, mine, tell, left, given
+                session_file.plan_close, self.base, author, compose, previous, given
             )
             if state.session_id:
-                self.core.set_contract(intending(project.id, state, planned, left))
-            done = await asyncio.to_thread(session_file.close, self.base, mine, planned, left)
+                self.core.set_contract(intending(project.id, state, planned, previous))
+            done = await asyncio.to_thread(session_file.close, self.base, author, planned, previous)
             if state.session_id:
-                self._remember(left_of(project.id, state, done, ended=False))
+                self._store(left_of(project.id, state, done, ended=False))
         return done
 
-    # What is known around a session
+    # The facts around a session
 
     async def told(self, project: Project, state: SessionState) -> Contract:
-        """Return what a session leaves behind, as it stands now."""
+        """Return the contract of a session, as it would be written now."""
         around = await self._surroundings(project, state)
         return account(state, project.root.path, around)
 
@@ -152,7 +153,7 @@ class ContractWriter:
         return facts
 
     def _secrets_of(self, root: str, commit: str) -> list[str]:
-        """Return what a commit took in; it is looked at once, but for a git that did not answer."""
+        """Return the secrets that a commit added. Scan it once, or again if git did not answer."""
         if commit not in self._secrets and _COMMIT.fullmatch(commit):
             try:
                 self._secrets[commit] = committed_secrets(root, commit)
@@ -171,7 +172,7 @@ class GitFacts:
 
 
 def ask_git(root: str) -> GitFacts:
-    """Ask what is not safe yet; where git does not answer, nothing is said."""
+    """Return the uncommitted files and unpushed commits; no facts if git does not answer."""
     facts = GitFacts()
     try:
         facts.uncommitted = git.uncommitted_files(root)
@@ -182,7 +183,7 @@ def ask_git(root: str) -> GitFacts:
 
 
 def committed_secrets(root: str, commit: str) -> list[str]:
-    """Return which secrets of a known form a commit took in."""
+    """Return the secrets of a known form that a commit added."""
     return [
         f"{commit[:9]} adds a {kind} to {path}"
         for path, lines in git.added_lines(root, commit).items()
@@ -191,23 +192,25 @@ def committed_secrets(root: str, commit: str) -> list[str]:
 
 
 def worker(state: SessionState, root: str) -> HandoffAuthor:
-    # As `pwd -P` says it.
+    # The physical path, as `pwd -P` prints it.
     cwd = os.path.realpath(state.cwd or root)
     return HandoffAuthor(
         state.session_id, cwd, state.first_time, state.last_time, state.worked_time
     )
 
 
-def telling(state: SessionState, mine: HandoffAuthor, root: str, around: Surroundings) -> Tell:
-    """Return a way to say what is known of a session, under the directory it is found by."""
-    cwd = written_path(mine.cwd)
+def telling(
+    state: SessionState, author: HandoffAuthor, root: str, around: Surroundings
+) -> ComposeSince:
+    """Return a function that composes the contract, with the directory that it is found by."""
+    cwd = written_path(author.cwd)
     return lambda since: replace(account(state, root, replace(around, since=since)), cwd=cwd)
 
 
 def left_of(
     project_id: str, state: SessionState, done: WrittenHandoff, *, ended: bool
 ) -> StoredContract:
-    """Return what to remember of a handoff that was just left."""
+    """Return the row to store for a handoff that was just written."""
     handoff = done.handoff
     return StoredContract(
         state.session_id,
@@ -223,9 +226,9 @@ def left_of(
 
 
 def intending(
-    project_id: str, state: SessionState, planned: HandoffPlan, left: StoredContract | None
+    project_id: str, state: SessionState, planned: HandoffPlan, previous: StoredContract | None
 ) -> StoredContract:
-    """Return what to remember of a handoff that is about to be written."""
-    if left is None or left.path != planned.path:
-        left = StoredContract(state.session_id, project_id, planned.path, "", "", "", "")
-    return replace(left, intended=planned.text)
+    """Return the row to store for a handoff that is about to be written."""
+    if previous is None or previous.path != planned.path:
+        previous = StoredContract(state.session_id, project_id, planned.path, "", "", "", "")
+    return replace(previous, intended=planned.text)

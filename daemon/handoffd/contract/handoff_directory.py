@@ -1,7 +1,7 @@
-"""The handoffs of a project on disk: which there are, whose, the newest; and the one way to write.
+"""The handoffs of a project on disk: list and read them, and the one way to write one.
 
 Nothing but handoffs is ever visible in a handoff directory: locks and unfinished files are
-dotfiles, and what else we know stays in our state. Reading changes nothing.
+dotfiles, and all other data stays in our state directory. Reading changes nothing.
 """
 
 import os
@@ -20,16 +20,16 @@ from handoffd.fs import files
 LOCK_NAME = ".handoffd.lock"
 WAIT_SECONDS = 2.0
 NAME_CHARACTERS = 8
-# What other programs keep beside handoffs.
+# Files that other programs keep beside handoffs.
 NOT_HANDOFFS = frozenset({"index.md", "readme.md", "ledger.md"})
-# A person's handoff may be long; what lies beyond this nobody reads at the start of a session.
+# A person's handoff may be long; a session that starts does not need the rest.
 READ_MAX_BYTES = 2 << 20
 _TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class HandoffScope:
-    """Where a caller is: its real directory, its project's root, where other sessions were."""
+    """The directories of a project: the caller's real one, the root, those of other sessions."""
 
     cwd: str
     root: str
@@ -55,12 +55,12 @@ class Handoff:
 
     @property
     def stamp(self) -> str:
-        """What tells this version of the file from another."""
+        """A text that differs between two versions of the file."""
         return f"{len(self.text)}.{self.mtime_ns}"
 
 
 def handoffs_base(configured: str) -> str:
-    """Return the directory of all handoffs, by its real path: a person may have linked it."""
+    """Return the real path of the directory of all handoffs: it may be a person's symlink."""
     return os.path.realpath(os.path.expanduser(configured))
 
 
@@ -72,29 +72,29 @@ def directory_of(base: str, cwd: str) -> str:
 # Reading
 
 
-def newest(base: str, place: HandoffScope) -> Handoff | None:
-    return next(handoffs(base, place), None)
+def newest(base: str, scope: HandoffScope) -> Handoff | None:
+    return next(handoffs(base, scope), None)
 
 
-def handoffs(base: str, place: HandoffScope) -> Iterator[Handoff]:
-    """Yield the handoffs of a project: the newest first by modification time.
+def handoffs(base: str, scope: HandoffScope) -> Iterator[Handoff]:
+    """Yield the handoffs of a project, the newest first by modification time.
 
-    Of those with the same time the later date of the header wins, then the name.
+    If two have the same time, the later date in the header comes first, then the later name.
     """
     entries = [
-        entry for directory in _directories(base, place) for entry in in_directory(directory)
+        entry for directory in _directories(base, scope) for entry in times_and_paths(directory)
     ]
     entries.sort(key=lambda entry: entry[0], reverse=True)
     for _, tied in groupby(entries, key=lambda entry: entry[0]):
         found = [handoff for _, path in tied if (handoff := read(path))]
         found.sort(key=lambda handoff: (handoff.contract.date, handoff.path), reverse=True)
-        yield from (handoff for handoff in found if is_of(handoff, place))
+        yield from (handoff for handoff in found if belongs_to(handoff, scope))
 
 
-def _directories(base: str, place: HandoffScope) -> list[str]:
-    """Return where handoffs of a project may lie; a v1 directory counts until it is migrated."""
-    named = [path for cwd in place.known for path in directories_of(base, cwd)]
-    found = dict.fromkeys([*named, *below(base, place.root)])
+def _directories(base: str, scope: HandoffScope) -> list[str]:
+    """Return the directories with a project's handoffs; a v1 directory counts until migrated."""
+    named = [path for cwd in scope.known for path in directories_of(base, cwd)]
+    found = dict.fromkeys([*named, *directories_below(base, scope.root)])
     return [path for path in found if not os.path.islink(path)]
 
 
@@ -103,8 +103,8 @@ def directories_of(base: str, cwd: str) -> tuple[str, str]:
     return directory_of(base, cwd), f"{base}/{encode_v1(cwd)}"
 
 
-def below(base: str, root: str) -> list[str]:
-    """Return the directories of all that may lie below a root; a name cannot tell for sure."""
+def directories_below(base: str, root: str) -> list[str]:
+    """Return the directories that may belong to paths below a root; a name is no proof."""
     beginnings = (encode(f"{root}/"), encode_v1(f"{root}/"))
     try:
         names = os.listdir(base)
@@ -113,8 +113,8 @@ def below(base: str, root: str) -> list[str]:
     return [f"{base}/{name}" for name in names if name.startswith(beginnings)]
 
 
-def in_directory(directory: str) -> list[tuple[int, str]]:
-    """Return time and path of every handoff in a directory."""
+def times_and_paths(directory: str) -> list[tuple[int, str]]:
+    """Return the time and the path of every handoff in a directory."""
     try:
         with os.scandir(directory) as entries:
             found = [entry for entry in entries if is_handoff(entry.name)]
@@ -132,16 +132,16 @@ def in_directory(directory: str) -> list[tuple[int, str]]:
 
 
 def is_handoff(name: str) -> bool:
-    """Tell a handoff by its name as far as that can be told: any visible `.md` file.
+    """Return True if a name may be that of a handoff: any visible `.md` file.
 
-    One whose name no line can hold is none.
+    A name that does not fit into one line is excluded.
     """
     visible = name.endswith(".md") and not name.startswith(".") and name.isprintable()
     return visible and name.lower() not in NOT_HANDOFFS
 
 
 def read(path: str) -> Handoff | None:
-    """Read a handoff; None for one that is gone or cannot be read."""
+    """Read a handoff. Return None if it is gone or cannot be read."""
     directory, name = os.path.split(path)
     try:
         with files.directory(directory) as handle:
@@ -151,30 +151,30 @@ def read(path: str) -> Handoff | None:
     return _handoff(path, *found) if found else None
 
 
-def is_of(handoff: Handoff, place: HandoffScope) -> bool:
-    """Tell a project's own handoff from that of another one with the same directory name."""
+def belongs_to(handoff: Handoff, scope: HandoffScope) -> bool:
+    """Return True if a handoff is this project's, not another's with the same directory name."""
     if handoff.contract.cwd:
-        return is_within(handoff.contract.cwd, place)
-    # It is anybody's whose directory has this very name.
+        return is_within(handoff.contract.cwd, scope)
+    # Without a `cwd:` line it belongs to every project with exactly this directory name.
     name = os.path.basename(os.path.dirname(handoff.path))
-    return any(name in (encode(path), encode_v1(path)) for path in place.known)
+    return any(name in (encode(path), encode_v1(path)) for path in scope.known)
 
 
-def is_within(cwd: str, place: HandoffScope) -> bool:
-    """Tell whether a `cwd:` line names a directory of a project."""
-    if cwd in map(written_path, place.known):
+def is_within(cwd: str, scope: HandoffScope) -> bool:
+    """Return True if a `cwd:` line names a directory of the project."""
+    if cwd in map(written_path, scope.known):
         return True
-    if not cwd.startswith(f"{written_path(place.root)}/"):
+    if not cwd.startswith(f"{written_path(scope.root)}/"):
         return False
-    # Below the root, but perhaps in a project of its own.
-    return not os.path.isdir(cwd) or paths.project_root(cwd) == place.root
+    # A directory below the root may belong to a project of its own.
+    return not os.path.isdir(cwd) or paths.project_root(cwd) == scope.root
 
 
 # Writing
 
 
 def file_name(session_id: str, taken: Iterable[str], fallback: str) -> str:
-    """Return the name of a session's handoff: its first 8 characters, more where they are taken."""
+    """Return the name of a session's handoff: 8 characters of its id, or more if that is taken."""
     known = frozenset(taken)
     stem = session_id if all(c.isascii() and (c.isalnum() or c in "-_") for c in session_id) else ""
     for length in range(NAME_CHARACTERS, max(len(stem), NAME_CHARACTERS) + 1, 4):
@@ -188,12 +188,12 @@ def file_name(session_id: str, taken: Iterable[str], fallback: str) -> str:
 Compute = Callable[[Handoff | None], str | None]
 
 
-def put(
+def change(
     directory: str, name: str, compute: Compute, *, mtime_seconds: float | None = None
 ) -> Handoff | None:
-    """Replace a handoff by what `compute` makes of it; None leaves everything as it is.
+    """Replace a handoff by the result of `compute`; None leaves everything unchanged.
 
-    A time makes it as old as the work it tells of, so that the newest work wins.
+    `mtime_seconds` makes the file as old as the work it describes, so that the newest work wins.
     """
     base, encoded = os.path.split(directory)
     try:
@@ -226,13 +226,16 @@ def put(
 
 
 def _handoff(path: str, data: bytes, status: os.stat_result) -> Handoff:
-    # Whatever bytes there are, they are written back as they were.
+    # Bytes that are not UTF-8 are written back unchanged.
     text = data.decode("utf-8", "surrogateescape")
     return Handoff(path, status.st_mtime_ns, text, parse(text))
 
 
 def link_v1(base: str, cwd: str) -> bool:
-    """Lead a reader that still uses the first encoding to the right directory."""
+    """Link the name by the first encoding to the directory, for readers that still use it.
+
+    Return True if the link was made.
+    """
     old, new = encode_v1(cwd), encode(cwd)
     if old == new:
         return False

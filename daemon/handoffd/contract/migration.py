@@ -1,7 +1,7 @@
-"""The way from the contract's first encoding to the second: every v1 directory, in place.
+"""Migrates every v1 directory from the contract's first encoding to the second, in place.
 
-What is to be done is planned from the disk alone, and each step can be repeated: whoever runs it
-again finishes what was broken off. No file is ever replaced, and every file keeps its time.
+The plan is made from the disk alone, and each step can be repeated: a second run finishes an
+interrupted first one. No file is ever replaced, and every file keeps its time.
 """
 
 import errno
@@ -18,7 +18,7 @@ from handoffd.contract.handoff_directory import LOCK_NAME, NOT_HANDOFFS
 from handoffd.contract.path_encoding import encode, is_v1
 from handoffd.fs import files
 
-# Which directory was under way: between its rename and the link nothing else knows the old name.
+# Names the directory under way: between its rename and the link nothing else has the old name.
 JOURNAL = ".handoffd-migration"
 WAIT_SECONDS = 10.0
 _JOURNAL_MAX_BYTES = 4096
@@ -38,7 +38,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class MigrationStep:
-    """One thing to do, with names relative to the directory of all handoffs."""
+    """One step, with names relative to the directory of all handoffs."""
 
     action: str
     source: str
@@ -47,7 +47,7 @@ class MigrationStep:
 
 @dataclass(slots=True)
 class Report:
-    """What was done, or would be; and what could not be."""
+    """The steps that were done, or would be done, and the problems."""
 
     base: str
     dry_run: bool
@@ -66,7 +66,7 @@ class Report:
 
 
 def run(base: str, *, dry_run: bool, as_json: bool) -> tuple[int, str]:
-    """Migrate, and return the exit code with what to print."""
+    """Migrate, and return the exit code with the text to print."""
     report = plan(base) if dry_run else migrate(base)
     code = EXIT_FAILED if report.problems else 0
     if as_json:
@@ -87,30 +87,30 @@ def _sentence(step: MigrationStep, *, dry_run: bool) -> str:
     return f"{planned if dry_run else done} {said}"
 
 
-# What there is to do
+# Planning
 
 
 def plan(base: str) -> Report:
-    """Say what a migration would do; changes nothing."""
+    """Return the steps of a migration, and change nothing."""
     report = Report(base, dry_run=True)
     view: _View = {}
     for name in pending(base):
         try:
-            report.steps += _steps(base, name, view)
+            report.steps += _directory_steps(base, name, view)
         except (OSError, HandoffError) as problem:
             report.add_problem(name, problem)
     return report
 
 
 def pending(base: str) -> list[str]:
-    """Return the names of the v1 directories; first the one at which a migration broke off."""
+    """Return the names of the v1 directories, first the one whose migration was interrupted."""
     found = sorted(name for name, status in _entries(base) if stat.S_ISDIR(status.st_mode))
     begun = _read_journal(base)
     return list(dict.fromkeys([begun, *found] if begun else found))
 
 
 def _entries(base: str) -> list[tuple[str, os.stat_result]]:
-    """Return everything with a v1 name."""
+    """Return every entry with a v1 name."""
     try:
         names = filter(is_v1, os.listdir(base))
         found = [(name, _status(f"{base}/{name}")) for name in names]
@@ -131,12 +131,12 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-# What a v2 directory will hold: the names in it, and where each of these files is now.
+# The future content of each v2 directory: the names in it, and the present path of each file.
 _View = dict[str, dict[str, str]]
 
 
-def _steps(base: str, old: str, view: _View) -> list[MigrationStep]:
-    """Plan one directory."""
+def _directory_steps(base: str, old: str, view: _View) -> list[MigrationStep]:
+    """Return the steps for one directory."""
     new = encode(old)
     there = view[new] if new in view else _contents(base, new)
     if _status(f"{base}/{old}") is None:
@@ -173,7 +173,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _file_step(base: str, source: str, new: str, there: dict[str, str]) -> MigrationStep:
-    """Plan one file: it goes, gets a longer name where its own is taken, or stays."""
+    """Return the step for one file: move it, under a longer name if needed, drop it or keep it."""
     name = os.path.basename(source)
     if _is_ours(name):
         return MigrationStep("clean", source)
@@ -181,7 +181,7 @@ def _file_step(base: str, source: str, new: str, there: dict[str, str]) -> Migra
     is_file = status is not None and stat.S_ISREG(status.st_mode)
     if not is_file or not name.endswith(".md") or name.startswith("."):
         return MigrationStep("keep", source)
-    for candidate in _longer(name):
+    for candidate in _candidate_names(name):
         if candidate not in there:
             there[candidate] = source
             return MigrationStep("move", source, f"{new}/{candidate}")
@@ -190,8 +190,8 @@ def _file_step(base: str, source: str, new: str, there: dict[str, str]) -> Migra
     return MigrationStep("keep", source)
 
 
-def _longer(name: str) -> Iterator[str]:
-    """Yield a name, then longer ones; an index has none, it would be taken for a handoff."""
+def _candidate_names(name: str) -> Iterator[str]:
+    """Yield a name, then longer ones. An index has no longer one: it would look like a handoff."""
     yield name
     if name.lower() in NOT_HANDOFFS:
         return
@@ -211,11 +211,11 @@ def _is_copy(base: str, one: str, two: str) -> bool:
         return False
 
 
-# Doing it
+# Carrying out
 
 
 def migrate(base: str) -> Report:
-    """Migrate every v1 directory; one that cannot be is said, and the others go on."""
+    """Migrate every v1 directory. A failure is reported, and the others go on."""
     report = Report(base, dry_run=False)
     if not pending(base):
         return report
@@ -230,7 +230,8 @@ def migrate(base: str) -> Report:
                 except (OSError, HandoffError) as problem:
                     report.add_problem(name, problem)
                     if _status(f"{base}/{name}") is None:
-                        break  # only the journal knows its name, and the next would take its place
+                        # Only the journal has its name, and the next directory would replace it.
+                        break
     except OSError as problem:
         raise HandoffError(
             f"Cannot change {base}: {problem.strerror}.", f"Make it writable, and {_AGAIN}."
@@ -240,9 +241,9 @@ def migrate(base: str) -> Report:
 
 def _migrate_one(base: str, handle: int, old: str, done: list[MigrationStep]) -> None:
     for _ in range(_TRIES):
-        steps = _steps(base, old, {})
+        steps = _directory_steps(base, old, {})
         kept = [step for step in steps if step.action == "keep"]
-        if all(_do(base, handle, step, done) for step in steps if step not in kept):
+        if all(_do_step(base, handle, step, done) for step in steps if step not in kept):
             done += kept
             if _read_journal(base) == old:
                 files.remove(handle, JOURNAL)
@@ -250,23 +251,23 @@ def _migrate_one(base: str, handle: int, old: str, done: list[MigrationStep]) ->
     raise HandoffError(f"{written_path(old)} keeps changing under us.", f"Wait, and {_AGAIN}.")
 
 
-def _do(base: str, handle: int, step: MigrationStep, done: list[MigrationStep]) -> bool:
-    """Do one step; False when the disk is no longer what the plan was made from."""
+def _do_step(base: str, handle: int, step: MigrationStep, done: list[MigrationStep]) -> bool:
+    """Do one step. Return False if the disk has changed since the plan was made."""
     if step.action == "rename":
-        _begin(handle, step.source)
+        _write_journal(handle, step.source)
         fits = files.move_directory(handle, step.source, step.target)
     elif step.action == "link":
-        _begin(handle, step.source)
+        _write_journal(handle, step.source)
         fits = files.remove_directory(handle, step.source)
         fits = fits and files.link_once(handle, step.source, step.target)
     else:
-        fits = _do_file(base, step)
+        fits = _do_file_step(base, step)
     if fits:
         done.append(step)
     return fits
 
 
-def _do_file(base: str, step: MigrationStep) -> bool:
+def _do_file_step(base: str, step: MigrationStep) -> bool:
     directory, name = os.path.split(step.source)
     if step.action == "clean":
         with files.directory(base, directory) as source:
@@ -282,12 +283,12 @@ def _do_file(base: str, step: MigrationStep) -> bool:
         return act(source, name, target, other)
 
 
-def _begin(handle: int, old: str) -> None:
+def _write_journal(handle: int, old: str) -> None:
     files.write(handle, JOURNAL, os.fsencode(old))
 
 
 def _read_journal(base: str) -> str:
-    """Return the directory that was under way when a migration was broken off, if any."""
+    """Return the directory at which a migration was interrupted, if any."""
     try:
         with files.directory(base) as handle:
             found = files.read(handle, JOURNAL, _JOURNAL_MAX_BYTES)
@@ -297,20 +298,20 @@ def _read_journal(base: str) -> str:
     return name if is_v1(name) and "\0" not in name else ""
 
 
-# What `handoff doctor` says
+# Findings for `handoff doctor`
 
 
 def findings(base: str) -> list[dict[str, str]]:
-    """Say which directories wait, and whether the links for old readers lead right."""
+    """Return the directories to migrate, and whether the links for old readers are right."""
     found: list[dict[str, str]] = []
     report = plan(base)
     acting = {step.source.split("/")[0] for step in report.steps if step.action != "keep"}
     idle = {step.source.split("/")[0] for step in report.steps} - acting
     if acting:
-        text = f"handoff directories with names of the contract's first version: {_few(acting)}"
+        text = f"handoff directories with names of the contract's first version: {_names(acting)}"
         _add(found, "note", text, "Run: handoff migrate")
     if idle:
-        text = f"first-version directories that hold no handoffs, but other things: {_few(idle)}"
+        text = f"first-version directories that hold no handoffs, but other things: {_names(idle)}"
         _add(found, "note", text, f"Look through them in {base}; when empty: handoff migrate")
     for problem in report.problems:
         _add(found, "note", problem["text"], problem["remedy"])
@@ -320,7 +321,7 @@ def findings(base: str) -> list[dict[str, str]]:
 def _link_findings(base: str) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     links = sorted(name for name, status in _entries(base) if stat.S_ISLNK(status.st_mode))
-    wrong = [name for name in links if not _leads_right(base, name)]
+    wrong = [name for name in links if not _is_right_link(base, name)]
     if len(links) > len(wrong):
         text = f"links for readers with the contract's first encoding: {len(links) - len(wrong)}"
         _add(found, "ok", text, "")
@@ -334,12 +335,12 @@ def _link_findings(base: str) -> list[dict[str, str]]:
     return found
 
 
-def _leads_right(base: str, name: str) -> bool:
+def _is_right_link(base: str, name: str) -> bool:
     right = f"{base}/{encode(name)}"
     return os.path.isdir(right) and os.path.realpath(f"{base}/{name}") == right
 
 
-def _few(names: set[str]) -> str:
+def _names(names: set[str]) -> str:
     shown = sorted(map(written_path, names))
     more = f" and {len(shown) - _NAMED_MAX} more" if len(shown) > _NAMED_MAX else ""
     return ", ".join(shown[:_NAMED_MAX]) + more

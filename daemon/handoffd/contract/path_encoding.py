@@ -1,6 +1,6 @@
-"""A path as a name: the contract's rule, its first version, and Claude Code's own. Pure.
+"""Encodes a path as a name: by the contract, by its first version, by Claude Code. Pure.
 
-They agree on plain paths only:
+The three rules agree on plain paths only:
 
 | in the path              | contract         | v1   | Claude Code                    |
 |--------------------------|------------------|------|--------------------------------|
@@ -13,8 +13,8 @@ They agree on plain paths only:
 | over 200 characters      | as long as it is | same | the first 200, `-`, and a hash |
 | a byte that is not UTF-8 | `-`              | kept | (cannot occur)                 |
 
-None can be undone, and two directories may share a name: the `cwd:` line of a handoff says
-whose it is.
+None of the rules can be reversed, and two directories may share a name: the `cwd:` line of a
+handoff names its directory.
 """
 
 import re
@@ -28,7 +28,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 def encode(path: str) -> str:
     """Return the contract's name of a physical path: `sed 's/[^a-zA-Z0-9-]/-/g'`.
 
-    One dash a character, as sed does in a UTF-8 locale. A newline, and each byte that is not
+    One dash per character, as sed does in a UTF-8 locale. A newline, and each byte that is not
     UTF-8 (a lone surrogate here), becomes a dash, too: sed would leave them.
     """
     return _OUTSIDE.sub("-", path)
@@ -40,7 +40,7 @@ def encode_v1(path: str) -> str:
 
 
 def is_v1(name: str) -> bool:
-    """Tell the name of a directory that only the first version makes; it has no dot, either."""
+    """Return True if only the first version makes this directory name, which has no dot, either."""
     return name.startswith("-") and encode(name) != name == encode_v1(name)
 
 

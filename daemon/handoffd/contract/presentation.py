@@ -1,4 +1,4 @@
-"""What the next session is told of the handoffs that others left: at most 2 KB. Pure."""
+"""Presents the handoffs of earlier sessions to the next one, in at most 2 KB. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from handoffd.session.text import keep, shorten
 
 OPENED_MAX_BYTES = 2000
 NOTHING = PlainText("This project has no handoff yet.\n")
-# How long a handoff that nobody read is worth a mention.
+# An unread handoff is mentioned for this long.
 UNREAD_SECONDS = 7 * 24 * 3600.0
 _SHOWN = (("Did", "Done", 3), ("Next", "Next", 3), ("Watch out", "Gotchas", 2))
 _RISKS = 2
@@ -22,7 +22,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 class HandoffOnDisk(Protocol):
-    """A handoff on disk (see handoffs.shelf.Handoff)."""
+    """A handoff on disk (see contract.handoff_directory.Handoff)."""
 
     @property
     def path(self) -> str: ...
@@ -35,7 +35,7 @@ class HandoffOnDisk(Protocol):
 
 
 def age(seconds: float) -> str:
-    """Return how long ago something was, in the words of the contract's first reader."""
+    """Return an age in words, in the form of the contract's first reader."""
     if seconds < 2 * _MINUTE:
         return "just now"
     if seconds < _HOUR:
@@ -48,7 +48,7 @@ def age(seconds: float) -> str:
 def listed(
     found: Iterable[HandoffOnDisk], marks: Mapping[str, str], now: float
 ) -> list[dict[str, Any]]:
-    """Describe handoffs, the newest first, and which of them was read as it is now."""
+    """Return descriptions of handoffs, and for each whether its present version was read."""
     return [
         {
             "path": handoff.path,
@@ -64,14 +64,14 @@ def listed(
 
 
 def opened(newest: Contract, items: Sequence[dict[str, Any]], *, framed: bool) -> PlainText:
-    """Tell the next session what the last one left; `items` are what is told of, newest first."""
+    """Return the text for the next session; `items` are the handoffs it mentions, newest first."""
     first = items[0]
     mark = frame.opening(handoff=first["path"])
     reasons = first["escalations"][:_CALLS]
     calls: list[str] = [frame.call_line(f"{ESCALATION}:", _line(reason)) for reason in reasons]
     head = [f"Last session ({age(first['age_seconds'])}): {first['purpose'] or '(no purpose)'}"]
     path = [f"Handoff: {_line(first['path'], _PATH_MAX)}"]
-    # What may be left out where the room does not do, the last line of the last part first.
+    # These parts are cut if the text is too long: the last line of the longest part first.
     parts = [calls, _sections(newest), _unread(items[1:])]
     while True:
         lines = [*parts[0], *head, *parts[1], *path, *parts[2]]
@@ -100,13 +100,13 @@ def _sections(newest: Contract) -> list[str]:
 
 
 def mentioned(items: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return what is told of: the newest, and some that nobody has read; and how many more."""
+    """Return the handoffs to mention, the newest and some unread ones, and how many more."""
     unread = [item for item in items[1:] if is_unread(item)]
     return [*items[:1], *unread[:_MENTIONED]], max(len(unread) - _MENTIONED, 0)
 
 
 def _unread(items: Sequence[dict[str, Any]]) -> list[str]:
-    """Mention what other sessions left meanwhile and nobody has read."""
+    """Return the lines about the unread handoffs of other sessions."""
     lines = [
         f"  {age(item['age_seconds'])}: {shorten(item['purpose'] or '(no purpose)', 80)}"
         f" ({_line(item['path'], _PATH_MAX)})"
@@ -120,7 +120,7 @@ def is_unread(item: Mapping[str, Any]) -> bool:
 
 
 def _line(text: str, limit: int = _LINE_MAX) -> str:
-    """Make one bounded line of a text; the frame makes it harmless."""
+    """Return a text as one bounded line; the frame makes it harmless."""
     line = keep(text, limit)
     while len(line.encode()) > 2 * limit:
         line = shorten(line, len(line) - 8)

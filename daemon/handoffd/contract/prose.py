@@ -1,4 +1,4 @@
-"""Texts of a session as lines of a handoff: prose, bounded, and none said twice. Pure."""
+"""Turns texts of a session into lines of a handoff: bounded prose without repeats. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from handoffd.session.text import clean, keep, shorten
 
 ITEM_MAX = 300
 NAMES_MAX = 5
-# Two texts are the same if the shorter one, of at least so many characters, is in the other.
+# Two texts are the same if the longer one contains the shorter one of at least this length.
 SAME_MIN = 20
 
 _CLIENTS = re.compile(
@@ -24,13 +24,13 @@ _JSON = re.compile(
 )
 _FENCED = re.compile(r"```.*?(?:```|\Z)")
 _TABLE = re.compile(r"\s*\||.*\|\s*:?-{3,}")
-# A shell's prompt: what follows was pasted from a terminal.
+# A shell's prompt: the rest was pasted from a terminal.
 _PASTED = re.compile(r"(?:[❯$➜%»]|PS [A-Z]:\\[^>]*>|\S+@\S+[:~]\S*[$#%]) ")
 _MARKS = re.compile(r"\A(?:[-*+>#]+\s+)+")
 
 
 def prose(text: str) -> str:
-    """Return a text as one line of prose, or nothing if it is none."""
+    """Return a text as one line of prose, or an empty text if it is not prose."""
     line = " ".join(clean(text).split())
     if _TABLE.match(line) or _PASTED.match(line):
         return ""
@@ -42,7 +42,7 @@ def prose(text: str) -> str:
 
 
 def _untagged(tag: re.Match[str]) -> str:
-    """Say a tag in words: a type of List<String> and a <place> in a path are no markup."""
+    """Return a tag in words: a type of List<String> and a <place> in a path are not markup."""
     glued, name, on = tag["glued"] or "", tag["name"], tag["on"] or ""
     if glued.isalnum() and name[0].isupper():
         return tag[0]
@@ -50,7 +50,7 @@ def _untagged(tag: re.Match[str]) -> str:
 
 
 def listed(before: str, names: Iterable[str], between: str = ", ") -> str:
-    """List the first names that fit, and say how many more there are."""
+    """Return the first names that fit into a line, and how many more there are."""
     found = [keep(name, ITEM_MAX) for name in names]
     for shown in range(min(len(found), NAMES_MAX), 0, -1):
         more = f" (+{len(found) - shown} more)" if len(found) > shown else ""
@@ -61,7 +61,7 @@ def listed(before: str, names: Iterable[str], between: str = ", ") -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Tell two lines that say the same, or of which one says all of the other."""
+    """Return True if two lines say the same, or if one contains the other."""
     short, long = sorted((_bare(one), _bare(other)), key=len)
     return short == long or (len(short) >= SAME_MIN and short in long)
 
@@ -70,8 +70,8 @@ def _bare(line: str) -> str:
     return " ".join(re.findall(r"\w+", line.casefold()))
 
 
-def unsaid(lines: Iterable[str], said: list[str]) -> list[str]:
-    """Return the lines that no section says yet, and note them as said."""
+def drop_repeats(lines: Iterable[str], said: list[str]) -> list[str]:
+    """Return the lines that are not in `said` yet, and add them to it."""
     new: list[str] = []
     for line in lines:
         if line and not any(same(line, one) for one in said):

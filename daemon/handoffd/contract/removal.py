@@ -1,4 +1,4 @@
-"""Removing handoffs: which of them are meant, and the way to erase them without a trace."""
+"""Finds the handoffs of a session or a project, and erases them without a trace."""
 
 import os
 from collections.abc import Iterable
@@ -13,38 +13,38 @@ from handoffd.fs import files
 
 @dataclass(frozen=True, slots=True)
 class RemovalRequest:
-    """Whose handoffs are meant: some sessions', or those of a whole project (`place`)."""
+    """Selects the handoffs of some sessions, or those of a whole project (`scope`)."""
 
     sessions: frozenset[str]
-    # Where the sessions worked, and where their handoffs are known to be.
+    # The working directories of the sessions, and the directories known to hold their handoffs.
     cwds: frozenset[str] = frozenset()
     directories: frozenset[str] = frozenset()
-    place: HandoffScope | None = None
+    scope: HandoffScope | None = None
 
 
 @dataclass(slots=True)
 class RemovalPaths:
-    """The paths of what is meant, and of what does not say whose it is."""
+    """The paths of the selected handoffs, and of those that do not name their project."""
 
     meant: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
 
 
 def find(base: str, wanted: RemovalRequest) -> RemovalPaths:
-    """Look through every directory in which such handoffs may be."""
+    """Return the selected handoffs, from every directory that may hold some."""
     found = RemovalPaths()
     own = {
         path for cwd in wanted.cwds for path in handoff_directory.directories_of(base, cwd)
     } | wanted.directories
-    below = handoff_directory.below(base, wanted.place.root) if wanted.place else ()
+    below = handoff_directory.directories_below(base, wanted.scope.root) if wanted.scope else ()
     for directory in sorted(own.union(below)):
-        for path in sorted(path for _, path in handoff_directory.in_directory(directory)):
+        for path in sorted(path for _, path in handoff_directory.times_and_paths(directory)):
             handoff = None if os.path.islink(directory) else handoff_directory.read(path)
             if handoff is None:
                 continue
             if _is_meant(handoff, wanted):
                 found.meant.append(path)
-            elif wanted.place and not handoff.contract.cwd and directory in own:
+            elif wanted.scope and not handoff.contract.cwd and directory in own:
                 found.unclear.append(path)
     return found
 
@@ -53,16 +53,16 @@ def _is_meant(handoff: Handoff, wanted: RemovalRequest) -> bool:
     contract = handoff.contract
     if contract.session_id in wanted.sessions:
         return True
-    place = wanted.place
+    scope = wanted.scope
     return (
-        place is not None
+        scope is not None
         and bool(contract.cwd)
-        and handoff_directory.is_within(contract.cwd, place)
+        and handoff_directory.is_within(contract.cwd, scope)
     )
 
 
 def erase(paths: Iterable[str]) -> dict[str, str]:
-    """Remove handoffs, and directories that are then empty; returns what could not be, and why."""
+    """Remove handoffs and directories left empty. Return the paths that remain, with reasons."""
     problems: dict[str, str] = {}
     for directory, group in groupby(sorted(paths), key=os.path.dirname):
         gone = list(group)
@@ -95,7 +95,7 @@ def _erase_in(directory: str, names: list[str]) -> None:
 
 
 def _links_to(base: str, encoded: str) -> list[str]:
-    """Return the names that led readers of the first encoding to a directory."""
+    """Return the links to a directory that were made for readers of the first encoding."""
     with os.scandir(base) as entries:
         links = [entry.name for entry in entries if entry.is_symlink()]
     return [name for name in links if os.readlink(f"{base}/{name}").rstrip("/") == encoded]

@@ -1,4 +1,4 @@
-"""What an assistant reported as done, told from what it announced. Pure."""
+"""Separates the work that an assistant reported as done from mere announcements. Pure."""
 
 import re
 
@@ -6,9 +6,9 @@ from handoffd.contract.prose import prose, same
 from handoffd.session.state import Statement
 from handoffd.session.text import sentences, weight
 
-# A text that tells something has at least so many words of meaning.
-TELLING = 3
-# A report that is shorter than this is helped by how it ended.
+# A meaningful text has at least this many words of meaning.
+MEANINGFUL_WORDS_MIN = 3
+# A report that is shorter than this is extended by the end of the statement.
 REPORT_MIN = 120
 # A fragment without an end that is shorter than this is a heading.
 FRAGMENT_MAX = 40
@@ -54,12 +54,12 @@ _EMPTY = re.compile(
 
 
 def report(said: Statement) -> str:
-    """Return what a statement calls done, in one line; nothing if it does not say what."""
-    parts, ending = _told(said.opening.text), _told(said.ending)
-    told = [*parts, *ending] if said.done else parts
-    if not _DONE.match(said.opening.text) and not any(map(_is_report, told)):
+    """Return the work that a statement reports as done, in one line; empty if it names none."""
+    parts, ending = _meaningful_sentences(said.opening.text), _meaningful_sentences(said.ending)
+    reported = [*parts, *ending] if said.done else parts
+    if not _DONE.match(said.opening.text) and not any(map(_is_report, reported)):
         return ""
-    thin = said.done and weight(" ".join(parts)) < TELLING
+    thin = said.done and weight(" ".join(parts)) < MEANINGFUL_WORDS_MIN
     if thin or len(" ".join(parts)) < REPORT_MIN:
         parts += [
             part
@@ -67,23 +67,23 @@ def report(said: Statement) -> str:
             if (thin or _is_report(part)) and not any(same(part, known) for known in parts)
         ]
     line = prose(" ".join(parts))
-    return line if weight(line) >= TELLING else ""
+    return line if weight(line) >= MEANINGFUL_WORDS_MIN else ""
 
 
 def is_reported(line: str) -> bool:
-    """Tell what was done, or the heading of a summary, from what is to be done."""
+    """Return True if a line reports finished work or is the heading of a summary."""
     return bool(_OPENER.fullmatch(line) or _is_report(line)) and not _ANNOUNCED.match(line)
 
 
-def _told(text: str) -> list[str]:
-    """Return the sentences that say something by themselves, and announce nothing."""
+def _meaningful_sentences(text: str) -> list[str]:
+    """Return the sentences that are meaningful by themselves and announce nothing."""
     parts = [_OPENER.sub("", part) for part in sentences(text)]
-    # What a list gives the details of is said by its first line.
+    # The introduction of a list is kept as a sentence; the details follow it.
     parts = [_LISTED.sub(r"\1.", part) for part in parts]
-    return [part for part in parts if weight(part) > 1 and _is_telling(part)]
+    return [part for part in parts if weight(part) > 1 and _is_meaningful(part)]
 
 
-def _is_telling(part: str) -> bool:
+def _is_meaningful(part: str) -> bool:
     if part.endswith((":", "：", "?", "？")) or _ANNOUNCED.match(part) or _EMPTY.match(part):
         return False
     return len(part) >= FRAGMENT_MAX or not part[-1].isalnum()

@@ -1,7 +1,7 @@
-"""Leaving a handoff: the daemon's own, a worker's by `close`, a reviewer's call for a person.
+"""Writes a session's handoff: by the daemon, by its author (`close`), by a reviewer (`escalate`).
 
-Whose line is whose is told by comparing the file with what we wrote last. What a person or
-another program wrote is never overwritten, and never shadowed unless real work followed it.
+The authors of lines are distinguished by comparing the file with our last write. The words of a
+person or of another program are never overwritten, and never shadowed unless real work followed.
 """
 
 import os
@@ -18,16 +18,16 @@ from handoffd.contract.contract_format import (
     Contract,
     ForeignLines,
     bullets,
-    call,
-    calls,
     complete,
+    escalation_line,
+    escalation_reasons,
+    foreign_lines,
     is_foreign,
+    our_part,
     parse,
-    part_of_ours,
     persons_words,
     render,
-    theirs,
-    without_calls,
+    without_escalations,
 )
 from handoffd.contract.handoff_directory import Handoff, HandoffScope
 from handoffd.runtime import clock
@@ -37,7 +37,7 @@ _NEXT_TAKEN_OVER = 3
 
 
 class PreviousHandoff(Protocol):
-    """The handoff that a session left before (see store.core.Left)."""
+    """The handoff that a session left before (see store.core.StoredContract)."""
 
     @property
     def path(self) -> str: ...
@@ -55,7 +55,7 @@ class PreviousHandoff(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HandoffAuthor:
-    """Whose handoff it is: the session, where it worked, when it began, last spoke and worked."""
+    """The session of a handoff: its id and directory, when it began, last spoke and last worked."""
 
     session_id: str
     cwd: str
@@ -66,9 +66,10 @@ class HandoffAuthor:
 
 @dataclass(frozen=True, slots=True)
 class HandoffPlan:
-    """Where a handoff is to be written, and our part of it.
+    """The path of a handoff to be written, and our part of it.
 
-    It is remembered before it is carried out: killed in between, we still know our own lines.
+    The plan is stored before it is carried out: if we are killed in between, we still know our own
+    lines.
     """
 
     path: str
@@ -83,83 +84,85 @@ class HandoffPlan:
 
 @dataclass(frozen=True, slots=True)
 class WrittenHandoff:
-    """A handoff as it is on disk now, our part of it, and when a person had a hand in it."""
+    """A handoff as it is on disk now, our part of it, and the time of a person's last change."""
 
     handoff: Handoff
     written: str
     persons_time: str
 
 
-# What is known of a session: all of it, or only what came after a time.
-Tell = Callable[[str], Contract]
+# Composes the contract of a session: of all its work (""), or of the work after a time.
+ComposeSince = Callable[[str], Contract]
 
 
 def plan(
-    base: str, worker: HandoffAuthor, tell: Tell, left: PreviousHandoff | None
+    base: str, author: HandoffAuthor, compose: ComposeSince, previous: PreviousHandoff | None
 ) -> HandoffPlan | None:
-    """Decide on the file of a session's handoff; None where what is there stands."""
-    directory = handoff_directory.directory_of(base, worker.cwd)
-    path = _own_path(directory, worker, left)
+    """Return the plan for a session's handoff, or None if the present file must stay."""
+    directory = handoff_directory.directory_of(base, author.cwd)
+    path = _own_path(directory, author, previous)
     if path is None:
         return None
-    standing = _standing(directory, worker, path)
-    if standing is None:
-        return HandoffPlan(path or _new_path(directory, worker), tell(""))
-    if not _worked_since(worker, clock.iso_milliseconds(standing.seconds)):
+    others = _newest_by_others(directory, author, path)
+    if others is None:
+        return HandoffPlan(path or _new_path(directory, author), compose(""))
+    if not _worked_since(author, clock.iso_milliseconds(others.seconds)):
         return None
-    return HandoffPlan(path or _new_path(directory, worker), based_on(tell, standing))
+    return HandoffPlan(path or _new_path(directory, author), based_on(compose, others))
 
 
-def _own_path(directory: str, worker: HandoffAuthor, left: PreviousHandoff | None) -> str | None:
-    """Return the file that we wrote before: nothing if there is none, None if it must not be."""
-    if left is None or os.path.dirname(left.path) != directory:
+def _own_path(
+    directory: str, author: HandoffAuthor, previous: PreviousHandoff | None
+) -> str | None:
+    """Return the file that we wrote before: "" if there is none, None if it must not be written."""
+    if previous is None or os.path.dirname(previous.path) != directory:
         return ""
-    known = handoff_directory.read(left.path)
+    known = handoff_directory.read(previous.path)
     if known is not None:
-        return "" if _is_foreign(known, left) else left.path
-    # A person took it away, or we were killed before we wrote it.
-    again = not left.stamp or _worked_since(worker, left.session_time)
-    return left.path if again else None
+        return "" if _is_foreign(known, previous) else previous.path
+    # A person removed it, or we were killed before we wrote it.
+    again = not previous.stamp or _worked_since(author, previous.session_time)
+    return previous.path if again else None
 
 
-def _standing(directory: str, worker: HandoffAuthor, own_path: str) -> Handoff | None:
+def _newest_by_others(directory: str, author: HandoffAuthor, own_path: str) -> Handoff | None:
     """Return the newest handoff that somebody else wrote for a session.
 
-    One that names no session is taken for this one's, if it was written in its time.
+    A handoff that names no session counts, if it was written in the session's lifetime.
     """
-    for changed, path in sorted(handoff_directory.in_directory(directory), reverse=True):
-        if clock.iso_milliseconds(changed / 1e9) < worker.first_time:
+    for changed, path in sorted(handoff_directory.times_and_paths(directory), reverse=True):
+        if clock.iso_milliseconds(changed / 1e9) < author.first_time:
             return None
         found = handoff_directory.read(path) if path != own_path else None
         named = found.contract.session_id if found else None
-        if named == worker.session_id or (named == "" and worker.first_time):
+        if named == author.session_id or (named == "" and author.first_time):
             return found
     return None
 
 
-def _new_path(directory: str, worker: HandoffAuthor) -> str:
-    name = handoff_directory.file_name(worker.session_id, _names(directory), _stamped_name())
+def _new_path(directory: str, author: HandoffAuthor) -> str:
+    name = handoff_directory.file_name(author.session_id, _names(directory), _stamped_name())
     return f"{directory}/{name}"
 
 
-def _ours(left: PreviousHandoff | None, path: str) -> tuple[Contract, Contract]:
-    """Return what we wrote last into a file, and what we were about to write."""
-    if left is None or left.path != path:
+def _our_versions(previous: PreviousHandoff | None, path: str) -> tuple[Contract, Contract]:
+    """Return our last write into a file, and the write that we intended next."""
+    if previous is None or previous.path != path:
         return Contract(), Contract()
-    return parse(left.written or left.intended), parse(left.intended)
+    return parse(previous.written or previous.intended), parse(previous.intended)
 
 
-def _is_foreign(found: Handoff, left: PreviousHandoff | None) -> bool:
-    if left is not None and left.path == found.path and left.stamp == found.stamp:
+def _is_foreign(found: Handoff, previous: PreviousHandoff | None) -> bool:
+    if previous is not None and previous.path == found.path and previous.stamp == found.stamp:
         return False
-    return all(is_foreign(found.contract, ours) for ours in _ours(left, found.path))
+    return all(is_foreign(found.contract, ours) for ours in _our_versions(previous, found.path))
 
 
 def leave(
-    base: str, worker: HandoffAuthor, planned: HandoffPlan, left: PreviousHandoff | None
+    base: str, author: HandoffAuthor, planned: HandoffPlan, previous: PreviousHandoff | None
 ) -> WrittenHandoff | None:
-    """Write what the daemon knows, with whatever a person changed in the file."""
-    persons_time = left.persons_time if left else ""
+    """Write the daemon's handoff of a session, and keep a person's changes of the file."""
+    persons_time = previous.persons_time if previous else ""
     given = ForeignLines()
     new = ""
 
@@ -168,12 +171,12 @@ def leave(
         new = planned.text
         if found is None:
             return new
-        if _is_foreign(found, left):
-            return None  # somebody was quicker: the next time it is found
-        given = theirs(found.contract, *_ours(left, found.path))
-        if given and left and found.stamp != left.stamp:
+        if _is_foreign(found, previous):
+            return None  # another writer was quicker: the next plan finds the file
+        given = foreign_lines(found.contract, *_our_versions(previous, found.path))
+        if given and previous and found.stamp != previous.stamp:
             persons_time = clock.iso_milliseconds(found.seconds)
-        if given and not _worked_since(worker, persons_time):
+        if given and not _worked_since(author, persons_time):
             return None
         if given:
             said = replace(planned.ours, based_on=f"a person's words here, {persons_time}")
@@ -181,20 +184,20 @@ def leave(
         return new
 
     directory, name = os.path.split(planned.path)
-    done = handoff_directory.put(directory, name, compute, mtime_seconds=_work_seconds(worker))
+    done = handoff_directory.change(directory, name, compute, mtime_seconds=_work_seconds(author))
     if done is None or done.text != new:
         return None
-    handoff_directory.link_v1(base, worker.cwd)
-    return WrittenHandoff(done, _written(planned, done, given), persons_time)
+    handoff_directory.link_v1(base, author.cwd)
+    return WrittenHandoff(done, _our_lines(planned, done, given), persons_time)
 
 
-def _written(planned: HandoffPlan, done: Handoff, given: ForeignLines) -> str:
-    return render(part_of_ours(planned.ours, done.contract, given))
+def _our_lines(planned: HandoffPlan, done: Handoff, given: ForeignLines) -> str:
+    return render(our_part(planned.ours, done.contract, given))
 
 
-def based_on(tell: Tell, found: Handoff) -> Contract:
-    """Go on from somebody else's handoff: say so, and take over what it said comes next."""
-    ours = tell(clock.iso_milliseconds(found.seconds))
+def based_on(compose: ComposeSince, found: Handoff) -> Contract:
+    """Compose a contract that names another writer's as its basis and takes over its next steps."""
+    ours = compose(clock.iso_milliseconds(found.seconds))
     name = os.path.basename(found.path)
     gist = f": {found.contract.gist}" if found.contract.gist else ""
     when = clock.iso(found.seconds)
@@ -211,13 +214,13 @@ def based_on(tell: Tell, found: Handoff) -> Contract:
     return replace(ours, based_on=name, sections=kept)
 
 
-def _worked_since(worker: HandoffAuthor, time: str) -> bool:
-    return worker.worked_time > time
+def _worked_since(author: HandoffAuthor, time: str) -> bool:
+    return author.worked_time > time
 
 
-def _work_seconds(worker: HandoffAuthor) -> float | None:
-    """Return when the session last spoke, for the file's time; never one that is to come."""
-    said = clock.parse(worker.last_time)
+def _work_seconds(author: HandoffAuthor) -> float | None:
+    """Return when the session last spoke, for the file's time; never a time in the future."""
+    said = clock.parse(author.last_time)
     return min(said, clock.wall()) if said else None
 
 
@@ -229,104 +232,118 @@ def _names(directory: str) -> list[str]:
 
 
 def _stamped_name() -> str:
-    """Return a name for the handoff of nobody in particular."""
+    """Return a name for a handoff without a session."""
     return clock.iso().replace(":", "")[:15].replace("T", "-")
 
 
-# A worker's own words
+# The author's own words
 
-# Of what becomes one line: much more than is shown, so that no half of a secret is.
+# Of a text that becomes one line: read much more than is shown, so that no secret is halved.
 _LINE_READ = 4096
 
 
 def given_words(
     sections: Mapping[str, Sequence[str]], purpose: str, escalations: Sequence[str]
 ) -> tuple[ForeignLines, int]:
-    """Take a person's words as they are, but for secrets; returns how many of those there were."""
+    """Return a person's words, unchanged except for secrets, and the number of secrets."""
     masked = 0
     kept: dict[str, list[str]] = {}
     for name, texts in sections.items():
         for text in texts:
             lines, found = persons_words(text)
             masked += found
-            kept.setdefault(_heading(name), []).extend(_as_items(lines))
-    told = [persons_words(text[:_LINE_READ]) for text in (purpose, *escalations)]
-    masked += sum(found for _, found in told)
-    one_line = [" ".join(lines) for lines, _ in told]
+            kept.setdefault(_heading(name), []).extend(_as_bullets(lines))
+    cleaned = [persons_words(text[:_LINE_READ]) for text in (purpose, *escalations)]
+    masked += sum(found for _, found in cleaned)
+    one_line = [" ".join(lines) for lines, _ in cleaned]
     reasons = tuple(shorten(reason, REASON_MAX) for reason in one_line[1:])
     named = {name: lines for name, lines in kept.items() if lines}
     return ForeignLines(shorten(one_line[0], PURPOSE_MAX), reasons, named), masked
 
 
 def _heading(name: str) -> str:
-    """Return the usual heading that one begins with, or one's own, made fit."""
+    """Return the usual section that a heading begins with, or else the heading itself, bounded."""
     usual = (title for title in SECTIONS if name.lower().startswith(title.lower()))
     return next(usual, keep(name, PURPOSE_MAX))
 
 
-def _as_items(lines: list[str]) -> list[str]:
-    """Make a bullet of one line; more than that is a text with a form of its own."""
+def _as_bullets(lines: list[str]) -> list[str]:
+    """Return a single line as a bullet; a longer text keeps its own form."""
     if len(lines) == 1 and not lines[0].startswith(("-", "*", "#", ">", "|", "```")):
         return [f"- {lines[0].strip()}"]
     return lines
 
 
 def plan_close(
-    base: str, worker: HandoffAuthor, tell: Tell, left: PreviousHandoff | None, given: ForeignLines
+    base: str,
+    author: HandoffAuthor,
+    compose: ComposeSince,
+    previous: PreviousHandoff | None,
+    given: ForeignLines,
 ) -> HandoffPlan:
-    """Decide on the file of a worker's handoff: the one that is there is completed."""
-    directory = handoff_directory.directory_of(base, worker.cwd)
-    path = _file_to_complete(directory, worker, left)
-    standing = _standing(directory, worker, path) if worker.session_id else None
-    after = standing and _worked_since(worker, clock.iso_milliseconds(standing.seconds))
-    ours = based_on(tell, standing) if standing and after else tell("")
+    """Return the plan for an author's handoff: an existing file is completed."""
+    directory = handoff_directory.directory_of(base, author.cwd)
+    path = _file_to_complete(directory, author, previous)
+    others = _newest_by_others(directory, author, path) if author.session_id else None
+    after = others and _worked_since(author, clock.iso_milliseconds(others.seconds))
+    ours = based_on(compose, others) if others and after else compose("")
     ours = replace(ours, purpose=ours.purpose or _gist(given))
-    return HandoffPlan(path or _new_path(directory, worker), ours, given)
+    return HandoffPlan(path or _new_path(directory, author), ours, given)
 
 
-def _file_to_complete(directory: str, worker: HandoffAuthor, left: PreviousHandoff | None) -> str:
-    """Return the session's handoff, whoever wrote it; nothing if there is none."""
-    if left is not None and os.path.dirname(left.path) == directory and os.path.exists(left.path):
-        return left.path
-    named = replace(worker, first_time="")
-    known = _standing(directory, named, "") if worker.session_id else None
+def _file_to_complete(
+    directory: str, author: HandoffAuthor, previous: PreviousHandoff | None
+) -> str:
+    """Return the path of the session's handoff, by any writer; "" if there is none."""
+    if (
+        previous is not None
+        and os.path.dirname(previous.path) == directory
+        and os.path.exists(previous.path)
+    ):
+        return previous.path
+    named = replace(author, first_time="")
+    known = _newest_by_others(directory, named, "") if author.session_id else None
     return known.path if known else ""
 
 
 def _gist(given: ForeignLines) -> str:
-    """Return what a handoff is about that has no goal to go by."""
+    """Return the subject of a handoff that has no goal, from the given words."""
     said = Contract(sections=given.sections).gist or next(iter(given.escalations), "")
     return keep(said, PURPOSE_MAX)
 
 
 def close(
-    base: str, worker: HandoffAuthor, planned: HandoffPlan, left: PreviousHandoff | None
+    base: str, author: HandoffAuthor, planned: HandoffPlan, previous: PreviousHandoff | None
 ) -> WrittenHandoff:
-    """Write a worker's handoff, or complete it: their words first, then what we know."""
+    """Write or complete an author's handoff: their words first, then our own lines."""
     given = planned.given or ForeignLines()
 
     def compute(found: Handoff | None) -> str:
         nonlocal given
-        said = theirs(found.contract, *_ours(left, found.path)) if found else ForeignLines()
-        given = _joined(said, planned.given or ForeignLines())
-        # A call that is there stays: only who looks after it takes it out.
+        said = (
+            foreign_lines(found.contract, *_our_versions(previous, found.path))
+            if found
+            else ForeignLines()
+        )
+        given = _merged_words(said, planned.given or ForeignLines())
+        # An escalation in the file stays: only `handoff review --settle` or a person removes it.
         calling = (*planned.ours.escalations, *(found.contract.escalations if found else ()))
         ours = replace(planned.ours, escalations=tuple(dict.fromkeys(calling)))
         return render(complete(ours, given))
 
     directory, name = os.path.split(planned.path)
-    # A new one without a word of anybody's own is no newer than the work that it tells of.
+    # A new handoff without a person's words is no newer than the work that it describes.
     wordless = not planned.given and not os.path.exists(planned.path)
-    at = _work_seconds(worker) if wordless else None
-    done = handoff_directory.put(directory, name, compute, mtime_seconds=at)
+    at = _work_seconds(author) if wordless else None
+    done = handoff_directory.change(directory, name, compute, mtime_seconds=at)
     if done is None:
         raise HandoffError(f"{planned.path} was not written.", "Try again.")
-    handoff_directory.link_v1(base, worker.cwd)
-    return WrittenHandoff(done, _written(planned, done, given), clock.iso_milliseconds())
+    handoff_directory.link_v1(base, author.cwd)
+    return WrittenHandoff(done, _our_lines(planned, done, given), clock.iso_milliseconds())
 
 
-def _joined(said: ForeignLines, given: ForeignLines) -> ForeignLines:
-    """Add new words to those that a person left before."""
+def _merged_words(said: ForeignLines, given: ForeignLines) -> ForeignLines:
+    """Return new words added to those that a person left before."""
     sections = {name: list(lines) for name, lines in said.sections.items()}
     for name, lines in given.sections.items():
         sections[name] = _with_lines(sections.get(name, []), lines)
@@ -337,7 +354,7 @@ def _joined(said: ForeignLines, given: ForeignLines) -> ForeignLines:
 
 
 def _with_lines(known: list[str], lines: list[str]) -> list[str]:
-    """Add lines: a bullet that is there already once, all else as it stands."""
+    """Return known and new lines; a bullet that is known already is not repeated."""
     new: list[str] = []
     fenced = False
     for line in lines:
@@ -350,42 +367,42 @@ def _with_lines(known: list[str], lines: list[str]) -> list[str]:
 # A reviewer
 
 
-def escalate(base: str, place: HandoffScope, reason: str) -> tuple[Handoff, bool]:
-    """Add the call for a person to the newest handoff; tells whether it was new."""
-    newest = handoff_directory.newest(base, place)
+def escalate(base: str, scope: HandoffScope, reason: str) -> tuple[Handoff, bool]:
+    """Add an escalation to the newest handoff. Return the handoff and whether it was new."""
+    newest = handoff_directory.newest(base, scope)
     if newest is None:
         raise HandoffError("This project has no handoff yet.", "Leave one: handoff close")
-    line = call(reason)
+    line = escalation_line(reason)
     new = False
 
     def compute(found: Handoff | None) -> str | None:
         nonlocal new
         if found is None:
             return None
-        new = reason not in calls(found.text)
-        return _with_call(found.text, line) if new else None
+        new = reason not in escalation_reasons(found.text)
+        return _with_line(found.text, line) if new else None
 
     directory, name = os.path.split(newest.path)
-    done = handoff_directory.put(directory, name, compute)
+    done = handoff_directory.change(directory, name, compute)
     if done is None:
         raise HandoffError("The handoff was just taken away.", "Try again.")
     return done, new
 
 
-def settle(base: str, place: HandoffScope) -> tuple[Handoff, int]:
-    """Take every call for a person out of the newest handoff; tells how many there were."""
-    newest = handoff_directory.newest(base, place)
+def settle(base: str, scope: HandoffScope) -> tuple[Handoff, int]:
+    """Remove every escalation from the newest handoff. Return the handoff and their number."""
+    newest = handoff_directory.newest(base, scope)
     if newest is None:
         raise HandoffError("This project has no handoff yet.", "There is nothing to settle.")
     directory, name = os.path.split(newest.path)
-    done = handoff_directory.put(
-        directory, name, lambda found: without_calls(found.text) if found else None
+    done = handoff_directory.change(
+        directory, name, lambda found: without_escalations(found.text) if found else None
     )
     return done or newest, len(newest.contract.escalations)
 
 
-def _with_call(text: str, line: str) -> str:
-    """Put the call before the first section, leaving every other byte as it is."""
+def _with_line(text: str, line: str) -> str:
+    """Return the text with a line before the first section; every other byte is unchanged."""
     end = "\r\n" if "\r\n" in text else "\n"
     lines = text.split(end)
     at = next((n for n, found in enumerate(lines) if found.startswith("## ")), len(lines))

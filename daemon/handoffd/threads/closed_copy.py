@@ -1,4 +1,4 @@
-"""The copy of a thread that was closed."""
+"""Keeps a copy of a closed thread."""
 
 import os
 
@@ -6,7 +6,7 @@ from handoffd.fs import files
 
 
 def keep_copy(directory: str, thread_id: str, text: str) -> str:
-    """Write the copy for nobody but us; returns its path."""
+    """Write the copy, readable by its owner only. Return its path."""
     base, name = os.path.split(directory)
     with files.directory(base, name, create=True) as handle:
         files.write(handle, f"{thread_id}.md", text.encode())

@@ -1,6 +1,6 @@
-"""The HTTP door: open while it is wanted and safe, and saying why where it is not.
+"""The HTTP listener: open while it is enabled and safe; otherwise it reports the reason.
 
-What answers behind it weighs almost 30 MB, and is loaded when it opens.
+The server behind it takes almost 30 MB, so it is loaded only when the listener opens.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from handoffd.config import HttpConfig
 from handoffd.runtime import log
 from handoffd.threads import http_token
 
-# What failed may pass: a port becomes free, a package is installed, a certificate is renewed.
+# A failure may pass: a port becomes free, a package is installed, a certificate is renewed.
 RETRY_SECONDS = 60.0
 BACKLOG = 128
 
@@ -31,31 +31,31 @@ Opened = Callable[[HttpConfig, socket.socket, Tls], AbstractAsyncContextManager[
 class HttpListener:
     wanted: HttpConfig
     state_dir: str
-    # Loads what answers; it takes a second, so it is called in a thread.
+    # Loads the server. That takes a second, so it is called in a thread.
     load: Callable[[], Opened]
     url: str = ""
     problem: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def want(self, settings: HttpConfig) -> None:
-        """Take new settings; a certificate may have been renewed where nothing else changed."""
+        """Take new settings. A certificate may have been renewed even if no setting changed."""
         if settings != self.wanted or settings.tls_certificate or self.problem:
             self.wanted = settings
             self._changed.set()
 
     async def run(self) -> None:
-        """Keep the door as it is wanted, for ever."""
+        """Keep the listener open or closed as the settings say, for ever."""
         while True:
             self._changed.clear()
             try:
-                await self._stand()
+                await self._serve()
             except HandoffError as problem:
-                await self._stay_shut(f"{problem.title} {problem.hint}")
+                await self._stay_closed(f"{problem.title} {problem.hint}")
             except Exception as problem:  # noqa: BLE001  a library that fails must not end the daemon
-                await self._stay_shut(f"It failed: {log.where(problem)}. See: handoff logs")
+                await self._stay_closed(f"It failed: {log.where(problem)}. See: handoff logs")
 
     def token_problem(self) -> str:
-        """Return why nobody is let in through the open door, or an empty text."""
+        """Return why the open listener refuses every request, or an empty text."""
         if not self.url:
             return ""
         try:
@@ -66,8 +66,8 @@ class HttpListener:
             return f"The token cannot be read: {problem.strerror}."
         return ""
 
-    async def _stand(self) -> None:
-        """Stand open, or shut if that is wanted, until something else is."""
+    async def _serve(self) -> None:
+        """Serve, or stay closed if HTTP is not enabled, until the settings change."""
         settings = self.wanted
         if not settings.enabled:
             self.problem = ""
@@ -77,7 +77,7 @@ class HttpListener:
         tls = load_tls(settings)
         with contextlib.closing(bind(settings)) as listener:
             opened = await self._load()
-            # One that is unsafe is said, and nobody is let in.
+            # An unsafe token file is reported by token_problem(), and every request is refused.
             with contextlib.suppress(HandoffError):
                 http_token.ensure(self.state_dir)
             async with opened(settings, listener, tls):
@@ -99,7 +99,7 @@ class HttpListener:
                 f"Install it: {sys.executable} -m pip install 'mcp>=2.3,<3'",
             ) from None
 
-    async def _stay_shut(self, problem: str) -> None:
+    async def _stay_closed(self, problem: str) -> None:
         if problem != self.problem:
             log.get().warning("http_refused", why=problem)
         self.problem = problem
@@ -109,7 +109,7 @@ class HttpListener:
 
 
 def refuse_unsafe(settings: HttpConfig) -> None:
-    """Refuse to listen where the words and the token would cross a network in the open."""
+    """Raise an error if the messages and the token would cross a network unencrypted."""
     if bool(settings.tls_certificate) != bool(settings.tls_key):
         raise HandoffError(
             "TLS needs a certificate and its key.", "Set [http] tls_certificate and tls_key."
@@ -139,7 +139,7 @@ def load_tls(settings: HttpConfig) -> Tls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate, key = map(os.path.expanduser, (settings.tls_certificate, settings.tls_key))
     try:
-        # A key with a passphrase would ask for it on the terminal; nobody is there.
+        # A key with a passphrase would ask for it on the terminal, and the daemon has none.
         context.load_cert_chain(certificate, key, password="")
     except OSError as problem:
         raise HandoffError(
@@ -150,24 +150,24 @@ def load_tls(settings: HttpConfig) -> Tls:
 
 
 def bind(settings: HttpConfig) -> socket.socket:
-    """Take the port, before anything heavy is loaded for it."""
+    """Bind the port, before anything heavy is loaded for it."""
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends without delay only where the protocol is named: an answer took 40 ms otherwise.
+    # asyncio sends without delay only if the protocol is named; otherwise an answer took 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # A port whose last connections linger may be taken again; one that is in use may not.
+        # A port with lingering connections may be bound again; a port in use may not.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Whoever comes while the rest is loaded waits, and is not sent away.
+        # A client that connects while the server is loaded waits, and is not refused.
         listener.bind((host, settings.port))
         listener.listen(BACKLOG)
     except OSError as problem:
         listener.close()
-        raise _no_place(settings, problem) from None
+        raise _bind_error(settings, problem) from None
     return listener
 
 
-def _no_place(settings: HttpConfig, problem: OSError) -> HandoffError:
+def _bind_error(settings: HttpConfig, problem: OSError) -> HandoffError:
     place = f"{bracketed(settings.host)}:{settings.port}"
     if problem.errno == errno.EADDRINUSE:
         return HandoffError(
@@ -185,5 +185,5 @@ def address(settings: HttpConfig) -> str:
 
 
 def bracketed(host: str) -> str:
-    """Return a host as an address names it."""
+    """Return a host as a URL writes it: an IPv6 address is in brackets."""
     return f"[{host}]" if ":" in host else host

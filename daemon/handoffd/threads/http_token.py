@@ -1,6 +1,7 @@
-"""The bearer token of the HTTP door: one file that nobody but its owner can read.
+"""The bearer token of the HTTP listener: one file that only its owner can read.
 
-It is read for every request, so that a new token holds at once and an unsafe file opens nothing.
+The file is read for every request, so that a new token is valid at once and an unsafe file grants
+no access.
 """
 
 import os
@@ -20,13 +21,13 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read(directory: str) -> str:
-    """Return the token; a file that is not ours alone is refused."""
+    """Return the token. Raise an error if other users can read or change the file."""
     with files.directory(directory) as handle:
         return _read(handle, f"{directory}/{NAME}")
 
 
 def ensure(directory: str) -> str:
-    """Return the token; the first to ask makes it."""
+    """Return the token; the first call creates it."""
     with files.directory(directory) as handle:
         files.lock_directory(handle, directory, _WAIT_SECONDS)
         if NAME not in os.listdir(handle):
@@ -35,7 +36,7 @@ def ensure(directory: str) -> str:
 
 
 def rotate(directory: str) -> str:
-    """Put a new token in the place of the old one, which opens nothing from then on."""
+    """Replace the token by a new one and return it; the old one is invalid from then on."""
     with files.directory(directory) as handle:
         files.lock_directory(handle, directory, _WAIT_SECONDS)
         return _write(handle)

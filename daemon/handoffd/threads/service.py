@@ -1,4 +1,4 @@
-"""What can be done with a thread, and under which rules; every door leads here."""
+"""The operations on a thread and their rules; every interface calls this service."""
 
 import re
 import secrets
@@ -24,15 +24,15 @@ from handoffd.threads import thread_text as form
 from handoffd.threads.closed_copy import keep_copy
 
 _ID_LENGTH = 21
-# Everybody waits meanwhile, and a text can be made to take minutes.
-_LOOKING_SECONDS = 0.1
+# All other clients wait meanwhile, and a text can be crafted to take minutes.
+_SCAN_SECONDS = 0.1
 _PIECE, _OVERLAP = 8 << 10, 512
 _SHOWN_MAX = 80
-# What we make is longer; another program that kept its threads in this database may not.
+# Ids of our own are longer; ids of another program with threads in this database may be short.
 _ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _OURS = re.compile(rf"(?<![\w-])hof_[A-Za-z0-9_-]{{{_ID_LENGTH}}}(?![\w-])")
 _PASTED_MAX = 1000
-# Quotation marks, the end of a sentence, markdown, and what nobody sees.
+# Quotation marks, the end of a sentence, markdown, and invisible characters.
 _AROUND = "`'\"<>.,;:!?()[]{}* \u2018\u2019\u201c\u201d\u200b\u2060\ufeff"
 
 Result = dict[str, Any]
@@ -44,10 +44,10 @@ def new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ThreadService:
-    """The five things that can be done, each as a plain result.
+    """The five operations on threads; each returns a plain result.
 
-    `wipe` leaves no byte of what was deleted; `archive` is the directory for copies of closed
-    threads, empty for none; `changed` is told of every thread that has something new.
+    `wipe` leaves no byte of the deleted entries. `archive` is the directory for copies of closed
+    threads; if it is empty, no copy is kept. `changed` is called for every thread that changes.
     """
 
     store: ThreadStore
@@ -59,41 +59,41 @@ class ThreadService:
     def create(
         self, title: str, content: str, project: str | None, client: str, once: str = ""
     ) -> Result:
-        title = _line(title, "title")
+        title = _checked_line(title, "title")
         if not title:
             raise ThreadError("A handoff needs a title.")
-        tag = _line(project or "", "project tag") or None
-        said, found = self._said(content, "context", client, once)
+        tag = _checked_line(project or "", "project tag") or None
+        new, found = self._new_entry(content, "context", client, once)
         warnings = self._warnings(found | _secrets_in(f"{title}\n{tag or ''}"))
-        thread, entry = self.store.create(new_id(), title, tag, said)
-        self._tell(thread, entry)
-        return {"handoff": _plain(thread), "entries": [_plain(entry)], **warnings}
+        thread, entry = self.store.create(new_id(), title, tag, new)
+        self._announce(thread, entry)
+        return {"handoff": _as_dict(thread), "entries": [_as_dict(entry)], **warnings}
 
     def get(self, thread_id: str, client: str) -> Result:
         thread, entries = self.store.read(pasted(thread_id))
-        seen, rows = thread.last_seen(client), [_plain(entry) for entry in entries]
+        seen, rows = thread.last_seen(client), [_as_dict(entry) for entry in entries]
         new = [row for row in rows if row["seq"] > seen and row["from_client"] != client]
         return {
-            "handoff": _plain(thread),
+            "handoff": _as_dict(thread),
             "entries": rows,
             "new_entries": new,
             "new_count": len(new),
         }
 
     def add(self, thread_id: str, kind: str, content: str, client: str, once: str = "") -> Result:
-        said, found = self._said(content, kind, client, once)
+        new, found = self._new_entry(content, kind, client, once)
         warnings = self._warnings(found)
-        thread, entry = self.store.add(pasted(thread_id), said, form.THREAD_MAX_BYTES)
-        self._tell(thread, entry)
-        return {"handoff": _plain(thread), "entry": _plain(entry), **warnings}
+        thread, entry = self.store.add(pasted(thread_id), new, form.THREAD_MAX_BYTES)
+        self._announce(thread, entry)
+        return {"handoff": _as_dict(thread), "entry": _as_dict(entry), **warnings}
 
     def mark(self, thread_id: str, client: str, up_to: int | None = None, once: str = "") -> Result:
         thread = self.store.mark(pasted(thread_id), NewMark(client, up_to, once), clock.iso())
-        self._tell(thread)
+        self._announce(thread)
         return {"marked_read": True, "client": client, "last_seen": thread.last_seen(client)}
 
     def close(self, thread_id: str) -> Result:
-        """Wipe the entries for good; a copy is kept first where that is wanted."""
+        """Wipe the entries for good, and keep a copy first if `archive` is set."""
         copies: list[str] = []
 
         def before(whole: Whole) -> Kept:
@@ -110,11 +110,11 @@ class ThreadService:
             self.wipe()
         except StoreError as problem:
             result["warnings"] = [str(problem)]
-        self._tell(thread)
+        self._announce(thread)
         return result
 
     def _keep_copy(self, thread: Thread, entries: list[ThreadEntry]) -> str:
-        text = form.as_markdown(_plain(thread), map(_plain, entries))
+        text = form.as_markdown(_as_dict(thread), map(_as_dict, entries))
         if takes_long(text):
             raise _not_closed(thread, "to look through it for secrets would take too long")
         try:
@@ -123,7 +123,9 @@ class ThreadService:
             why = problem.title if isinstance(problem, HandoffError) else problem.strerror
             raise _not_closed(thread, why) from None
 
-    def _said(self, content: str, kind: str, client: str, once: str) -> tuple[NewEntry, set[str]]:
+    def _new_entry(
+        self, content: str, kind: str, client: str, once: str
+    ) -> tuple[NewEntry, set[str]]:
         content = form.tidy(content)
         if not content.strip():
             raise ThreadError("There is no content.")
@@ -143,11 +145,11 @@ class ThreadService:
             raise ThreadError(f"{text} It was not kept.", "Take it out, and say it again.")
         return {"warnings": [f"{text} It is kept as it is until the handoff is closed."]}
 
-    def _tell(self, thread: Thread, entry: ThreadEntry | None = None) -> None:
+    def _announce(self, thread: Thread, entry: ThreadEntry | None = None) -> None:
         if self.changed is not None:
             try:
                 self.changed(thread, entry)
-            except Exception as problem:  # noqa: BLE001  what was asked for is done
+            except Exception as problem:  # noqa: BLE001  the request itself is done
                 log.get().warning("change_not_told", error=log.where(problem))
 
 
@@ -159,8 +161,8 @@ def _not_closed(thread: Thread, why: object) -> ThreadError:
 
 
 def _secrets_in(text: str) -> set[str]:
-    """Return the kinds of secrets in a text, as far as it can be looked through in time."""
-    limit = clock.thread_cpu() + _LOOKING_SECONDS
+    """Return the kinds of secrets in a text, as far as the time limit allows to scan it."""
+    limit = clock.thread_cpu() + _SCAN_SECONDS
     found: set[str] = set()
     for start in range(0, len(text), _PIECE):
         if start and clock.thread_cpu() > limit:
@@ -169,12 +171,12 @@ def _secrets_in(text: str) -> set[str]:
     return found
 
 
-def _plain(record: Thread | ThreadEntry) -> Result:
-    """Return the fields of a row; asdict would copy each value, and take five times as long."""
+def _as_dict(record: Thread | ThreadEntry) -> Result:
+    """Return the fields of a row; asdict would copy each value and take five times as long."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
-def _line(text: str, what: str) -> str:
+def _checked_line(text: str, what: str) -> str:
     text = form.tidy_line(text)
     if len(text) > form.TITLE_MAX:
         raise ThreadError(
@@ -185,7 +187,7 @@ def _line(text: str, what: str) -> str:
 
 
 def pasted(thread_id: str) -> str:
-    """Return an id without what comes along when it is pasted."""
+    """Return an id without the characters that often come along when it is pasted."""
     found = form.tidy_line(thread_id[:_PASTED_MAX]).strip(_AROUND)
     if ours := _OURS.search(found):
         return ours[0]

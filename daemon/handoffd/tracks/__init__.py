@@ -1,4 +1,4 @@
-"""Track records: one section of a track of work, made and resumed in steps.
+"""Track records: one section of a track of work, created and resumed in steps.
 
-The documents are pure; conductor_directory.py brings them to disk. May import: contract, and below.
+The documents are pure; conductor_directory.py does the I/O. May import: contract, and below.
 """

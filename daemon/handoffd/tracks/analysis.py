@@ -1,4 +1,4 @@
-"""What a record means now: its drift, its analysis, and the things to do. Pure."""
+"""Compares a record with the present: the drift, the analysis and the todo items. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from handoff.common.plain_text import PlainText
 from handoffd.session import frame
 from handoffd.tracks.plan import Progress
 from handoffd.tracks.record import SECTIONS, UNKNOWN, TrackRecord, files_named
-from handoffd.tracks.record_sections import described
+from handoffd.tracks.record_sections import progress_text
 
 TODOS_MAX = 12
 _RULE = "━" * 48
@@ -29,22 +29,22 @@ class IssueLike(Protocol):
 
 
 class CurrentTree(NamedTuple):
-    """What is on disk now."""
+    """The present state of the work tree."""
 
     branch: str = ""
     detached: bool = False
     commit: str = ""
-    # Since the recorded commit; None where git does not know it.
+    # Since the recorded commit; None if git does not know it.
     commits: int | None = None
     changed: frozenset[str] = frozenset()
-    # Files that the record names and that are gone.
+    # Files that the record names and that no longer exist.
     missing: frozenset[str] = frozenset()
     red_tests: str = ""
     git_problem: str = ""
 
 
 class DriftLine(NamedTuple):
-    """One thing that was compared: whether it is as it was, and how it is."""
+    """One comparison: its subject, whether it is unchanged, and its present state."""
 
     what: str
     same: bool
@@ -71,7 +71,7 @@ class Drift:
 
 
 def drift(record: TrackRecord, age_seconds: float, stale_days: float, found: CurrentTree) -> Drift:
-    """Compare what a record says with what is there."""
+    """Compare a record with the present work tree."""
     named = files_named(record)
     deleted = [path for path in named if path in found.missing]
     modified = [path for path in named if path in found.changed and path not in deleted]
@@ -126,7 +126,7 @@ def _files(deleted: Sequence[str], modified: Sequence[str]) -> DriftLine:
 
 
 class TrackProgress(NamedTuple):
-    """How far the work is: the track's progress, its epic, and what is ready."""
+    """The track's progress, its epic, and the issues that are ready."""
 
     progress: Progress
     epic: IssueLike | None = None
@@ -134,12 +134,12 @@ class TrackProgress(NamedTuple):
 
 
 def present(record: TrackRecord, source: str, work: TrackProgress, moved: Drift | None) -> str:
-    """Return the analysis: where the work stands, and what was left."""
+    """Return the analysis: the progress of the work, and the content of the record."""
     progress, epic, ready = work
     lines = [_RULE, f"📋 Resuming: {record.track_id} | {record.trigger}", _RULE, ""]
     lines.append(f"🕐 Created: {record.timestamp}")
     lines.append(f"🔀 Branch: {record.git_branch} @ {record.git_commit}")
-    lines.append(f"📊 Progress: {described(progress)}")
+    lines.append(f"📊 Progress: {progress_text(progress)}")
     lines.append(f"📂 Source: {source}")
     if epic:
         lines.append(f"🔗 Epic: {epic.id} ({epic.status}) {epic.title}")
@@ -157,7 +157,7 @@ def present(record: TrackRecord, source: str, work: TrackProgress, moved: Drift 
 
 
 def framed(text: str, root: str) -> PlainText:
-    """Mark what is shown to a session: it is a record of the past, and never evidence again."""
+    """Mark a text for a session as a record of the past, so that it never becomes evidence."""
     lines = text.rstrip("\n").split("\n")
     return frame.framed(frame.opening(project=root), [frame.RECORD, *lines])
 
@@ -171,7 +171,7 @@ def _drift_lines(moved: Drift) -> list[str]:
 
 
 def todos(steps: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the things to do in the shapes of both tools that create them."""
+    """Return the todo items in the formats of both tools that create them."""
     return {
         "TodoWrite": [{"content": step, "status": "pending", "activeForm": step} for step in steps],
         "TaskCreate": [{"subject": step, "description": step} for step in steps],

@@ -1,4 +1,4 @@
-"""conductor/ on disk: where tracks and their records are, read and written safely."""
+"""Reads and writes conductor/ on disk safely: the tracks and their records."""
 
 import heapq
 import os
@@ -40,7 +40,7 @@ _ENDED = frozenset({"complete", "completed", "archived", "cancelled"})
 
 
 class Track(NamedTuple):
-    """A track's directory; `metadata` is None without one, `problem` says why it is of no use."""
+    """A track's directory. `metadata` is None without a usable file; `problem` says why."""
 
     id: str
     metadata: Metadata | None
@@ -51,18 +51,18 @@ class Track(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Tell a track that is worked on: it is neither complete, archived nor cancelled."""
+        """Return True if the track is neither complete, archived nor cancelled."""
         if self.metadata is None:
             return True
         return self.metadata.status.lower() not in _ENDED and self.metadata.state != "ARCHIVED"
 
 
 class StoredRecord(NamedTuple):
-    """A record on disk: its path relative to the root, and when it was made."""
+    """A record on disk: its path relative to the root, and its time."""
 
     path: str
     track_id: str
-    # ISO 8601 with milliseconds in UTC, by its name, or else by its file's time.
+    # ISO 8601 with milliseconds in UTC, from the name, or else from the file's time.
     timestamp: str
     archived: bool = False
 
@@ -72,24 +72,24 @@ Found = tuple[bytes, os.stat_result]
 
 @dataclass(frozen=True, slots=True)
 class ConductorDirectory:
-    """The conductor/ of a project. Reading never creates anything, and follows no link."""
+    """The conductor/ of a project. Reading never creates anything, and follows no symlink."""
 
     root: str
 
     @property
     def exists(self) -> bool:
-        with self._looking(CONDUCTOR) as handle:
+        with self._open_to_read(CONDUCTOR) as handle:
             return handle is not None
 
     def stamp(self) -> str:
-        """Return what changes whenever a track comes, or gets a document, or says another state."""
-        return " ".join(_marks(f"{self.root}/{CONDUCTOR}", f"{self.root}/{TRACKS}"))
+        """Return a text that changes if a track is added, gets a document or changes its state."""
+        return " ".join(_stat_marks(f"{self.root}/{CONDUCTOR}", f"{self.root}/{TRACKS}"))
 
     # Reading
 
     def tracks(self) -> list[Track]:
         """Return every track under conductor/tracks, the most recently changed first."""
-        with self._looking(TRACKS) as handle:
+        with self._open_to_read(TRACKS) as handle:
             names = _directories(handle) if handle is not None else []
         found = [track for name in names if (track := self._track(name))]
         return sorted(found, key=lambda track: (-track.changed_seconds, track.id))
@@ -98,12 +98,12 @@ class ConductorDirectory:
         try:
             return self.track(name)
         except OSError as problem:
-            # One that may not be read must not hide the others.
+            # One unreadable track must not hide the others.
             return Track(name, None, 0.0, False, False, f"{name}: {problem.strerror}.")
 
     def track(self, track_id: str) -> Track | None:
-        directory = f"{TRACKS}/{_checked(track_id)}"
-        with self._looking(directory) as handle:
+        directory = f"{TRACKS}/{_checked_name(track_id)}"
+        with self._open_to_read(directory) as handle:
             if handle is None or track_id == GENERAL:
                 return None
             names = (METADATA, "plan.md", "spec.md", "design.md")
@@ -123,43 +123,46 @@ class ConductorDirectory:
             return None, f"{METADATA} cannot be read: {problem.strerror}."
 
     def plan(self, track_id: str) -> TrackPlan | None:
-        directory = f"{TRACKS}/{_checked(track_id)}"
+        directory = f"{TRACKS}/{_checked_name(track_id)}"
         found = self._read(directory, "plan.md", _DOCUMENT_BYTES, cut=True)
-        return read_plan(_shown(found[0])) if found else None
+        return read_plan(_readable_text(found[0])) if found else None
 
     def settings(self) -> TrackSettings:
         found = self._read(CONDUCTOR, "workflow.md", _WORKFLOW_BYTES, cut=True)
-        return read_settings(_shown(found[0])) if found else TrackSettings()
+        return read_settings(_readable_text(found[0])) if found else TrackSettings()
 
     def workers(self, track_id: str, now: float) -> list[ParallelWorker]:
-        directory = f"{TRACKS}/{_checked(track_id)}"
+        directory = f"{TRACKS}/{_checked_name(track_id)}"
         workers: list[ParallelWorker] = []
         for name in STATE_FILES:
-            # One that is cut cannot be read, so that its workers are unknown.
+            # A file that is cut cannot be parsed, so that its workers count as unknown.
             found = self._read(directory, name, _DOCUMENT_BYTES, cut=True)
-            workers += read_state(_shown(found[0]), found[1].st_mtime, now) if found else []
+            workers += read_state(_readable_text(found[0]), found[1].st_mtime, now) if found else []
         return workers
 
     def records(self, track_id: str | None = None) -> list[StoredRecord]:
-        """Return the records of a track, or of all, the newest first; archived ones last."""
+        """Return the records of a track, or of all tracks, the newest first, archived ones last."""
         if track_id is None:
-            with self._looking(HANDOFFS) as handle:
+            with self._open_to_read(HANDOFFS) as handle:
                 tracks = _directories(handle) if handle is not None else []
         else:
-            tracks = [_checked(track_id)]
+            tracks = [_checked_name(track_id)]
         found = [
-            record for track in tracks for old in (False, True) for record in self._kept(track, old)
+            record
+            for track in tracks
+            for old in (False, True)
+            for record in self._records_in(track, old)
         ]
-        # Of two with one time the longer name has the later number.
+        # If two have the same time, the longer name has the later number.
         found.sort(key=lambda kept: (kept.timestamp, len(kept.path), kept.path), reverse=True)
         return sorted(found, key=lambda kept: kept.archived)
 
-    def _kept(self, track_id: str, archived: bool) -> Iterator[StoredRecord]:
+    def _records_in(self, track_id: str, archived: bool) -> Iterator[StoredRecord]:
         directory = self.handoffs_directory(track_id) + (f"/{ARCHIVE}" if archived else "")
-        with self._looking(directory) as handle:
+        with self._open_to_read(directory) as handle:
             if handle is None:
                 return
-            # The newest by name come first, if there are too many.
+            # If there are too many, the newest by name are kept.
             names = heapq.nlargest(ENTRIES_MAX, filter(_is_record, os.listdir(handle)))
             times = [(name, _mtime(handle, name)) for name in names]
         for name, mtime in times:
@@ -178,17 +181,17 @@ class ConductorDirectory:
         found = self._read(directory, name, _RECORD_BYTES, cut=True)
         if not found:
             return None
-        record = parse(_shown(found[0]), path)
+        record = parse(_readable_text(found[0]), path)
         made = record.timestamp or clock.iso_milliseconds(found[1].st_mtime)
         return replace(record, timestamp=made)
 
     def handoffs_directory(self, track_id: str) -> str:
-        """Return where the records of a track are, relative to the root."""
-        return f"{HANDOFFS}/{_checked(track_id)}"
+        """Return the directory of a track's records, relative to the root."""
+        return f"{HANDOFFS}/{_checked_name(track_id)}"
 
     @contextmanager
-    def _looking(self, directory: str) -> Iterator[int | None]:
-        """Open a directory to read; None where there is none, or a link in its place."""
+    def _open_to_read(self, directory: str) -> Iterator[int | None]:
+        """Open a directory to read. Yield None if it does not exist or is a symlink."""
         with ExitStack() as stack:
             handle = None
             with suppress(FileNotFoundError, UnsafePathError):
@@ -196,7 +199,7 @@ class ConductorDirectory:
             yield handle
 
     def _read(self, directory: str, name: str, limit: int, *, cut: bool = False) -> Found | None:
-        with self._looking(directory) as handle:
+        with self._open_to_read(directory) as handle:
             if handle is None:
                 return None
             with suppress(UnsafePathError):
@@ -207,12 +210,13 @@ class ConductorDirectory:
 
     @contextmanager
     def locked(self, track_id: str, wait_seconds: float = 5.0) -> Iterator[None]:
-        """Keep other writers of ours away from a track (flock on conductor/ itself: no file).
+        """Exclude other writers of ours (flock on conductor/ itself: no lock file).
 
-        Where there is none yet the root is locked; whoever finds one shares that lock, so that
-        a conductor/ made meanwhile does not let a second writer in.
+        If there is no conductor/ yet, the root is locked exclusively. A writer that finds one
+        takes a shared lock on the root, so that a conductor/ made meanwhile does not let a second
+        writer in.
         """
-        _checked(track_id)
+        _checked_name(track_id)
         with ExitStack() as stack:
             root = stack.enter_context(files.directory(self.root))
             exists = self.exists
@@ -223,25 +227,25 @@ class ConductorDirectory:
             yield
 
     def put_record(self, name: str, record: TrackRecord) -> str:
-        """Write a record unless it is there; returns its path relative to the root."""
+        """Write a record unless its file exists. Return the path relative to the root."""
         directory = self.handoffs_directory(record.track_id)
         if not _is_safe(name) or not _is_record(name):
             raise HandoffError(f"{name!r} is no name of a record.", "Let it end in .md.")
         data = render(record).encode("utf-8", "replace")
-        with self._writing(directory) as handle:
+        with self._open_to_write(directory) as handle:
             files.sweep(handle)
             files.write(handle, name, data, expected=None, mode=FILE_MODE)
         return f"{directory}/{name}"
 
-    def _writing(self, directory: str) -> AbstractContextManager[int]:
+    def _open_to_write(self, directory: str) -> AbstractContextManager[int]:
         return files.directory(self.root, directory, create=True, mode=DIRECTORY_MODE)
 
     def change_metadata(self, track_id: str, change: Callable[[str], str]) -> str | None:
-        """Rewrite metadata.json if `change` changes it; another program's writing is not lost.
+        """Rewrite metadata.json if `change` changes it, without losing another program's write.
 
-        Returns the text that is there now, or None where there is no such file.
+        Return the text that is in the file now, or None if the file does not exist.
         """
-        directory = f"{TRACKS}/{_checked(track_id)}"
+        directory = f"{TRACKS}/{_checked_name(track_id)}"
         if track_id == GENERAL:
             return None
         try:
@@ -254,7 +258,7 @@ class ConductorDirectory:
             return None
 
     def complete_index(self, track_id: str, now: str) -> bool:
-        """See that every record has its row; tells whether the index had to be repaired."""
+        """Add a row for every record without one. Return True if the index had to be repaired."""
         directory = self.handoffs_directory(track_id)
         kept = sorted(self.records(track_id), key=lambda record: record.timestamp)
         if not kept:
@@ -269,7 +273,7 @@ class ConductorDirectory:
             made, repaired = index.with_rows(text, track_id, rows, now)
             return made
 
-        with self._writing(directory) as handle:
+        with self._open_to_write(directory) as handle:
             files.sweep(handle)
             _rewrite(handle, INDEX, complete)
         return repaired
@@ -282,20 +286,20 @@ class ConductorDirectory:
         return index.Row(kept.timestamp, record.trigger, record.bead_id, summary(record), file)
 
     def touch(self) -> None:
-        """Set the time of conductor/.last_activity."""
+        """Update the time of conductor/.last_activity."""
         with suppress(FileNotFoundError), files.directory(self.root, CONDUCTOR) as handle:
             files.touch(handle, LAST_ACTIVITY, FILE_MODE)
 
 
 def _rewrite(handle: int, name: str, change: Callable[[str | None], str | None]) -> str | None:
-    """Replace a file by what `change` makes of it, once nobody else wrote in between."""
+    """Replace a file by the result of `change`. Retry if another writer came in between."""
     for _ in range(_TRIES):
         found = files.read(handle, name, _DOCUMENT_BYTES)
         before = _text(found[0]) if found else None
         after = change(before)
         if after is None or after == before:
             return before
-        # Whatever bytes there were, those that stay are written back as they were.
+        # Bytes that are not UTF-8 are written back unchanged.
         data = after.encode("utf-8", "surrogateescape")
         mode = stat.S_IMODE(found[1].st_mode) if found else FILE_MODE
         expected = found[1] if found else None
@@ -309,11 +313,11 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _shown(data: bytes) -> str:
+def _readable_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _checked(track_id: str) -> str:
+def _checked_name(track_id: str) -> str:
     if not _is_safe(track_id):
         raise HandoffError(
             f"{track_id[:_ID_BYTES]!r} is no track's name.", "See the names in conductor/tracks."
@@ -322,7 +326,7 @@ def _checked(track_id: str) -> str:
 
 
 def _is_safe(part: str) -> bool:
-    """Tell a name that is one component of a path, visible, and of this directory."""
+    """Return True if a name is one visible component of a path, and not too long."""
     if not part or part.startswith(".") or "/" in part or not part.isprintable():
         return False
     return len(part.encode("utf-8", "replace")) <= _ID_BYTES
@@ -338,7 +342,7 @@ def _directories(handle: int) -> list[str]:
         return heapq.nsmallest(ENTRIES_MAX, filter(_is_safe, names))
 
 
-def _marks(conductor: str, tracks: str) -> Iterator[str]:
+def _stat_marks(conductor: str, tracks: str) -> Iterator[str]:
     try:
         names = sorted(os.listdir(tracks))[:ENTRIES_MAX]
     except OSError:

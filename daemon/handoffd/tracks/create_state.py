@@ -1,4 +1,4 @@
-"""A track record in the making: what was asked for, and what is known so far."""
+"""The state of CREATE: the request, and the facts gathered so far."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,29 +14,27 @@ from handoffd.tracks.plan import Progress
 from handoffd.tracks.record import GENERAL, TrackRecord
 from handoffd.tracks.record_sections import RecordFacts
 from handoffd.tracks.steps import StepRun
-from handoffd.tracks.work_context import TrackStanding, WorkContext
-
-# Kind and form of a secret.
+from handoffd.tracks.work_context import TrackOverview, WorkContext
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRequest:
-    """What is asked for; kept in the ledger until it is done."""
+    """A request for a record; the ledger keeps it until it is done."""
 
     trigger: str = "manual"
     track: str = ""
-    # What was said when it fired, in which a track may be named.
+    # The words with which the trigger fired; they may name a track.
     words: str = ""
     bead: str = ""
     phase: str = ""
     general: bool = False
-    # What to do about parallel workers: include, cancel, or ask.
+    # The treatment of parallel workers: include, cancel, or ask.
     if_parallel: str = ""
     strict: bool = False
-    # The session that asks works on this track from now on; a trigger moves nobody.
+    # The requesting session works on this track from now on; a trigger moves no session.
     binds: bool = False
     author: str = "agent"
-    # When the record is made, and its file; fixed at the first attempt.
+    # The time and the file name of the record, fixed at the first attempt.
     at: str = ""
     name: str = ""
 
@@ -44,7 +42,7 @@ class CreateRequest:
         return asdict(self)
 
     def repeated(self, track_id: str) -> str:
-        """Return the command that asks for the same once more, now that the track is known."""
+        """Return the command that repeats the request, now that the track is known."""
         said = {"--bead": self.bead, "--phase": self.phase}
         said |= {"--trigger": self.trigger} if self.trigger != "manual" else {}
         words = ["handoff", "create", "--track", track_id]
@@ -53,7 +51,7 @@ class CreateRequest:
 
 
 def request_of(found: Mapping[str, Any]) -> CreateRequest:
-    """Read a request from the ledger; what another version wrote there is left out."""
+    """Read a request from the ledger; skip fields of another version."""
     return CreateRequest(
         **{key: found[key] for key in found if key in CreateRequest.__dataclass_fields__}
     )
@@ -61,36 +59,36 @@ def request_of(found: Mapping[str, Any]) -> CreateRequest:
 
 @dataclass(slots=True)
 class CreateState(StepRun):
-    """A record in the making."""
+    """A run of CREATE."""
 
-    ports: WorkContext = field(kw_only=True)
+    work: WorkContext = field(kw_only=True)
     request: CreateRequest = field(kw_only=True)
-    # Under which the ledger knows it; empty for a dry run.
+    # The key of the request in the ledger; empty for a dry run.
     cause: str = ""
     track_id: str = GENERAL
     track: Track | None = None
     workers: list[ParallelWorker] = field(default_factory=list)
-    # Whether the session works on this very track, as far as is known.
-    own: bool = True
+    # Whether the session works on this very track, as far as known.
+    is_own_track: bool = True
     choice: dict[str, Any] | None = None
     cancelled: bool = False
     head: Head | None = None
-    standing: TrackStanding = field(default_factory=lambda: TrackStanding(None, Progress()))
+    overview: TrackOverview = field(default_factory=lambda: TrackOverview(None, Progress()))
     facts: RecordFacts | None = None
     record: TrackRecord | None = None
     path: str = ""
     section: int = 0
-    # The project's own, and what was found by them.
+    # The project's own patterns of secrets, and the secrets found.
     patterns: Patterns = ()
     secrets: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def key(self) -> str:
-        """Return what no other record's letters have."""
-        return f"{self.ports.root}/{self.path}"
+        """Return the key of this record's letters, which no other record has."""
+        return f"{self.work.root}/{self.path}"
 
     @property
-    def made(self) -> TrackRecord:
+    def composed(self) -> TrackRecord:
         if self.record is None:
             raise HandoffError("There is no record yet.")
         return self.record

@@ -1,4 +1,4 @@
-"""The little YAML in a project's markdown files: read as text only. Pure."""
+"""Reads and renders the small YAML blocks in a project's markdown files. Pure."""
 
 import json
 import re
@@ -15,9 +15,9 @@ VALUE_MAX = 500
 _KEY_MAX = 80
 _DEPTH_MAX = 6
 _ITEMS_MAX = 100
-# libyaml where it is built in: ten times as fast.
+# libyaml if it is built in: it is ten times as fast.
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-# What is itself in any YAML without quotes; in a flow a colon may end a key.
+# Text that every YAML reader takes literally without quotes; in a flow a colon may end a key.
 _PLAIN = re.compile(r"[\w/](?:[\w./+@~()=-]|:(?=[\w/])| (?=[\w/(]))*")
 _SPECIAL = re.compile(
     r"(?i)true|false|yes|no|on|off|y|n|null|none"
@@ -26,11 +26,11 @@ _SPECIAL = re.compile(
 
 
 class YamlError(ValueError):
-    """The text is no mapping we are willing to read."""
+    """The text is not a mapping that we accept."""
 
 
 def read(text: str) -> dict[str, Any]:
-    """Read a mapping; every scalar in it is the text that was typed."""
+    """Read a mapping; every scalar in it stays text as typed."""
     if len(text) > SIZE_MAX:
         raise YamlError(f"it has more than {SIZE_MAX} characters")
     try:
@@ -48,7 +48,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def render(data: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a mapping: mappings in blocks, lists in one line."""
+    """Return the lines of a mapping: nested mappings as blocks, lists in one line."""
     return [line for key, value in data.items() for line in _lines(key, value, 1)]
 
 
@@ -73,7 +73,7 @@ def _flow(value: Any, depth: int) -> str:
 
 
 def _key(key: str) -> str:
-    """Return a key; libyaml reads one of up to 1024 characters, escapes and all."""
+    """Return a key; libyaml reads a key of up to 1024 characters, escapes included."""
     return scalar(one_line(key, _KEY_MAX), flow=True)
 
 
@@ -86,7 +86,7 @@ def _few(value: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
 
 
 def scalar(value: Any, *, flow: bool = False) -> str:
-    """Return a value as one line of YAML: plain where that is safe, else quoted."""
+    """Return a value as one line of YAML: plain if that is safe, else quoted."""
     if not isinstance(value, str):
         return json.dumps(value) if value is None or isinstance(value, int | float) else '"…"'
     text = one_line(value)
@@ -102,5 +102,5 @@ def _escaped(character: str) -> str:
 
 
 def one_line(text: str, most: int = VALUE_MAX) -> str:
-    """Return a text as one line without controls."""
+    """Return a text as one line without control characters."""
     return " ".join(clean(text[: 2 * VALUE_MAX]).split())[:most].rstrip()

@@ -1,4 +1,4 @@
-"""index.md: the log of a track's records, one escaped row each. Pure."""
+"""index.md: the log of a track's records, one escaped row per record. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -40,19 +40,19 @@ def files_of(text: str) -> set[str]:
 
 
 def is_sound(text: str | None) -> bool:
-    """Tell whether an index can be added to; else it has to be made anew."""
+    """Return True if rows can be added to an index; otherwise it has to be rebuilt."""
     return bool(_table(_LINE.findall(text or "")))
 
 
 def with_rows(text: str | None, track_id: str, rows: Sequence[Row], now: str) -> tuple[str, bool]:
-    """Return an index that has each of these rows once; tells whether it had to be repaired.
+    """Return an index that has each of these rows once, and whether it had to be repaired.
 
-    `rows` are all records on disk, oldest first. One that has a row already keeps it as it is.
+    `rows` are all records on disk, oldest first. A record that has a row already keeps that row.
     """
     if text is None or not is_sound(text):
         new = not (text or "").strip() and len(rows) <= 1
         return _rebuilt(text or "", track_id, rows, now), not new
-    # A record that was moved to the archive has its row already.
+    # A record that was moved to the archive already has its row.
     known = {_base(file) for file in files_of(text)}
     missing = [row for row in rows if _base(row.file) not in known]
     return (_added(text, missing, now) if missing else text), False
@@ -63,13 +63,13 @@ def _base(file: str) -> str:
 
 
 def _file_of(line: str) -> str:
-    """Return the file of a row: its last link, since a summary may hold some, too."""
+    """Return the file of a row: its last link, since a summary may hold links, too."""
     links = _LINK.findall(line)
     return unquote(links[-1]) if links else ""
 
 
 def _table(lines: Sequence[str]) -> range:
-    """Return the numbers of the lines of the table; none if it lacks what rows need."""
+    """Return the line numbers of the table; none if it lacks a column for the file."""
     for start, line in enumerate(lines):
         if _HEADER.match(line) and "file" in _columns(line):
             end = start + 1
@@ -101,7 +101,7 @@ def _added(text: str, rows: Sequence[Row], now: str) -> str:
 
 
 def _update(lines: list[str], now: str, newline: str) -> None:
-    """Set `last_updated`, if there is front matter for it."""
+    """Set `last_updated`, if the index has front matter."""
     end = _front_end(lines)
     for number in range(1, end):
         if _UPDATED.match(lines[number]):
@@ -112,7 +112,7 @@ def _update(lines: list[str], now: str, newline: str) -> None:
 
 
 def _front_end(lines: Sequence[str]) -> int:
-    """Return the number of the line that ends the front matter, 0 without any."""
+    """Return the number of the line that ends the front matter; 0 without front matter."""
     if not lines or lines[0].removeprefix("\ufeff").rstrip() != "---":
         return 0
     return next((n for n, line in enumerate(lines) if n and line.rstrip() == "---"), 0)
@@ -133,7 +133,7 @@ def _line(row: Row, columns: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text that stays in its cell: what stands before a pipe must not unescape it."""
+    """Return a text that stays in its cell: backslashes before a pipe must not unescape it."""
     return _PIPE.sub(r"\1\1\\|", keep(text, _CELL_MAX)) or "-"
 
 
@@ -159,7 +159,7 @@ def _rebuilt(text: str, track_id: str, rows: Sequence[Row], now: str) -> str:
         f"|{'|'.join('-' * (len(name) + 2) for name in columns)}|",
         *(_line(row, [name.casefold() for name in columns]) for row in rows),
     ]
-    persons = "".join(_persons(lines)).strip("\r\n")
+    persons = "".join(_persons_lines(lines)).strip("\r\n")
     newline = "\r\n" if "\r\n" in text else "\n"
     made = newline.join(parts) + newline
     return f"{made}{newline}{persons}{newline}" if persons else made
@@ -170,8 +170,8 @@ def _created(lines: Sequence[str]) -> str:
     return next((front_matter.scalar(match[1].strip("'\" ")) for match in found if match), "")
 
 
-def _persons(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of a person: no front matter, no heading of ours, no log of records."""
+def _persons_lines(lines: Sequence[str]) -> Iterator[str]:
+    """Yield a person's lines: no front matter, no heading of ours, no log of records."""
     end = _front_end(lines)
     body = lines[end + 1 :] if end else lines
     number = 0

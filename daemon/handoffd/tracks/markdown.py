@@ -1,4 +1,4 @@
-"""What we read of markdown besides its words: where code begins and ends. Pure."""
+"""Finds the code fences in markdown. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ _FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^\r\n]*)")
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text, whatever ends them, and without a byte order mark."""
+    """Return the lines of a text, for all line endings, without a byte order mark."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -25,7 +25,7 @@ def mark_after(line: str, mark: str) -> str:
     if not found:
         return mark
     if not mark:
-        # A line of code in backticks, of any number, is no fence.
+        # Inline code in any number of backticks is no fence.
         inline = found["mark"][0] == "`" and "`" in found["info"]
         return "" if inline else found["mark"]
     closes = found["mark"].startswith(mark) and not found["info"].strip()
@@ -33,7 +33,7 @@ def mark_after(line: str, mark: str) -> str:
 
 
 def info_of(line: str) -> str:
-    """Return what an opening fence says its content is."""
+    """Return the info string of an opening fence, which names the language."""
     found = _FENCE.match(line)
     return found["info"].strip().lower() if found else ""
 

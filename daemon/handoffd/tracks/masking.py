@@ -1,4 +1,4 @@
-"""What a project itself wants masked, besides the secrets that are known by their form."""
+"""Masks secrets of a known form, and those that match a project's own patterns."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ Patterns = Sequence[tuple[str, re.Pattern[str]]]
 
 
 def masked(line: str, patterns: Patterns) -> str:
-    """Mask what is secret by its form, and by the project's own patterns."""
+    """Return a line with its secrets masked, by their form and by the project's own patterns."""
     line = redact(line)[0]
     spots = sorted(
         (*match.span(), kind)
@@ -22,7 +22,7 @@ def masked(line: str, patterns: Patterns) -> str:
     parts: list[str] = []
     done = 0
     for start, end, kind in spots:
-        # What touches the last one is part of it: a mask for each letter would be no help.
+        # A match that touches the last one is part of it: one mask per letter would be no help.
         if start > done or not parts:
             parts += line[done:start], f"{MASK}{kind}]"
         done = max(done, end)
@@ -30,7 +30,7 @@ def masked(line: str, patterns: Patterns) -> str:
 
 
 def masked_values(value: Any, patterns: Patterns) -> Any:
-    """Mask every text of a document, whatever its shape."""
+    """Return a document of any shape with every text masked."""
     if isinstance(value, str):
         return masked(value, patterns)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""A track record as a message: the subject and body that are mailed, and read again. Pure."""
+"""A track record as a mail: renders its subject and body, and reads them again. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -42,27 +42,26 @@ def importance(trigger: str) -> str:
 
 
 def body(record: TrackRecord, phase: str, path: str) -> str:
-    """Return the four sections, what the record is about, and where its file is."""
+    """Return the four sections with the record's metadata, and the path of its file."""
     context = [*_head(record, phase), "", *record.sections.get("Context", ())]
     text = render(replace(record, sections={**record.sections, "Context": context}))
     text = text.partition("\n---\n")[2].lstrip("\n")
     if not record.sections.get(""):
-        text = text.partition("\n")[2].lstrip("\n")  # the subject is title enough
+        text = text.partition("\n")[2].lstrip("\n")  # the subject serves as the title
     where = clean(path).replace("\n", " ").strip()
     trailer = [*_validation(record.validation_snapshot), f"{FILE_MARK} {where}"]
     return "\n".join([text, *trailer, ""])
 
 
 def read(message_subject: str, message_body: str, created: str) -> TrackRecord | None:
-    """Turn a message back into a record; None if it is no handoff."""
+    """Return the record of a message, or None if it is no handoff."""
     lines, validation = _without_trailer(lines_of(message_body))
     record = parse("\n".join(lines), "")
     said, context = _split_context(list(record.sections.get("Context", ())))
     sections = {**record.sections, "Context": context} if said else record.sections
     if said and record.warning == MISSING:
-        record = TrackRecord(
-            "", UNKNOWN, UNKNOWN
-        )  # what else is bold in ours is text, and says nothing
+        # Other bold lines in a message of ours are text, not metadata.
+        record = TrackRecord("", UNKNOWN, UNKNOWN)
     record = replace(
         record,
         timestamp=record.timestamp or utc(created),
@@ -92,22 +91,19 @@ def _validation(snapshot: Mapping[str, Any] | None) -> list[str]:
     if not snapshot:
         return []
     passed = snapshot.get("gates_passed") or []
-    policies = passed if isinstance(passed, list | tuple) else [passed]
-    said = f"gates_passed=[{', '.join(_gate(learning_policy) for learning_policy in policies)}]"
-    learning_policy = snapshot.get("current_gate")
-    return [
-        f"{_VALIDATION_MARK} {said}"
-        + (f", current_gate={_gate(learning_policy)}" if learning_policy else "")
-    ]
+    gates = passed if isinstance(passed, list | tuple) else [passed]
+    said = f"gates_passed=[{', '.join(_gate_name(gate) for gate in gates)}]"
+    gate = snapshot.get("current_gate")
+    return [f"{_VALIDATION_MARK} {said}" + (f", current_gate={_gate_name(gate)}" if gate else "")]
 
 
-def _gate(learning_policy: object) -> str:
-    """Return a gate's name without what separates one from the next."""
-    return one_line(re.sub(r"[\[\],]", " ", str(learning_policy)))
+def _gate_name(gate: object) -> str:
+    """Return a gate's name without the characters that separate gates."""
+    return one_line(re.sub(r"[\[\],]", " ", str(gate)))
 
 
 def _without_trailer(lines: list[str]) -> tuple[list[str], dict[str, Any] | None]:
-    """Take off the lines at the end that are about the record, if a blank line is before them."""
+    """Return the lines without the trailer about the record, if a blank line precedes it."""
     rest = stripped(lines)
     if rest and rest[-1].startswith(FILE_MARK):
         rest.pop()
@@ -118,18 +114,18 @@ def _without_trailer(lines: list[str]) -> tuple[list[str], dict[str, Any] | None
 
 
 def _read_validation(line: str) -> dict[str, Any] | None:
-    policies, learning_policy = _GATES.search(line), _GATE.search(line)
+    gates, gate = _GATES.search(line), _GATE.search(line)
     snapshot: dict[str, Any] = {}
-    if policies:
-        names = (name.strip(" \"'`") for name in policies["gates"].split(","))
+    if gates:
+        names = (name.strip(" \"'`") for name in gates["gates"].split(","))
         snapshot["gates_passed"] = [name for name in names if name]
-    if learning_policy and learning_policy["gate"].strip():
-        snapshot["current_gate"] = learning_policy["gate"].strip()
+    if gate and gate["gate"].strip():
+        snapshot["current_gate"] = gate["gate"].strip()
     return snapshot or None
 
 
 def _split_context(lines: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Return what a Context of ours begins with, and the text after it."""
+    """Return the labelled lines at the beginning of a Context of ours, and the text after them."""
     end = next((n for n, line in enumerate(lines) if not _LABELLED.fullmatch(line)), len(lines))
     said = _labelled(lines[:end])
     if {"track", "trigger"} <= said.keys():
@@ -146,12 +142,12 @@ def _labelled(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _completed(
-    record: TrackRecord, said: Mapping[str, str], told: Mapping[str, str]
+    record: TrackRecord, said: Mapping[str, str], title_parts: Mapping[str, str]
 ) -> TrackRecord:
-    """Fill in what the lines of the message, then its front matter, then its subject tell."""
+    """Complete a record from the message: its lines, then its front matter, then its subject."""
     known = {"trigger": record.trigger, "track": record.track_id}
     known = {key: value for key, value in known.items() if value != UNKNOWN}
-    about = {**told, **known, **{key: value for key, value in said.items() if value}}
+    about = {**title_parts, **known, **{key: value for key, value in said.items() if value}}
     branch, commit = _read_git(said.get("git", ""))
     empty = not said and not any(record.sections.values())
     return replace(
@@ -162,7 +158,9 @@ def _completed(
         git_branch=branch or record.git_branch,
         git_commit=commit or record.git_commit,
         author="agent" if record.author == UNKNOWN else record.author,
-        sections={"Context": [told["brief"]]} if empty and told.get("brief") else record.sections,
+        sections={"Context": [title_parts["brief"]]}
+        if empty and title_parts.get("brief")
+        else record.sections,
         warning=ONLY_SUBJECT if empty else "" if record.timestamp else NO_TIME,
     )
 

@@ -1,6 +1,6 @@
-"""metadata.json of a track: what we read of it, and its `handoff` section. Pure.
+"""Reads metadata.json of a track, and changes its `handoff` section. Pure.
 
-Only the bytes of that section change; all else stays as it is written.
+Only the bytes of that section change; all others stay as they are.
 """
 
 import json
@@ -24,7 +24,7 @@ _REMEDY = "Repair conductor/tracks/<track>/metadata.json, or move it aside."
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a metadata.json says."""
+    """The content of a metadata.json."""
 
     data: Mapping[str, Any]
 
@@ -41,7 +41,7 @@ class Metadata:
     def epics(self) -> list[str]:
         """Return every epic of the track, `beads.epicId` or `beads_epic` first.
 
-        Never an empty id: bd would take the issue it touched last.
+        An empty id is never among them: bd would take the issue that it touched last.
         """
         beads = _mapping(self.data.get("beads"))
         listed = beads.get("epics")
@@ -67,7 +67,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _is_id(value: Any) -> TypeGuard[str]:
-    """Tell an issue's id; "null" is what jq makes of none, and a dash begins an option."""
+    """Return True for an issue's id. jq prints a missing one as "null"; a dash begins an option."""
     return (
         isinstance(value, str)
         and 0 < len(value) <= ID_MAX
@@ -79,7 +79,7 @@ def _is_id(value: Any) -> TypeGuard[str]:
 
 
 class HandoffEntry(NamedTuple):
-    """One entry of the history, but for its section, which is counted."""
+    """One entry of the history, without the section number, which is counted."""
 
     timestamp: str
     trigger: str
@@ -94,8 +94,8 @@ class HandoffEntry(NamedTuple):
 
 
 def parse(text: str) -> Metadata:
-    """Read a metadata.json; a HandoffError says what is wrong with it."""
-    # Bytes that are no UTF-8 are read as lone surrogates.
+    """Parse a metadata.json; a HandoffError says why it is invalid."""
+    # Bytes that are not UTF-8 are read as lone surrogates.
     if _SURROGATE.search(text):
         raise HandoffError("metadata.json is not UTF-8 text.", _REMEDY)
     try:
@@ -115,7 +115,7 @@ def _refuse(constant: str) -> Any:
 
 
 def section_for(found: Metadata, file: str) -> int:
-    """Return the section of a file that has an entry, or the one that it will have."""
+    """Return the section number of a file, or the one that its entry will have."""
     history = found.handoff.get("history")
     known = _section_of(history, file) if isinstance(history, list) else None
     return known or _sections_so_far(found.handoff) + 1
@@ -138,11 +138,11 @@ def _count(value: Any) -> int:
 def with_entry(
     text: str, entry: HandoffEntry, status: str, progress_percent: int
 ) -> tuple[str, int]:
-    """Return the text with one more entry, and its section; an entry of the same file stays one."""
+    """Return the text with one more entry, and its section. A file never gets a second entry."""
     old = _handoff(text)
     history = old["history"]
     section = _section_of(history, entry.file)
-    # Whoever repeats a step undoes nothing that came since.
+    # A repeated step must not undo later changes.
     if section is not None:
         return text, section
     section = _sections_so_far(old) + 1
@@ -168,14 +168,14 @@ def _base(file: str) -> str:
 
 
 def with_status(text: str, status: str) -> str:
-    """Return the text with another `handoff.status`; the same text if it says so already."""
+    """Return the text with another `handoff.status`; the same text if nothing changes."""
     old = _handoff(text)
-    # Without a section it is active.
+    # Without a `handoff` section a track is active.
     return text if old["status"] == status else _spliced(text, old | {"status": status})
 
 
 def _handoff(text: str) -> dict[str, Any]:
-    """Return the section with all it must have, in the seed's order; unknown keys after it."""
+    """Return the section with all required keys in the seed's order, then unknown keys."""
     found = parse(text).data.get(KEY)
     if found is None:
         found = {}
@@ -197,7 +197,7 @@ def _handoff(text: str) -> dict[str, Any]:
 
 
 class _Member(NamedTuple):
-    """Where a member of the top level stands, and its value."""
+    """A member of the top level: its key, and the positions of it and of its value."""
 
     key: str
     start: int
@@ -206,11 +206,11 @@ class _Member(NamedTuple):
 
 
 def _spliced(text: str, section: Mapping[str, Any]) -> str:
-    """Put a section into the text in place of the one that is there, or else as the last member."""
+    """Return the text with the section replaced, or else added as the last member."""
     if parse(text).data.get(KEY) == section:
         return text
     members = list(_members(text))
-    # Of two with the same name the last one counts, for every reader.
+    # If a key occurs twice, the last one counts for every reader.
     found = next((member for member in reversed(members) if member.key == KEY), None)
     style = _Style.of(text, members)
     rendered = style.render(section)
@@ -246,7 +246,7 @@ def _members(text: str) -> Iterator[_Member]:
 
 
 class _Style(NamedTuple):
-    """How a file is written: what stands before a member, at a colon, and whether in lines."""
+    """The layout of a file: the text before a member, the colon, and whether it is ASCII only."""
 
     before: str
     colon: str
@@ -259,10 +259,10 @@ class _Style(NamedTuple):
             newline = "\r\n" if "\r\n" in text else "\n"
             return cls(f"{newline}  ", ": ", ascii_only)
         last = members[-1]
-        # Nothing but spaces stands between it and the comma or brace before it.
+        # Only whitespace separates it from the comma or brace before it.
         before = text[len(text[: last.start].rstrip(" \t\r\n")) : last.start]
         colon = ": " if text[last.value_start - 1] in " \t" else ":"
-        # A single member in one line: as the colon is, so is the comma.
+        # With a single member in one line, the comma follows the style of the colon.
         if len(members) == 1 and "\n" not in before:
             before = colon[1:]
         return cls(before, colon, ascii_only)
@@ -277,7 +277,7 @@ class _Style(NamedTuple):
         data = self._dumped(section, ascii_only=self.ascii_only)
         if _SURROGATE.search(data):
             data = self._dumped(section, ascii_only=True)
-        # No text in JSON holds a newline of its own.
+        # A string in JSON holds no literal newline.
         return data.replace("\n", self.newline + self._unit)
 
     def _dumped(self, section: Mapping[str, Any], *, ascii_only: bool) -> str:

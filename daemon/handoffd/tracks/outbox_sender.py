@@ -1,22 +1,24 @@
-"""Sends the letters in the outbox, one at a time and in order, and tries again what failed.
+"""Sends the letters in the outbox, one at a time and in order, and retries failed ones.
 
-It is synchronous: a worker thread runs it, with a connection of its own.
+The code is synchronous: a worker thread runs it with a database connection of its own.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from handoffd.links.agent_mail import AgentMail, MailError
 from handoffd.links.beads import Beads, BeadsError, BeadsProgram
 from handoffd.runtime import clock, log
 from handoffd.store.outbox import Letter, Outbox
 
-# How long after the first, second, ... failure the next attempt is made.
+# The pause after the first, second, ... failure.
 PAUSES_SECONDS = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0)
 ATTEMPTS_MAX = 8
-# Longer than an attempt takes. One that a crash cut off is made again only then: the program it
-# started may still be at work, and would not show what it is about to write.
+# Longer than an attempt takes. An attempt that a crash cut off is repeated only then: its program
+# may still be running, and the note that it is about to write would not be visible yet.
 ATTEMPT_SECONDS = 45.0
-# Where there is no program at all, looking costs next to nothing, and one may be installed.
+# If there is no program at all, a check costs next to nothing, and one may be installed.
 MISSING_SECONDS = 600.0
 MISSING_DAYS = 7
 PROBLEM_MAX_CHARACTERS = 500
@@ -27,7 +29,7 @@ Deliver = Callable[[Letter], None]
 class DeliveryError(Exception):
     """A letter did not arrive.
 
-    `final` tells that trying again is of no use, `missing` that nobody is there to take it.
+    `final` means that a retry is of no use, `missing` that there is no program to take it.
     """
 
     def __init__(self, message: str, *, final: bool = False, missing: bool = False) -> None:
@@ -37,7 +39,7 @@ class DeliveryError(Exception):
 
 
 class Delivery(NamedTuple):
-    """What became of a letter: sent, or else a problem, for the last time if it is dead."""
+    """The result of an attempt: sent, or else a problem; a dead letter is not tried again."""
 
     letter: Letter
     sent: bool
@@ -53,35 +55,20 @@ def deliver(
     only_key: str = "",
     most: int = 20,
 ) -> list[Delivery]:
-    """Send what is due, the oldest first; returns what became of each letter."""
+    """Send all due letters, the oldest first. Return the result for each."""
     done: list[Delivery] = []
     kinds = tuple(deliverers)
     started = clock.monotonic()
-    # One by one: the next letter to a target becomes due when the one before has arrived.
+    # One by one: a letter becomes due when the one before it to the same target has arrived.
     while kinds and len(done) < most:
         moment = now + clock.monotonic() - started
         found = outbox.due(moment, 1, kinds=kinds, key=only_key)
         if not found:
             break
-        # Another process may send as well: the one that counts the attempt makes it.
+        # Another process may send as well: the process that counts the attempt makes it.
         if outbox.begin(found[0], moment + ATTEMPT_SECONDS):
             done.append(_deliver_one(outbox, deliverers[found[0].kind], found[0], moment))
     return done
-
-
-def deliver_note(letter: Letter, program: BeadsProgram) -> None:
-    """Append a letter's body to the notes of the issue it is for.
-
-    An earlier attempt may have arrived although nobody heard of it: then the note's last line,
-    which no other note has, is there already.
-    """
-    beads = Beads(letter.root, program)
-    try:
-        if letter.attempts > 1 and _has_note(beads.notes(letter.target), letter.body):
-            return
-        beads.append_notes(letter.target, letter.body)
-    except BeadsError as problem:
-        raise DeliveryError(str(problem), final=problem.final, missing=problem.missing) from None
 
 
 def _deliver_one(outbox: Outbox, send: Deliver, letter: Letter, now: float) -> Delivery:
@@ -108,6 +95,47 @@ def _fail(outbox: Outbox, letter: Letter, problem: DeliveryError, now: float) ->
     return Delivery(letter, sent=False, problem=words, dead=dead)
 
 
+# Notes in Beads
+
+
+def deliver_note(letter: Letter, program: BeadsProgram) -> None:
+    """Append a letter's body to the notes of its issue.
+
+    An earlier attempt may have arrived without an answer to us. The notes then hold the last line
+    of the body already, which no other note has.
+    """
+    beads = Beads(letter.root, program)
+    try:
+        if letter.attempts > 1 and _has_note(beads.notes(letter.target), letter.body):
+            return
+        beads.append_notes(letter.target, letter.body)
+    except BeadsError as problem:
+        raise DeliveryError(str(problem), final=problem.final, missing=problem.missing) from None
+
+
 def _has_note(notes: str, body: str) -> bool:
     lines = [line.strip() for line in body.splitlines() if line.strip()]
     return bool(lines) and lines[-1] in [line.strip() for line in notes.splitlines()]
+
+
+# Mail
+
+
+def mail_body(subject: str, text: str, importance: str) -> str:
+    return json.dumps({"subject": subject, "text": text, "importance": importance})
+
+
+def deliver_mail(mail: AgentMail, letter: Letter) -> None:
+    """Send a letter to its thread. A second attempt first checks whether the first one arrived."""
+    held = json.loads(letter.body)
+    try:
+        mail.send_once(
+            letter.root,
+            letter.target,
+            held["subject"],
+            held["text"],
+            held["importance"],
+            again=letter.attempts > 1,
+        )
+    except MailError as problem:
+        raise DeliveryError(str(problem), final=problem.final) from None

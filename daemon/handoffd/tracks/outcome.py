@@ -1,21 +1,21 @@
-"""What came of a trigger, as the ledger keeps it."""
+"""Stores the outcome of a trigger in the ledger."""
 
 from typing import Any
 
 from handoff.common.errors import EXIT_CHOICE_NEEDED
 from handoffd.store.core import CoreStore
 from handoffd.store.ledger import Firing
-from handoffd.tracks.create_gather import GATHER
+from handoffd.tracks.create import GATHER
 from handoffd.tracks.steps import FAILED
 
-# The receipt of what a person wanted.
+# The receipt of a person's request.
 ASKED = "asked for"
-# What goes wrong in the steps before anything is written will go wrong again.
+# A failure in one of the steps before the first write would happen again.
 _BEFORE = tuple(action.number for action in GATHER)
 
 
 def is_made(found: dict[str, Any]) -> bool:
-    """Tell whether somebody was handed off: nobody chose otherwise, nothing was refused."""
+    """Return True if a handoff was made: no choice is open, and it was not cancelled or refused."""
     refused = any(
         step["outcome"] == FAILED and step["number"] in _BEFORE for step in found["steps"]
     )
@@ -23,10 +23,10 @@ def is_made(found: dict[str, Any]) -> bool:
 
 
 def settle(core: CoreStore, firing: Firing, found: dict[str, Any]) -> None:
-    """Enter what came of a trigger; what failed on the way stays pending."""
+    """Store the outcome of a trigger; a record that failed on the way stays pending."""
     failed = [step["number"] for step in found["steps"] if step["outcome"] == FAILED]
     refused = bool(failed) and failed[0] in _BEFORE
-    # A person was told; what was not begun is theirs to begin again.
+    # The person has seen the outcome, and can repeat a request that was not begun.
     unwanted = found["cancelled"] or (bool(failed) and firing.receipt == ASKED)
     if found["exit"] == EXIT_CHOICE_NEEDED or (unwanted and not found["file"]):
         core.ledger.withdraw(firing.cause)

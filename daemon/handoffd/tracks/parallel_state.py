@@ -1,4 +1,4 @@
-"""Step 1a: who else is at work on a track."""
+"""Finds the parallel workers of a track, for step 1a of CREATE."""
 
 import os
 from contextlib import suppress
@@ -11,18 +11,18 @@ from handoffd.tracks.parallel_workers import STALE_SECONDS, ParallelWorker
 from handoffd.tracks.work_context import WorkContext
 
 
-def at_work(ports: WorkContext, track: Track | None) -> list[ParallelWorker]:
-    """Return the workers of a track: by its parallel state, and by the work trees made for it."""
+def find_workers(work: WorkContext, track: Track | None) -> list[ParallelWorker]:
+    """Return the workers of a track, from its parallel state and from its work trees."""
     if track is None:
         return []
-    found = ports.conductor.workers(track.id, clock.wall())
+    found = work.conductor.workers(track.id, clock.wall())
     known = {os.path.realpath(worker.worktree) for worker in found if worker.worktree}
-    trees = (tree for tree in _worktrees(ports.root, track) if tree.path not in known)
+    trees = (tree for tree in _worktrees(work.root, track) if tree.path not in known)
     return [*found, *(_worker(tree) for tree in trees)]
 
 
 def _worktrees(root: str, track: Track) -> list[Worktree]:
-    """Return the other work trees that are made for a track: named by it, or after it."""
+    """Return the other work trees made for a track: its metadata names them, or they its id."""
     try:
         trees = worktrees(root)
     except GitError:
@@ -41,7 +41,7 @@ def _worktrees(root: str, track: Track) -> list[Worktree]:
 
 
 def _worker(tree: Worktree) -> ParallelWorker:
-    """Take a work tree for a worker: at work if git changed something in it lately."""
+    """Return a work tree as a worker, which is active if git changed something in it lately."""
     changed = _last_change(tree.directory)
     stale = clock.wall() - changed > STALE_SECONDS
     name = f"worktree {os.path.basename(tree.path)}"
@@ -53,7 +53,7 @@ def _worker(tree: Worktree) -> ParallelWorker:
 
 
 def _last_change(directory: str) -> float:
-    """Return when git last wrote its index or HEAD for a work tree; 0 if that is not known."""
+    """Return when git last wrote the index or HEAD of a work tree; 0 if unknown."""
     times = [0.0]
     for name in ("index", "HEAD"):
         with suppress(OSError):

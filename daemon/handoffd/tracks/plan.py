@@ -1,4 +1,4 @@
-"""How far a track is: one definition for every place where it is said. Pure."""
+"""Computes the progress of a track: one definition for all uses. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _DONE, _CURRENT, _OPEN, _BLOCKED = "x", "~", " ", "!"
 
 
 class Progress(NamedTuple):
-    """Tasks done and in all; `source` is `beads`, `plan` or empty where there is neither."""
+    """Tasks done and in total. `source` is `beads`, `plan`, or empty if there is neither."""
 
     done: int = 0
     total: int = 0
@@ -29,7 +29,7 @@ class Progress(NamedTuple):
 
 
 class TrackPlan(NamedTuple):
-    """What the check boxes of a plan.md say."""
+    """The check boxes of a plan.md."""
 
     progress: Progress
     # The heading above the first task that is not done.
@@ -47,7 +47,7 @@ class _Task(NamedTuple):
 
 
 class PlannedWork(NamedTuple):
-    """What is at work, open and blocked, whoever says so."""
+    """The tasks in progress, open and blocked, from the plan or from Beads."""
 
     current: Sequence[str] = ()
     open: Sequence[str] = ()
@@ -61,8 +61,8 @@ class PlannedWork(NamedTuple):
 def read_plan(text: str) -> TrackPlan:
     """Read the check boxes of list items.
 
-    `[x]` and `[X]` done, `[~]` begun, `[!]` blocked and `[ ]` open are tasks; `[-]` was dropped
-    and is none.
+    `[x]` and `[X]` (done), `[~]` (begun), `[!]` (blocked) and `[ ]` (open) are tasks. `[-]` was
+    dropped and is not a task.
     """
     tasks = _tasks(text)
     done = sum(task.box == _DONE for task in tasks)
@@ -90,7 +90,7 @@ def _tasks(text: str) -> list[_Task]:
 
 
 def _phase(headings: Sequence[tuple[int, str]]) -> str:
-    """Return the heading a task is under: the phase, if one above it is called so."""
+    """Return the heading of a task: the nearest one called a phase, or else the nearest one."""
     titles = [title for _, title in reversed(headings)]
     return next((title for title in titles if _PHASE.match(title)), titles[0] if titles else "")
 
@@ -101,7 +101,7 @@ def _texts(tasks: Sequence[_Task], box: str) -> tuple[str, ...]:
 
 
 def progress(plan: TrackPlan | None, children: Sequence[str] | None) -> Progress:
-    """Return the one number: by the statuses of an epic's children, or else by the plan."""
+    """Return the progress by the statuses of an epic's children, or else by the plan."""
     counted = [status for status in children or () if status != "tombstone"]
     if counted:
         return Progress(counted.count("closed"), len(counted), "beads")

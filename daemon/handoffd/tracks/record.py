@@ -1,4 +1,4 @@
-"""A track record: one markdown file in the template's form. Pure."""
+"""A track record: one markdown file in the form of the template. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,6 @@ from handoffd.tracks import front_matter
 from handoffd.tracks.front_matter import one_line
 from handoffd.tracks.markdown import lines_of, mark_after, marked, stripped
 
-# By priority: when several fire at once, the first one counts.
 GENERAL = "general"
 UNKNOWN = "unknown"
 SECTIONS = ("Context", "Changes", "Learnings", "Next Steps")
@@ -24,7 +23,7 @@ STEP_MAX = 300
 _SLUG_MAX, _EPIC_MAX, _TRIGGER_MAX = 80, 60, 20
 _FILES_MAX = 200
 _STEPS_MAX = 100
-# Where a writer without front matter says what belongs there.
+# A writer without front matter puts its values in bold within these first lines.
 _HEAD_LINES = 60
 _YEAR_10000 = 253402300800
 _OURS = (
@@ -43,7 +42,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"(\d\d)-(\d\d)(?:-(\d\d)(?:-(\d{3}))?)?")
 _TRIGGER = re.compile(rf"({'|'.join(TRIGGERS)})(?:-\d+)?")
 _HEADING = re.compile(r"##[ \t]+(?P<title>\S.*)")
-# What would be read as a heading has a backslash before it; one more for each that it has.
+# A text line that looks like a heading gets a backslash, in addition to any it has already.
 _HEADING_LIKE = re.compile(r"\\*#{1,2}(?=\s|\Z)")
 _ESCAPED = re.compile(r"\\+#{1,2}(?=\s|\Z)")
 _TITLE = re.compile(r"#\s.*|#")
@@ -69,9 +68,9 @@ _PATH_LIKE = re.compile(r"[^\s()=;,<>|]*(?:/[^\s()=;,<>|]*|\.[A-Za-z]\w{0,9})")
 
 @dataclass(frozen=True, slots=True)
 class TrackRecord:
-    """The front matter and the sections (heading -> lines as they stand, without blank ends).
+    """The front matter and the sections (heading -> unchanged lines, without blank ends).
 
-    What stands before the first heading is under "".
+    The text before the first heading is under "".
     """
 
     timestamp: str
@@ -85,12 +84,12 @@ class TrackRecord:
     sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # Front matter that is not ours.
     others: Mapping[str, Any] = field(default_factory=dict)
-    # What had to be guessed, and why; shown to whoever reads it.
+    # Why values were guessed from the file name; shown to the reader.
     warning: str = ""
 
 
 class RecordName(NamedTuple):
-    """What a file's name says; `slug` is the track (and the epic) as it stands there."""
+    """The parts of a file's name; `slug` is the track (and the epic) as written there."""
 
     timestamp: str
     slug: str
@@ -106,7 +105,7 @@ def file_name(record: TrackRecord, taken: Collection[str]) -> str:
     if record.bead_id and record.trigger in EPIC_TRIGGERS:
         parts.append(_safe(record.bead_id, _EPIC_MAX))
     stem = "_".join([*parts, _safe(record.trigger, _TRIGGER_MAX)])
-    # Some disks take two names that differ in case for one.
+    # Some file systems ignore case in names.
     known = {name.casefold() for name in taken}
     names = (f"{stem}-{number}.md" if number else f"{stem}.md" for number in range(len(known) + 1))
     return next(name for name in names if name.casefold() not in known)
@@ -122,15 +121,15 @@ def _safe(text: str, most: int) -> str:
 
 
 def utc(timestamp: str) -> str:
-    """Return a time as `2025-12-29T10:00:00.123Z`, or an empty text for what is none."""
+    """Return a time as `2025-12-29T10:00:00.123Z`, or an empty text if it is invalid."""
     seconds = clock.parse(timestamp.strip())
     return clock.iso_milliseconds(seconds) if 0 < seconds < _YEAR_10000 else ""
 
 
 def read_name(name: str) -> RecordName | None:
-    """Read a name from both ends; None if it is no record's.
+    """Parse a name from both ends. Return None if it is not a record's name.
 
-    One that has a time but no trigger we know is somebody's own; its trigger is empty.
+    A name with a time but without a known trigger is another writer's; its trigger is empty.
     """
     date, time, rest = [*name.removesuffix(".md").split("_", 2), "", ""][:3]
     clocked = _TIME.fullmatch(time)
@@ -149,9 +148,9 @@ def read_name(name: str) -> RecordName | None:
 
 
 def render(record: TrackRecord) -> str:
-    """Return a record as the template has it; a section without lines says so."""
+    """Return a record in the form of the template; an empty section says so."""
     track, trigger = one_line(record.track_id), one_line(record.trigger)
-    lines = ["---", *front_matter.render(_front(record)), "---", ""]
+    lines = ["---", *front_matter.render(_front_matter(record)), "---", ""]
     lines += [f"# Handoff: {track} | {trigger}"]
     preamble = _body(record.sections.get("", ()))
     lines += ["", *preamble] if preamble else []
@@ -161,7 +160,7 @@ def render(record: TrackRecord) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _front(record: TrackRecord) -> dict[str, Any]:
+def _front_matter(record: TrackRecord) -> dict[str, Any]:
     front: dict[str, Any] = {
         "timestamp": record.timestamp,
         "trigger": record.trigger,
@@ -178,7 +177,7 @@ def _front(record: TrackRecord) -> dict[str, Any]:
 
 
 def _body(lines: Iterable[str]) -> list[str]:
-    """Return lines that stay in their section: no heading among them, no fence left open."""
+    """Return lines that stay in their section: headings are escaped, an open fence is closed."""
     body: list[str] = []
     mark = ""
     for line in stripped(lines_of("\n".join(lines))):
@@ -192,20 +191,20 @@ def _body(lines: Iterable[str]) -> list[str]:
 
 
 def parse(text: str, name: str) -> TrackRecord:
-    """Read any file somebody wrote; what the front matter lacks is inferred from the name.
+    """Parse a record by any writer. Infer values that the front matter lacks from the name.
 
-    A name with directories tells the track, too.
+    A name with directories gives the track, too.
     """
     data, body, warning = _split(lines_of(text))
     sections = _sections(body)
     written = {key: one_line(value) for key, value in data.items() if isinstance(value, str)}
-    # Front matter that can be read is believed: what is bold below it is somebody's text.
-    in_bold = {} if data else _said(body)
+    # Valid front matter is trusted: bold lines below it are somebody's text.
+    in_bold = {} if data else _bold_values(body)
     said = in_bold | {key: value for key, value in written.items() if value}
     *directories, last = name.split("/")
     named = read_name(last) or RecordName("", "", "")
     tracks = [part for part in directories if part != "archive"] or [named.slug]
-    # A day in bold says less than the name.
+    # A date in bold is less precise than the name.
     times = (written.get("timestamp", ""), named.timestamp, in_bold.get("timestamp", ""))
     validation = data.get("validation_snapshot")
     return TrackRecord(
@@ -224,7 +223,7 @@ def parse(text: str, name: str) -> TrackRecord:
 
 
 def _split(lines: list[str]) -> tuple[dict[str, Any], list[str], str]:
-    """Return the front matter, the lines after it, and what is wrong with it."""
+    """Return the front matter, the lines after it, and a warning if it is missing or invalid."""
     start = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if lines[start].rstrip() != "---":
         return {}, lines, MISSING
@@ -258,8 +257,8 @@ def _canonical(title: str) -> str:
     return next((name for name in SECTIONS if name.casefold() == title.casefold()), title)
 
 
-def _said(body: list[str]) -> dict[str, str]:
-    """Return what is said in bold at the beginning: `**Trigger:** epic-end`."""
+def _bold_values(body: list[str]) -> dict[str, str]:
+    """Return the values in bold at the beginning: `**Trigger:** epic-end`."""
     said: dict[str, str] = {}
     for line, mark in marked(body[:_HEAD_LINES]):
         found = None if mark else _BOLD.fullmatch(line)
@@ -269,13 +268,13 @@ def _said(body: list[str]) -> dict[str, str]:
     return said
 
 
-# What others want to know of it
+# Extracts
 
 
 def summary(record: TrackRecord, most: int = 40) -> str:
-    """Return the first line of Context that says something."""
+    """Return the first meaningful line of Context."""
     titles = dict.fromkeys(["Context", "Summary", *record.sections])
-    lines = [line for title in titles for line in _outside(record, title)]
+    lines = [line for title in titles for line in _text_lines(record, title)]
     said = [text for line in lines if not _ABOUT.match(line) and (text := _item(line))]
     return keep((said or [text for line in lines if (text := _item(line))] or [""])[0], most)
 
@@ -283,7 +282,7 @@ def summary(record: TrackRecord, most: int = 40) -> str:
 def next_steps(record: TrackRecord) -> list[str]:
     """Return the texts of Next Steps that are not ticked, without number and box."""
     title = next((t for t in ("Next Steps", *record.sections) if _is_next(record, t)), "")
-    lines = list(_outside(record, title)) if title else []
+    lines = list(_text_lines(record, title)) if title else []
     items = [found for line in lines if (found := _ITEM.fullmatch(line))]
     open_ones = [found["text"] for found in items if (found["box"] or " ") not in "xX-"]
     texts = (open_ones if items else lines)[:_STEPS_MAX]
@@ -297,19 +296,19 @@ def _is_next(record: TrackRecord, title: str) -> bool:
 def files_named(record: TrackRecord) -> list[str]:
     """Return the paths in backticks in Changes, without line numbers."""
     found: dict[str, None] = {}
-    for line in _outside(record, "Changes"):
+    for line in _text_lines(record, "Changes"):
         item = _ITEM.fullmatch(line)
         leading = item["text"] if item else line
         for quoted in _IN_BACKTICKS.finditer(leading):
             path = quoted[1].split(":", 1)[0].strip()
-            # What an item begins with is its file, even one without a dot: `Makefile`.
+            # The path at the beginning of an item counts even without a dot: `Makefile`.
             if (quoted.start() == 0 or _PATH_LIKE.fullmatch(path)) and "://" not in quoted[1]:
                 found[one_line(path, PATH_MAX)] = None
     return list(filter(None, found))[:_FILES_MAX]
 
 
-def _outside(record: TrackRecord, title: str) -> Iterator[str]:
-    """Yield the lines of a section that are no code and no heading."""
+def _text_lines(record: TrackRecord, title: str) -> Iterator[str]:
+    """Yield the lines of a section that are neither code nor headings."""
     for line, mark in marked(record.sections.get(title, ())):
         if not mark and line.strip() and not line.startswith("#"):
             yield line

@@ -1,7 +1,7 @@
-"""Makes track records: when somebody asks, and for every trigger that is pending.
+"""Makes track records: on request, and for every pending trigger.
 
-What fires stands in the ledger before anything is done about it, and is pending until its
-record is made: after a kill it is taken up again, under the same name.
+A trigger is in the ledger before any work for it begins, and is pending until its record is made:
+after a kill the work is taken up again, under the same file name.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from handoffd.store.ledger import Firing
 from handoffd.store.state import StateStore
 from handoffd.tracks import metadata
 from handoffd.tracks.conductor_directory import ConductorDirectory
+from handoffd.tracks.create import create, preview
 from handoffd.tracks.create_state import CreateRequest, request_of
 from handoffd.tracks.outbox_sender import deliver
 from handoffd.tracks.outcome import ASKED, is_made, settle
@@ -40,7 +41,7 @@ from handoffd.tracks.work_context import HandedOffSession, Links, WorkContext
 
 LOOK_SECONDS = 10.0
 RETRY_SECONDS, RETRY_MOST_SECONDS = 60.0, 3600.0
-# Whoever began to make a record in another process is given so long.
+# Another process that began to make a record has this long to finish it.
 TAKEN_SECONDS = 600.0
 HANDED_OFF_MAX = 1000
 T = TypeVar("T")
@@ -48,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class RecordMaker:
-    """Sees to it that what fires leaves a record."""
+    """Makes a record for every trigger, and keeps the status of tracks current."""
 
     core: CoreStore
     state: StateStore
@@ -58,23 +59,23 @@ class RecordMaker:
     contract_writer: ContractWriter
     state_directory: str
     records: int = 0
-    # What could not be made, by the root of the project.
+    # Why a record could not be made, by the root of the project.
     problems: dict[str, str] = field(default_factory=dict)
     _running: set[str] = field(default_factory=set)
     _retry_at: dict[str, float] = field(default_factory=dict)
     _tries: dict[str, int] = field(default_factory=dict)
-    # Sessions that were handed off and may go on: how many prompts they had then.
+    # Sessions that were handed off and may go on: the number of their prompts at that time.
     _handed_off_at: dict[str, int] = field(default_factory=dict)
-    # Those that did go on since the last look.
+    # Sessions that did go on since the last look.
     _went_on: list[str] = field(default_factory=list)
-    # Ended sessions whose tracks are known to be handed off.
+    # Ended sessions whose tracks are already marked as handed off.
     _handed_off: set[str] = field(default_factory=set)
 
     async def look(self) -> None:
-        """See what fires, make the records that are due, and send what waits."""
+        """Make the records that are due, update the status of tracks, and send waiting letters."""
         for part in (
             self._make_due,
-            self._hand_off,
+            self._mark_handed_off,
             self._reactivate,
             self._send,
         ):
@@ -83,10 +84,10 @@ class RecordMaker:
             except Exception as problem:  # noqa: BLE001  one part must not stop the others
                 log.failed("records_failed", problem, part=part.__name__)
 
-    # What is pending
+    # Pending triggers
 
     async def _make_due(self) -> None:
-        """Make what is pending: of a project's several the most important last, as the newest."""
+        """Make the pending records; per project the most important one last, as the newest."""
         if not self.core.ledger.has_news:
             return
         pending = self.core.ledger.pending()
@@ -96,19 +97,23 @@ class RecordMaker:
             if self._is_due(firing):
                 by_project.setdefault(firing.project_id, []).append(firing)
         for firings in by_project.values():
-            firings.sort(key=_importance)
+            firings.sort(key=_priority)
             kept = [firing for firing in firings if not self._is_covered(firing, firings[0])]
             for firing in reversed(kept):
                 await self._make(firing)
 
     def _is_due(self, firing: Firing) -> bool:
-        if firing.cause in self._running or _is_taken(firing) or firing.trigger not in TRIGGERS:
+        if (
+            firing.cause in self._running
+            or _is_made_elsewhere(firing)
+            or firing.trigger not in TRIGGERS
+        ):
             return False
         return clock.monotonic() >= self._retry_at.get(firing.cause, 0.0)
 
     def _is_covered(self, firing: Firing, first: Firing) -> bool:
-        """Tell a trigger that a more important one of the same moment makes needless."""
-        # What a person asked for says more than a trigger: it has a record of its own.
+        """Return True if a more important trigger of the same moment makes this one needless."""
+        # A person's request says more than a trigger: it gets a record of its own.
         if firing is first or firing.bead or firing.receipt == ASKED or firing.request.get("name"):
             return False
         if firing.session_id not in ("", first.session_id):
@@ -123,38 +128,38 @@ class RecordMaker:
         return named or self.core.ledger.track_of(firing.session_id)
 
     async def _make(self, firing: Firing) -> None:
-        """Make the record of a trigger; where that fails it is tried again later."""
+        """Make the record of a trigger; a failure is retried later."""
         project = self.projects.by_id(firing.project_id)
         if project is None or not self.project_states.may_write_unasked(project):
             self.core.ledger.settle(firing.cause, {"skipped": "the project is left alone"})
             return
-        if reason := self._is_needless(firing):
-            left = await self._leave(self._stored(firing.session_id), firing)
-            self.core.ledger.settle(firing.cause, {"skipped": reason, "contract": left})
+        if reason := self._skip_reason(firing):
+            path = await self._write_contract(self._stored_session(firing.session_id), firing)
+            self.core.ledger.settle(firing.cause, {"skipped": reason, "contract": path})
             return
         request = replace(request_of(firing.request), trigger=firing.trigger)
-        # What a person chose about parallel workers, or has yet to choose, is theirs.
+        # A person's choice about parallel workers, made or still open, is respected.
         if firing.receipt != ASKED or request.name:
             request = replace(request, if_parallel="include")
         try:
             found = await self.make(project, firing, request, lambda _step: None)
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
-            self._failed(firing, log.why(problem))
+            self._note_failure(firing, log.why(problem))
             return
         failed = [step["text"] for step in found["steps"] if step["outcome"] == FAILED]
         if failed and any(firing.cause == kept.cause for kept in self.core.ledger.pending()):
-            self._failed(firing, failed[0])
+            self._note_failure(firing, failed[0])
             return
         self.problems.pop(project.root.path, None)
         self._retry_at.pop(firing.cause, None)
         self._tries.pop(firing.cause, None)
         await self._notify(project, found)
 
-    def _is_needless(self, firing: Firing) -> str:
-        """Return why a trigger leaves no record, only the contract."""
+    def _skip_reason(self, firing: Firing) -> str:
+        """Return why a trigger makes no record, only a contract; empty if it makes one."""
         if self.config.current.tracks.write == "none" and firing.receipt != ASKED:
             return "records are switched off ([tracks] write)"
-        state = self._stored(firing.session_id)
+        state = self._stored_session(firing.session_id)
         if firing.trigger == IDLE and state and firing.receipt != ASKED:
             if state.headless:
                 return "a program's run leaves no record when it is over"
@@ -162,7 +167,7 @@ class RecordMaker:
                 return "the session did nothing that is to be handed off"
         return ""
 
-    def _failed(self, firing: Firing, why: str) -> None:
+    def _note_failure(self, firing: Firing, why: str) -> None:
         root = self.core.project_root(firing.project_id) or ""
         self.problems[root] = f"{firing.trigger}: {why}"
         log.get().warning("record_failed", cause=firing.cause, why=why)
@@ -176,26 +181,24 @@ class RecordMaker:
             text = f"{name}: {found['track']}, {found['progress']['percent']}%"
             await asyncio.to_thread(desktop.notify, f"Handoff ({found['trigger']})", text)
 
-    # What somebody asks for
+    # On request
 
     async def preview(
         self, project: Project, state: SessionState | None, request: CreateRequest
     ) -> dict[str, Any]:
-        from handoffd.tracks.create import preview  # noqa: PLC0415  needed by few
-
         return await self.ask(
-            project, state, lambda ports: preview(ports, request, lambda _step: None)
+            project, state, lambda work: preview(work, request, lambda _step: None)
         )
 
     async def resume(
         self, project: Project, state: SessionState | None, wanted: ResumeRequest, tell: Tell
     ) -> dict[str, Any]:
-        """Take up a track where it was left."""
+        """Resume a track where it was left."""
         from handoffd.tracks.resume import resume  # noqa: PLC0415  needed by few
 
         return await self.ask(project, state, lambda work: resume(work, wanted, tell))
 
-    # How it is done
+    # The work itself
 
     async def make(
         self,
@@ -205,16 +208,14 @@ class RecordMaker:
         tell: Tell,
         state: SessionState | None = None,
     ) -> dict[str, Any]:
-        """Make a record in a thread, leave the contract, and enter what came of it."""
-        from handoffd.tracks.create import create  # noqa: PLC0415  needed by few
-
+        """Make a record in a thread, write the contract, and store the outcome in the ledger."""
         self._running.add(firing.cause)
         try:
-            state = state or self._stored(firing.session_id)
+            state = state or self._stored_session(firing.session_id)
             found = await self.ask(
-                project, state, lambda ports: create(ports, request, tell, firing.cause)
+                project, state, lambda work: create(work, request, tell, firing.cause)
             )
-            found["contract"] = await self._leave(state, firing) if is_made(found) else ""
+            found["contract"] = await self._write_contract(state, firing) if is_made(found) else ""
             settle(self.core, firing, found)
             self.records += bool(found["file"])
             if state and found["status"] == "handed_off":
@@ -229,29 +230,31 @@ class RecordMaker:
         while len(self._handed_off_at) > HANDED_OFF_MAX:
             del self._handed_off_at[next(iter(self._handed_off_at))]
 
-    def _stored(self, session_id: str) -> SessionState | None:
+    def _stored_session(self, session_id: str) -> SessionState | None:
         stored = self.state.session(session_id) if session_id else None
         return load(stored.fold) if stored else None
 
-    async def _leave(self, state: SessionState | None, firing: Firing) -> str:
-        """Leave the session's contract, too; returns its path, or nothing."""
+    async def _write_contract(self, state: SessionState | None, firing: Firing) -> str:
+        """Write the session's contract. Return its path, or an empty text if there is none."""
         if state is None or not state.session_id:
             return ""
         async with self.contract_writer.busy:
             done = await self.contract_writer.leave(state.session_id, ended=firing.trigger == IDLE)
-        left = self.core.contract(state.session_id)
-        return done.handoff.path if done else left.path if left else ""
+        stored = self.core.contract(state.session_id)
+        return done.handoff.path if done else stored.path if stored else ""
 
     async def ask(
         self, project: Project, state: SessionState | None, act: Callable[[WorkContext], T]
     ) -> T:
-        """Ask or do something about a project's records, in a thread with a store of its own."""
-        told = await self.contract_writer.told(project, state) if state and state.records else None
+        """Run a function on a project's records, in a thread with a store of its own."""
+        contract = None
+        if state and state.records:
+            contract = await self.contract_writer.told(project, state)
         lanes = [
             lane.state.session_id for lane in self.project_states.lanes(project.id) if lane.live
         ]
         live = state.session_id in lanes if state else bool(lanes)
-        session = HandedOffSession(state, live, told)
+        session = HandedOffSession(state, live, contract)
         return await asyncio.to_thread(
             self._with_store,
             lambda core, links: act(
@@ -267,8 +270,8 @@ class RecordMaker:
         finally:
             core.close()
 
-    async def _hand_off(self) -> None:
-        """Say of the tracks of ended sessions that they were handed off."""
+    async def _mark_handed_off(self) -> None:
+        """Set the status of the tracks of ended sessions to handed_off."""
         ended = set(self.project_states.ended)
         self._handed_off &= ended
         for session_id in ended - self._handed_off:
@@ -288,19 +291,21 @@ class RecordMaker:
                 self._handed_off.add(session_id)
 
     def _is_shared(self, session_id: str, project: Project, track_id: str) -> bool:
-        """Tell whether another session goes on with a track."""
+        """Return True if another live session works on a track."""
         others = (
             lane.state.session_id for lane in self.project_states.lanes(project.id) if lane.live
         )
-        return any(other != session_id and self._track_told(other) == track_id for other in others)
+        return any(
+            other != session_id and self._track_of_session(other) == track_id for other in others
+        )
 
-    def _track_told(self, session_id: str) -> str:
-        """Return the track that a session works on: as it said, or as its last record does."""
+    def _track_of_session(self, session_id: str) -> str:
+        """Return the track that a session works on: as bound, or else by its last record."""
         ledger = self.core.ledger
         return ledger.track_of(session_id) or next(iter(ledger.tracks_told(session_id)), "")
 
     def session_changed(self, state: SessionState, _project_id: str, _last_seconds: float) -> None:
-        """Take note of a session that was handed off and goes on after all."""
+        """Note a session that was handed off and goes on after all."""
         handed_off_at = self._handed_off_at.get(state.session_id)
         if handed_off_at is not None and state.prompts > handed_off_at:
             del self._handed_off_at[state.session_id]
@@ -314,7 +319,7 @@ class RecordMaker:
             project = self.projects.by_id(stored.project_id or "") if stored else None
             if project is None or session_id in self.project_states.ended:
                 continue
-            track_id = self._track_told(session_id)
+            track_id = self._track_of_session(session_id)
             if track_id not in ("", GENERAL) and self.project_states.may_write_unasked(project):
                 await asyncio.to_thread(set_status, project.root.path, track_id, "active")
 
@@ -327,12 +332,12 @@ class RecordMaker:
         )
 
 
-def _importance(firing: Firing) -> int:
+def _priority(firing: Firing) -> int:
     return TRIGGERS.index(firing.trigger)
 
 
-def _is_taken(firing: Firing) -> bool:
-    """Tell what another living process is making right now."""
+def _is_made_elsewhere(firing: Firing) -> bool:
+    """Return True if another living process is making this record right now."""
     pid = firing.request.get("pid")
     recent = clock.wall() - clock.parse(firing.fired_at) < TAKEN_SECONDS
     if not isinstance(pid, int) or pid == os.getpid() or not recent:
@@ -353,9 +358,9 @@ def links_of(config: Config, state_directory: str) -> Links:
 
 
 def set_status(root: str, track_id: str, status: str) -> bool:
-    """Set a track's status for a session that ended, or goes on; False: try again.
+    """Set a track's status for a session that ended or goes on. Return False to try again.
 
-    What is wrong with the file itself is told when a record is made.
+    An invalid file is only logged here; the next record of the track reports it.
     """
     conductor = ConductorDirectory(root)
     try:

@@ -1,4 +1,4 @@
-"""What a track record says: the four sections, from a session, a plan and git. Pure."""
+"""Composes the four sections of a track record, from a session, a plan and git. Pure."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,17 +20,17 @@ _UNSAVED = re.compile(r"\d+ (?:file|commit)s? (?:is|are) (?:uncommitted|not push
 
 @dataclass(frozen=True, slots=True)
 class RecordFacts:
-    """What is known when a record is made."""
+    """The facts from which a record is made."""
 
     track_id: str
     progress: Progress
     phase: str = ""
-    # What the tasks say, by the same source as the progress.
+    # The tasks, from the same source as the progress.
     current: Sequence[str] = ()
     open: Sequence[str] = ()
     blocked: Sequence[str] = ()
-    # What the session left behind (see handoffs/account.py), and the session itself.
-    left: Contract | None = None
+    # The contract of the session (see contract/composition.py), and the session itself.
+    contract: Contract | None = None
     state: SessionState | None = None
     # In words: "main, 2 commits ahead, 3 files uncommitted".
     git: str = ""
@@ -54,25 +54,25 @@ def sections(facts: RecordFacts, root: str) -> dict[str, list[str]]:
 
 
 def _context(facts: RecordFacts) -> Iterator[str]:
-    purpose = facts.left.purpose if facts.left else ""
-    yield purpose or f"{facts.phase or 'By what is on disk'}: {described(facts.progress)}"
+    purpose = facts.contract.purpose if facts.contract else ""
+    yield purpose or f"{facts.phase or 'By what is on disk'}: {progress_text(facts.progress)}"
     yield ""
     yield f"- Track: {facts.track_id}"
     yield f"- Phase: {facts.phase or NONE}"
     yield f"- Decisions made: {'; '.join(decisions(facts)) or NONE}"
-    yield f"- Progress: {described(facts.progress)}"
+    yield f"- Progress: {progress_text(facts.progress)}"
     if facts.git:
         yield f"- Git: {facts.git}"
 
 
-def described(progress: Progress) -> str:
-    """Say how far a track is: `41% (5/12 tasks, by the plan)`."""
+def progress_text(progress: Progress) -> str:
+    """Return a progress in words: `41% (5/12 tasks, by the plan)`."""
     by = {"beads": ", by Beads", "plan": ", by the plan"}.get(progress.source, "")
     return f"{progress.percent}% ({progress.done}/{progress.total} tasks{by})"
 
 
 def decisions(facts: RecordFacts) -> list[str]:
-    """Return what a person decided, the latest first."""
+    """Return a person's decisions, the latest first."""
     made = reversed(facts.state.decisions) if facts.state else ()
     lines = [prose(value.text) for value in made]
     return list(dict.fromkeys(line for line in lines if line))[:DECISIONS_MAX]
@@ -96,7 +96,7 @@ def _changes(facts: RecordFacts, root: str) -> Iterator[str]:
 
 
 def _is_bookkeeping(path: str) -> bool:
-    """Tell what is written about the work, and is none."""
+    """Return True for a file about the work that is not part of the work."""
     return path.startswith(".beads/") or bool(_METADATA.fullmatch(path))
 
 
@@ -105,20 +105,20 @@ def _path(path: str, root: str) -> str:
 
 
 def _learnings(facts: RecordFacts) -> list[str]:
-    if facts.left is None:
+    if facts.contract is None:
         return []
-    risks = facts.left.items("Risks", LEARNINGS_MAX)
-    # Context says where git stands.
+    risks = facts.contract.items("Risks", LEARNINGS_MAX)
+    # The Context section already states the git status.
     risks = [risk for risk in risks if not _UNSAVED.match(risk)]
-    items = [*facts.left.items("Gotchas", LEARNINGS_MAX), *risks]
-    done = facts.left.items("Done", LEARNINGS_MAX)
+    items = [*facts.contract.items("Gotchas", LEARNINGS_MAX), *risks]
+    done = facts.contract.items("Done", LEARNINGS_MAX)
     said = [item for item in done if not item.startswith(("Committed ", "Edited "))]
     return [f"- {item}" for item in dict.fromkeys([*items, *said])]
 
 
 def upcoming(facts: RecordFacts) -> list[str]:
-    """Return what comes next: by the session's words, then what the plan has open."""
-    said = facts.left.items("Next", STEPS_MAX) if facts.left else []
+    """Return the next steps: those of the session, then the open tasks."""
+    said = facts.contract.items("Next", STEPS_MAX) if facts.contract else []
     blocked = [f"{task} (blocked)" for task in facts.blocked]
     planned = [*facts.current, *facts.open, *blocked]
     return list(dict.fromkeys([*said, *planned]))[:STEPS_MAX]
@@ -141,7 +141,7 @@ def note(facts: RecordFacts, section: int, path: str) -> str:
     done, percent = facts.progress.done, facts.progress.percent
     tasks = f"Tasks 1-{done}" if done else NONE
     steps = upcoming(facts)
-    current = [*facts.current, *_at_work(facts)]
+    current = [*facts.current, *_todos_in_progress(facts)]
     lines = [
         f"COMPLETED: {tasks} ({percent}% of track)",
         f"KEY DECISIONS: {'; '.join(decisions(facts)) or NONE}",
@@ -153,11 +153,11 @@ def note(facts: RecordFacts, section: int, path: str) -> str:
     return "\n".join(keep(line, 2 * _LINE_MAX) for line in lines)
 
 
-def _at_work(facts: RecordFacts) -> list[str]:
+def _todos_in_progress(facts: RecordFacts) -> list[str]:
     state = facts.state
     todos = [todo for todo in state.todos if todo.status == "in_progress"] if state else []
     return [line for todo in todos if (line := prose(todo.value.text))]
 
 
 def _blocker(facts: RecordFacts) -> str:
-    return facts.left.escalations[0] if facts.left and facts.left.escalations else ""
+    return facts.contract.escalations[0] if facts.contract and facts.contract.escalations else ""

@@ -1,4 +1,4 @@
-"""A record on its way back into a session: what is wanted, and what is known so far."""
+"""The state of RESUME: the request, and the facts found so far."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +13,12 @@ from handoffd.tracks.plan import Progress
 from handoffd.tracks.record import TrackRecord
 from handoffd.tracks.settings import TrackSettings
 from handoffd.tracks.steps import StepRun
-from handoffd.tracks.work_context import TrackStanding, WorkContext
+from handoffd.tracks.work_context import TrackOverview, WorkContext
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeRequest:
-    """What is to be resumed: a path, a track, or whatever was left last."""
+    """The target of RESUME: a path, a track, or by default the last record."""
 
     target: str = ""
     # For /conductor-implement: an epic-start handoff follows.
@@ -29,30 +29,30 @@ class ResumeRequest:
 
 @dataclass(slots=True)
 class ResumeState(StepRun):
-    """A record on its way back into a session."""
+    """A run of RESUME."""
 
-    ports: WorkContext = field(kw_only=True)
-    wanted: ResumeRequest = field(kw_only=True)
+    work: WorkContext = field(kw_only=True)
+    request: ResumeRequest = field(kw_only=True)
     settings: TrackSettings = field(default_factory=TrackSettings)
     patterns: Patterns = ()
-    kept: list[StoredRecord] = field(default_factory=list)
+    records: list[StoredRecord] = field(default_factory=list)
     track_id: str = ""
     message: MailMessage | None = None
     choice: dict[str, Any] | None = None
     record: TrackRecord | None = None
     source: str = ""
     track: Track | None = None
-    standing: TrackStanding = field(default_factory=lambda: TrackStanding(None, Progress()))
+    overview: TrackOverview = field(default_factory=lambda: TrackOverview(None, Progress()))
     epic: Issue | None = None
     ready: list[Issue] = field(default_factory=list)
-    # Where .beads is, which several work trees may share.
+    # The directory of .beads, which several work trees may share.
     beads_home: str = ""
     drift: Drift | None = None
     text: str = ""
     todos: list[str] = field(default_factory=list)
 
     @property
-    def found(self) -> TrackRecord:
+    def loaded_record(self) -> TrackRecord:
         if self.record is None:
             raise HandoffError("There is no record.")
         return self.record

@@ -1,4 +1,4 @@
-"""A project's own `handoff:` block, in a fence of conductor/workflow.md. Pure."""
+"""Reads a project's own `handoff:` block from a fence of conductor/workflow.md. Pure."""
 
 import re
 import textwrap
@@ -13,9 +13,9 @@ from handoffd.tracks import front_matter
 from handoffd.tracks.markdown import info_of, lines_of, marked
 
 STALE_DAYS = 7.0
-# What a project may not do without.
+# Triggers that a project cannot turn off.
 ALWAYS = ("design-end", "pre-finish")
-# What a list of triggers leaves out by not naming it; idle has a setting of its own.
+# Triggers that a list turns off by not naming them; idle has a setting of its own.
 _LISTED = ("epic-start", "epic-end")
 _IDLE_MAX_MINUTES = 24 * 60 - 1
 _STALE_MAX_DAYS = 3650
@@ -31,13 +31,13 @@ _UNSET = ("", "null", "~")
 
 @dataclass(frozen=True, slots=True)
 class TrackSettings:
-    """What a project says of its handoffs; `problem` says what of it could not be taken."""
+    """A project's settings for its handoffs; `problem` lists the invalid ones."""
 
-    # None: as the configuration says. 0: never.
+    # None: the configuration decides. 0: never.
     idle_minutes: float | None = None
-    # Triggers that are off; design-end and pre-finish cannot be.
+    # Triggers that are turned off; design-end and pre-finish cannot be.
     off: frozenset[str] = frozenset()
-    # Name -> pattern, fit for redaction.redact.compile_patterns.
+    # Name -> pattern, valid for redaction.redact.compile_patterns.
     secrets_patterns: dict[str, str] = field(default_factory=dict)
     stale_days: float = STALE_DAYS
     auto_select_single: bool = True
@@ -46,14 +46,14 @@ class TrackSettings:
 
 
 def read_settings(text: str) -> TrackSettings:
-    """Read workflow.md; what is not understood is left at its default, and said."""
+    """Read workflow.md. An invalid setting keeps its default and is reported in `problem`."""
     problems: list[str] = []
     said = _block(text, problems)
     reader = _Reader(said, problems)
     resume = _Reader(reader.mapping("resume"), problems, "resume.")
-    off = _off(said.get("auto_triggers"), problems)
+    off = _disabled_triggers(said.get("auto_triggers"), problems)
     stale = resume.number("stale_threshold_days", _STALE_MAX_DAYS)
-    # Whoever wants no word on idling wants no handoff of it.
+    # A project that wants no prompt on idling wants no handoff on idling.
     if not reader.flag("idle_prompt_enabled"):
         off |= {"idle"}
     return TrackSettings(
@@ -71,7 +71,7 @@ def read_settings(text: str) -> TrackSettings:
 
 
 def _block(text: str, problems: list[str]) -> Mapping[str, Any]:
-    """Return the first `handoff:` mapping; what seems meant as one and is none is a problem."""
+    """Return the first `handoff:` mapping; a block that only looks like one is a problem."""
     wrong: list[str] = []
     for block in _blocks(text):
         try:
@@ -81,7 +81,7 @@ def _block(text: str, problems: list[str]) -> Mapping[str, Any]:
             continue
         if isinstance(found, dict):
             return found
-        # A line of prose may begin so, too.
+        # A line of prose may begin with `handoff:`, too.
         if found not in _UNSET and not (isinstance(found, str) and " " in found):
             wrong.append("the handoff: block is no mapping")
     problems += wrong[:1]
@@ -89,9 +89,9 @@ def _block(text: str, problems: list[str]) -> Mapping[str, Any]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Yield what may be the block, first those in fences: the line `handoff:` and all below it.
+    """Yield the candidates for the block, those in fences first: `handoff:` and the lines below.
 
-    Only that is read, so that nothing else in the file can spoil it.
+    Only these lines are read, so that no other part of the file can spoil the block.
     """
     fenced: list[list[str]] = []
     free: list[str] = []
@@ -106,11 +106,11 @@ def _blocks(text: str) -> Iterator[str]:
         before = mark
     for opening, *lines in fenced:
         if (info_of(opening).split() or [""])[0] in _INFOS:
-            yield from _within(textwrap.dedent("\n".join(lines)).split("\n"), comments=True)
-    yield from _within(free, comments=False)
+            yield from _blocks_in(textwrap.dedent("\n".join(lines)).split("\n"), comments=True)
+    yield from _blocks_in(free, comments=False)
 
 
-def _within(lines: list[str], *, comments: bool) -> Iterator[str]:
+def _blocks_in(lines: list[str], *, comments: bool) -> Iterator[str]:
     block: list[str] = []
     for line in lines:
         if _BEGIN.fullmatch(line):
@@ -130,7 +130,7 @@ def _within(lines: list[str], *, comments: bool) -> Iterator[str]:
 
 
 class _Reader:
-    """Reads the values of a mapping; what is not fit is a problem and leaves the default."""
+    """Reads the values of a mapping; an invalid value is a problem and leaves the default."""
 
     def __init__(self, said: Mapping[str, Any], problems: list[str], prefix: str = "") -> None:
         self._said, self._problems, self._prefix = said, problems, prefix
@@ -165,20 +165,20 @@ class _Reader:
         return True
 
 
-def _off(said: Any, problems: list[str]) -> set[str]:
+def _disabled_triggers(said: Any, problems: list[str]) -> set[str]:
     if isinstance(said, list):
-        return _unlisted(said, problems)
+        return _disabled_by_list(said, problems)
     triggers = _Reader({"auto_triggers": "" if said is None else said}, problems)
     named = triggers.mapping("auto_triggers")
     reader = _Reader(named, problems, "auto_triggers.")
     _name_unknown(named, problems)
     off = {name for name in TRIGGERS if not reader.flag(name)}
     problems += [f"{name} cannot be off" for name in ALWAYS if name in off]
-    # A manual handoff is asked for: there is nothing to turn off.
+    # A manual handoff is always a request, so that there is nothing to turn off.
     return off - {*ALWAYS, "manual"}
 
 
-def _unlisted(listed: list[Any], problems: list[str]) -> set[str]:
+def _disabled_by_list(listed: list[Any], problems: list[str]) -> set[str]:
     names = [name for name in listed if isinstance(name, str)]
     if len(names) < len(listed):
         problems.append("auto_triggers must be a list of names")
@@ -201,7 +201,9 @@ def _patterns(said: Any, problems: list[str]) -> dict[str, str]:
     if len(said) > _PATTERNS_MAX:
         problems.append(f"secrets_patterns has more than {_PATTERNS_MAX}; the rest is not used")
     named = {f"own-{number}": value for number, value in enumerate(said[:_PATTERNS_MAX], 1)}
-    return {name: value for name, value in named.items() if _is_fit(name, value, problems)}
+    return {
+        name: value for name, value in named.items() if _is_valid_pattern(name, value, problems)
+    }
 
 
 _ESCAPED = re.compile(r"\\.|\[\^?\]?[^\]]*\]")
@@ -210,7 +212,7 @@ _REPEATS_MAX = 3
 
 
 def _is_simple(pattern: str) -> bool:
-    """Tell a pattern that no text can make slow: a repository is not trusted with more.
+    """Return True if no text can make a pattern slow: a repository is not trusted with more.
 
     Groups under a repetition can take for ever, and so can many repetitions in a row.
     """
@@ -218,7 +220,7 @@ def _is_simple(pattern: str) -> bool:
     return "(" not in bare and len(_OPEN.findall(bare)) <= _REPEATS_MAX
 
 
-def _is_fit(name: str, pattern: Any, problems: list[str]) -> bool:
+def _is_valid_pattern(name: str, pattern: Any, problems: list[str]) -> bool:
     if not isinstance(pattern, str) or len(pattern) > _PATTERN_MAX:
         problems.append(f"secrets_patterns: {name} must be a text of at most {_PATTERN_MAX}")
         return False

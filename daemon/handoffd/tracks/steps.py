@@ -1,4 +1,4 @@
-"""The steps of a workflow: each is done, skipped with a reason, or failed, and is told at once."""
+"""Runs the steps of a workflow: each is done, skipped or failed, and is reported at once."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ from handoff.common.remedies import remedy
 from handoffd.errors import StoreError
 from handoffd.redaction.redact import redact
 
-# A full disk: whatever comes next could only do half of it.
+# A full disk: any further step could do only half of its work.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 DONE, SKIPPED, FAILED, WAITING = "done", "skipped", "failed", "waiting"
 
 
 class Step(NamedTuple):
-    """What came of a step; its number is the seed's."""
+    """The outcome of a step; its number is the seed's."""
 
     number: str
     name: str
@@ -25,15 +25,15 @@ class Step(NamedTuple):
 
 
 class SkippedError(Exception):
-    """There is nothing to do here; the message says why."""
+    """The step has nothing to do; the message says why."""
 
 
 class WaitingError(Exception):
-    """It is on its way, and is tried again until it is there; the message says what keeps it."""
+    """The work is not finished yet and is retried until it is; the message says why."""
 
 
 class StoppedError(Exception):
-    """No further step is taken: a choice is needed, or what there was is all that is kept."""
+    """The workflow ends here: it was cancelled, needs a choice, or has nothing to work on."""
 
 
 Tell = Callable[[Step], None]
@@ -45,17 +45,17 @@ class StepRun:
 
     tell: Tell
     steps: list[Step] = field(default_factory=list)
-    # What failed may go well the next time: the disk, or the store.
-    passing: bool = False
+    # The failure may be over at the next attempt: it came from the disk or the store.
+    transient: bool = False
 
     def note(self, number: str, name: str, outcome: str, text: str) -> None:
-        # A branch or a file may be named after a secret.
+        # The name of a branch or a file may hold a secret.
         step = Step(number, name, outcome, redact(text)[0])
         self.steps.append(step)
         self.tell(step)
 
     def revise(self, number: str, outcome: str, text: str) -> None:
-        """Say what came of a step in the end."""
+        """Replace the outcome of a step by its final one."""
         for at, step in enumerate(self.steps):
             if step.number == number:
                 self.steps[at] = step._replace(outcome=outcome, text=redact(text)[0])
@@ -68,7 +68,7 @@ class StepRun:
     def failed(self) -> list[Step]:
         return [step for step in self.steps if step.outcome == FAILED]
 
-    def listed(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, Any]]:
         return [step._asdict() for step in self.steps]
 
 
@@ -76,7 +76,7 @@ R = TypeVar("R", bound=StepRun)
 
 
 class StepAction(NamedTuple, Generic[R]):
-    """A step to take: it returns what it did; `needed` ends the workflow if it fails."""
+    """A step: `act` returns a text about its work; if a `needed` step fails, the workflow ends."""
 
     number: str
     name: str
@@ -84,8 +84,8 @@ class StepAction(NamedTuple, Generic[R]):
     needed: bool = False
 
 
-def walk(run: R, actions: Sequence[StepAction[R]]) -> bool:
-    """Take the steps in turn; False if the workflow was stopped."""
+def run_steps(run: R, actions: Sequence[StepAction[R]]) -> bool:
+    """Run the steps in turn. Return False if the workflow was stopped."""
     for action in actions:
         outcome, text, full = DONE, "", False
         try:
@@ -98,8 +98,8 @@ def walk(run: R, actions: Sequence[StepAction[R]]) -> bool:
             run.note(action.number, action.name, SKIPPED, str(reason))
             return False
         except (HandoffError, OSError) as problem:
-            outcome, text = FAILED, described(problem)
-            run.passing = run.passing or isinstance(problem, (OSError, StoreError))
+            outcome, text = FAILED, error_text(problem)
+            run.transient = run.transient or isinstance(problem, (OSError, StoreError))
             full = isinstance(problem, OSError) and problem.errno in _FULL
         run.note(action.number, action.name, outcome, text)
         if outcome == FAILED and (action.needed or full):
@@ -107,8 +107,8 @@ def walk(run: R, actions: Sequence[StepAction[R]]) -> bool:
     return True
 
 
-def described(problem: Exception) -> str:
-    """Say what went wrong in one line, with the remedy."""
+def error_text(problem: Exception) -> str:
+    """Return an error as one line, with the remedy."""
     if isinstance(problem, HandoffError):
         return " ".join(part for part in (problem.title, problem.hint) if part)
     if isinstance(problem, OSError) and problem.strerror:

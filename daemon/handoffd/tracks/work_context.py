@@ -1,4 +1,4 @@
-"""What a workflow works with: the project, the session, the stores and the links."""
+"""The context of a workflow: the project, the session, the stores and the links."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,10 @@ from handoffd.session.text import keep
 from handoffd.store.core import CoreStore
 from handoffd.store.outbox import Letter
 from handoffd.tracks.conductor_directory import ConductorDirectory, Track
-from handoffd.tracks.mail_delivery import deliver_mail
-from handoffd.tracks.outbox_sender import Deliver, deliver, deliver_note
+from handoffd.tracks.outbox_sender import Deliver, deliver, deliver_mail, deliver_note
 from handoffd.tracks.plan import PlannedWork, Progress, TrackPlan, progress
 
-# Of a track with more epics the first ones tell.
+# Of a track with more epics only the first ones are read.
 EPICS_MAX = 8
 TITLE_MAX = 200
 NO_WORK = PlannedWork()
@@ -27,11 +26,11 @@ _DATED = re.compile(r"_\d{8}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The other programs, and what the configuration says of them."""
+    """The other programs, and their configuration."""
 
     mail: AgentMail
     beads: BeadsProgram
-    # Whether conductor/handoffs/general may be made where there is no conductor/.
+    # Whether conductor/handoffs/general may be made if there is no conductor/.
     general: bool = False
 
     def deliverers(self) -> Mapping[str, Deliver]:
@@ -46,16 +45,16 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class HandedOffSession:
-    """The session that is handed off: what is known of it, whether it runs, what it leaves."""
+    """The session that is handed off: its state, whether it is live, and its contract."""
 
     state: SessionState | None = None
     live: bool = False
-    told: Contract | None = None
+    contract: Contract | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkContext:
-    """A project and all that is asked about it. Used by one thread, with a store of its own."""
+    """A project with its stores and links. Used by one thread, with a store of its own."""
 
     root: str
     project_id: str
@@ -80,50 +79,50 @@ class WorkContext:
         return Beads(self.root, self.links.beads)
 
     def deliver(self, key: str) -> Mapping[str, Letter]:
-        """Try to send the letters of a record now; returns those that were not, by their kind."""
+        """Try to send the letters of a record now. Return the unsent ones by their kind."""
         deliver(self.core.outbox, self.links.deliverers(), clock.wall(), only_key=key)
         waiting = [letter for letter in self.core.outbox.unsent() if letter.key == key]
         return {letter.kind: letter for letter in waiting}
 
 
 @dataclass(frozen=True, slots=True)
-class TrackStanding:
-    """How far a track is."""
+class TrackOverview:
+    """A track's plan, progress, tasks and epics."""
 
     plan: TrackPlan | None
     progress: Progress
     work: PlannedWork = NO_WORK
     epics: Sequence[str] = ()
-    # Why Beads did not answer, where it was asked.
+    # Why Beads did not answer, if it was asked.
     problem: str = ""
 
 
-def standing(ports: WorkContext, track: Track | None) -> TrackStanding:
-    """Work out the one number that every place shows."""
+def track_overview(work: WorkContext, track: Track | None) -> TrackOverview:
+    """Return the overview of a track, with the one progress that is shown everywhere."""
     if track is None:
-        return TrackStanding(None, Progress())
-    plan = ports.conductor.plan(track.id)
+        return TrackOverview(None, Progress())
+    plan = work.conductor.plan(track.id)
     epics = track.metadata.epics if track.metadata else []
     children: list[Issue] = []
     problem = ""
     try:
         for epic in epics[:EPICS_MAX]:
-            children += sorted(ports.beads.children(epic), key=_rank)
+            children += sorted(work.beads.children(epic), key=_rank)
     except BeadsError as reason:
         children, problem = [], str(reason)
     done = progress(plan, [child.status for child in children])
-    work = _work(children) if done.source == "beads" else PlannedWork.of_plan(plan)
-    return TrackStanding(plan, done, work, epics, problem)
+    planned = _planned_work(children) if done.source == "beads" else PlannedWork.of_plan(plan)
+    return TrackOverview(plan, done, planned, epics, problem)
 
 
 def _rank(issue: Issue) -> tuple[int, str, int]:
-    """Put what is urgent first, then what was made first: the program begins with the newest."""
+    """Sort urgent issues first, then older ones: the program begins with the newest."""
     stem, _, number = issue.id.rpartition(".")
     return issue.priority, stem, int(number) if number.isdecimal() else 0
 
 
-def _work(children: Sequence[Issue]) -> PlannedWork:
-    """Tell what is at work, open and blocked, by the same source as the progress."""
+def _planned_work(children: Sequence[Issue]) -> PlannedWork:
+    """Return the issues in progress, open and blocked: the same source as the progress."""
 
     def titles(status: str) -> tuple[str, ...]:
         return tuple(keep(child.title, TITLE_MAX) for child in children if child.status == status)
@@ -131,9 +130,9 @@ def _work(children: Sequence[Issue]) -> PlannedWork:
     return PlannedWork(titles("in_progress"), titles("open"), titles("blocked"))
 
 
-def known_track(ports: WorkContext, name: str) -> Track:
-    """Return a track that somebody names: by its id, or by its id without the date."""
-    tracks = ports.conductor.tracks()
+def known_track(work: WorkContext, name: str) -> Track:
+    """Return the track with this name: its id, or its id without the date."""
+    tracks = work.conductor.tracks()
     exact = [track for track in tracks if track.id == name]
     dated = [track for track in tracks if _DATED.sub("", track.id) == name]
     if exact or len(dated) == 1:
@@ -148,13 +147,13 @@ def known_track(ports: WorkContext, name: str) -> Track:
     raise HandoffError(f"There is no track {name}.", hint)
 
 
-def track_of_session(ports: WorkContext, ids: Collection[str]) -> str:
-    """Return which of the tracks a session works on: as it said, or by the files it edited."""
-    bound = ports.core.ledger.track_of(ports.session_id) if ports.session_id else ""
-    if bound in ids or ports.state is None:
+def track_of_session(work: WorkContext, ids: Collection[str]) -> str:
+    """Return the track a session works on: as bound, by its commands, or by its edited files."""
+    bound = work.core.ledger.track_of(work.session_id) if work.session_id else ""
+    if bound in ids or work.state is None:
         return bound
-    state = ports.state
-    before = f"{ports.root}/conductor/tracks/"
+    state = work.state
+    before = f"{work.root}/conductor/tracks/"
     for command in reversed(state.commands):
         for word in command.arguments.split():
             if word in ids:
