@@ -180,6 +180,7 @@ def build(
         http_listener=http,
         log_path=log_file,
         stop=asyncio.Event(),
+        unread_changed=partial(states.touch, git_too=False),
     )
 
     states.refreshed.subscribe(checkpoint_reader.look)

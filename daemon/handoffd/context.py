@@ -76,9 +76,14 @@ class Context:
     http_listener: HttpListener
     log_path: str | None
     stop: asyncio.Event
+    # Called with the id of a project in which Code has more, or less, to read than before.
+    unread_changed: Callable[[str], None]
     started_at: float = field(default_factory=clock.wall)
     watchers: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
     config_problem: str = ""
+    # Why the user's configuration is unknown, which the daemon would not start with: nothing is
+    # done then that the user may not want.
+    config_unknown: str = ""
     state_rebuilt: str = ""
     copy_problem: str = ""
     # Why a damaged core.db could not be replaced.

@@ -11,7 +11,6 @@ import stat
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,13 +20,13 @@ from handoff.common import wire
 from handoff.common.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
 from handoff.common.plain_text import plain, plain_values
 from handoff.common.safe_parsing import load_json
-from handoffd.api import mcp, mcp_initialize, registry
+from handoffd.api import mcp_initialize, registry
 from handoffd.api.caller import Caller
 from handoffd.api.method import MethodReply, Send, explain, shown
 from handoffd.api.peer_credentials import is_allowed
 from handoffd.api.socket_place import is_served, usable_path
 from handoffd.api.terminal_text import Style
-from handoffd.api.thread_calls import act, note_use
+from handoffd.api.thread_calls import answer_mcp
 from handoffd.context import Context
 from handoffd.runtime import log
 
@@ -297,7 +296,7 @@ async def answer(context: Context, line: bytes, send: Send, caller: Caller | Non
     frame: Answer
     try:
         if caller is not None or request["method"] in mcp_initialize.METHODS:
-            frame = await _answer_mcp(context, request, caller or Caller()), None
+            frame = await answer_mcp(context, request, caller or Caller()), None
         else:
             frame = await dispatch(context, request, send)
     except HandoffError as problem:
@@ -308,12 +307,6 @@ async def answer(context: Context, line: bytes, send: Send, caller: Caller | Non
         text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
         frame = error_frame(request_id, wire.INTERNAL_ERROR, text), None
     return frame if "id" in request else None
-
-
-async def _answer_mcp(context: Context, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
-    used = partial(note_use, context, caller.directory)
-    answer_by = partial(mcp.answer, request, caller, used=used)
-    return await act(context, answer_by, closing=mcp.closes(request))
 
 
 async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Answer:

@@ -33,13 +33,13 @@ __all__ = (
     "masked",
     "mend_stores",
     "migrate",
+    "run",
     "save",
     "save_handoff",
     "save_state",
     "save_text",
     "serve_mcp",
     "show_text",
-    "thread_text",
     "token",
     "tracks_text",
     "update_handoff",
@@ -240,11 +240,11 @@ def tracks_text(
     return tracks.run(command, params, style, config.load(config_file()), tell)
 
 
-def thread_text(params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Run a command about a thread; returns the data and what to print."""
-    from handoffd.offline import threads
+def run(command: str, params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Run the handler of a command; return its data and the text to print."""
+    from handoffd.offline import runner
 
-    return threads.run(params, style)
+    return runner.run(command, params, style)
 
 
 def serve_mcp(client: str, directory: str) -> None:

@@ -103,6 +103,11 @@ def configure(level: str, log_file: str | None) -> None:
     _take_over()
 
 
+def keep_silent() -> None:
+    """Log nothing: a command that runs without a daemon has no log, and its output is its own."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
 def _take_over() -> None:
     """Bring into our log everything that Python and its libraries would write to stderr."""
     logging.basicConfig(handlers=[_Records()], level=logging.WARNING, force=True)

@@ -35,6 +35,7 @@ class Schema(NamedTuple):
 # thread or a program of its own until its turn comes, also among many (SQLite keeps no queue).
 LOOP_BUSY_SECONDS = 1.0
 BUSY_SECONDS = 20.0
+IN_MEMORY = ":memory:"
 # Each takes some kilobytes: so many as are used all the time.
 _STATEMENTS_KEPT = 24
 _RETRY_SECONDS = 0.01
@@ -48,7 +49,8 @@ def open_database(
     busy_seconds: float = LOOP_BUSY_SECONDS,
 ) -> WatchedConnection:
     """Open with WAL, mode 0600; `durable` chooses synchronous FULL over NORMAL."""
-    _make(path)
+    if path != IN_MEMORY:
+        _make(path)
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,

@@ -47,12 +47,14 @@ class ThreadService:
     """The five things that can be done, each as a plain result.
 
     `wipe` leaves no byte of what was deleted; `archive` is the directory for copies of closed
-    threads, empty for none; `changed` is told of every thread that has something new.
+    threads, empty for none; `archive_unknown` says why the user's choice about copies is unknown;
+    `changed` is told of every thread that has something new.
     """
 
     store: ThreadStore
     wipe: Callable[[], None]
     archive: str = ""
+    archive_unknown: str = ""
     refuse_secrets: bool = False
     changed: Callable[[Thread, ThreadEntry | None], None] | None = None
 
@@ -94,6 +96,8 @@ class ThreadService:
 
     def close(self, thread_id: str) -> Result:
         """Wipe the entries for good; a copy is kept first where that is wanted."""
+        if self.archive_unknown:
+            raise ThreadError("It stays open, as a copy may be wanted.", self.archive_unknown)
         copies: list[str] = []
 
         def before(whole: Whole) -> Kept:
