@@ -199,7 +199,7 @@ def with_or_without(command: str, params: dict[str, Any], *, as_json: bool = Fal
     try:
         text = Client(ASKED_SECONDS).call(command, render=style, **params)["text"]
     except NotRunningError as reason:
-        text = local.daemon_code().contract_text(command, params, style)
+        text = local.daemon_code().run(command, params, style)[1]
         note = f"{reason.title} {_done_without(command)}\n"
     sys.stdout.write(PlainText(text))
     sys.stdout.flush()

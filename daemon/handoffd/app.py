@@ -162,6 +162,7 @@ def build(
         config=config,
         core=core,
         state=state,
+        sessions=state,
         policy=policy,
         projects=projects,
         transcript_reader=reader,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from handoffd.projects.project_state import ActiveProject, ProjectStates
     from handoffd.projects.registry import ProjectRegistry
     from handoffd.runtime.schedule import Schedule
-    from handoffd.store.state import StateStore
+    from handoffd.store.state import SessionStore, StateStore
     from handoffd.threads.http_listener import HttpListener
     from handoffd.tracks.record_maker import RecordMaker
     from handoffd.triggers.record_requests import RecordRequests
@@ -58,6 +58,7 @@ class Context:
     config: LiveConfig
     core: CoreStore
     state: StateStore
+    sessions: SessionStore
     policy: LearningPolicy
     projects: ProjectRegistry
     transcript_reader: TranscriptReader

@@ -23,7 +23,6 @@ __all__ = (
     "check_contract",
     "config_problem",
     "contract_findings",
-    "contract_text",
     "find_project_root",
     "get_handoff_path",
     "inject_text",
@@ -217,14 +216,6 @@ def link_findings(start: str) -> list[dict[str, str]]:
         except PostError as problem:
             found.append({"level": "bad", "text": f"mail: {problem}", "remedy": ""})
     return found
-
-
-def contract_text(command: str, params: dict[str, Any], style: dict[str, Any]) -> str:
-    """Run a command about handoffs, and return what to print."""
-    from handoffd import config
-    from handoffd.offline import contract
-
-    return contract.run(command, params, style, config.load(config_file()))
 
 
 def tracks_text(

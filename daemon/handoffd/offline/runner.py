@@ -20,13 +20,21 @@ from handoffd.api.method import Method, MethodReply, explain, shown
 from handoffd.api.terminal_text import Style
 from handoffd.config import Config, LiveConfig
 from handoffd.context import Context
+from handoffd.errors import DamagedError
 from handoffd.runtime import log
 from handoffd.runtime.directories import make_state_dir
 from handoffd.store.core import CoreStore
+from handoffd.store.database import IN_MEMORY
 
 if TYPE_CHECKING:
+    from handoffd.contract.contract_writer import ContractWriter
     from handoffd.projects.learning_policy import LearningPolicy
+    from handoffd.projects.project_state import ProjectStates
     from handoffd.projects.registry import ProjectRegistry
+    from handoffd.store.state import SessionStore
+
+# Handoffs are files: a damaged core.db keeps nobody from reading them, or calling for a person.
+FROM_FILES = ("open", "list", "review", "escalate")
 
 Data = dict[str, Any]
 Tell = Callable[[Data], None]
@@ -48,7 +56,13 @@ def run(command: str, params: Data, style: Data, tell: Tell = _tell_nobody) -> t
     def handle(context: Context) -> Awaitable[MethodReply]:
         return method.handle(context, given, lambda frame: tell(frame["params"]))
 
-    data = run_in_process(handle, needs_config=command != "thread").data
+    needs_config = command != "thread"
+    try:
+        data = run_in_process(handle, needs_config=needs_config).data
+    except DamagedError:
+        if command not in FROM_FILES:
+            raise
+        data = run_in_process(handle, needs_config=needs_config, core_path=IN_MEMORY).data
     return data, shown(method, data, Style.model_validate(style))
 
 
@@ -61,11 +75,14 @@ def _read_params(method: Method, params: Data) -> Any:
         raise refused from None
 
 
-def run_in_process(act: Callable[[Context], Awaitable[T]], *, needs_config: bool) -> T:
+def run_in_process(
+    act: Callable[[Context], Awaitable[T]], *, needs_config: bool, core_path: str = ""
+) -> T:
     """Run one coroutine to its end, with core.db open for as long as it takes."""
     settings, unknown = _configuration(needed=needs_config)
     log.keep_silent()
-    with contextlib.closing(CoreStore(f"{make_state_dir()}/core.db")) as core:
+    core_path = core_path or f"{make_state_dir()}/core.db"
+    with contextlib.closing(CoreStore(core_path)) as core:
         return _finish(act(OfflineContext(core, settings, unknown)))
 
 
@@ -142,4 +159,37 @@ def _projects(context: Context) -> "ProjectRegistry":
     return ProjectRegistry(context.core)
 
 
-_PARTS: dict[str, Callable[[Context], Any]] = {"policy": _policy, "projects": _projects}
+def _sessions(context: Context) -> "SessionStore":
+    from handoffd.offline.transcript_sessions import TranscriptSessions
+
+    return TranscriptSessions(context.config.current, context.projects)
+
+
+def _project_states(context: Context) -> "ProjectStates":
+    from handoffd.projects.project_state import ProjectStates
+
+    return ProjectStates(
+        context.core, context.sessions, context.config, context.policy, context.projects
+    )
+
+
+def _contract_writer(context: Context) -> "ContractWriter":
+    from handoffd.contract.contract_writer import ContractWriter
+
+    return ContractWriter(
+        context.core,
+        context.sessions,
+        context.config,
+        context.policy,
+        context.projects,
+        context.project_states,
+    )
+
+
+_PARTS: dict[str, Callable[[Context], Any]] = {
+    "policy": _policy,
+    "projects": _projects,
+    "sessions": _sessions,
+    "project_states": _project_states,
+    "contract_writer": _contract_writer,
+}

@@ -27,7 +27,7 @@ from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.ledger import Firing
-from handoffd.store.state import StateStore
+from handoffd.store.state import SessionStore
 from handoffd.tracks import metadata
 from handoffd.tracks.conductor_directory import ConductorDirectory
 from handoffd.tracks.create_state import CreateRequest, request_of
@@ -51,7 +51,7 @@ class RecordMaker:
     """Sees to it that what fires leaves a record."""
 
     core: CoreStore
-    state: StateStore
+    sessions: SessionStore
     config: LiveConfig
     projects: ProjectRegistry
     project_states: ProjectStates
@@ -230,7 +230,7 @@ class RecordMaker:
             del self._handed_off_at[next(iter(self._handed_off_at))]
 
     def _stored(self, session_id: str) -> SessionState | None:
-        stored = self.state.session(session_id) if session_id else None
+        stored = self.sessions.session(session_id) if session_id else None
         return load(stored.fold) if stored else None
 
     async def _leave(self, state: SessionState | None, firing: Firing) -> str:
@@ -272,7 +272,7 @@ class RecordMaker:
         ended = set(self.project_states.ended)
         self._handed_off &= ended
         for session_id in ended - self._handed_off:
-            stored = self.state.session(session_id)
+            stored = self.sessions.session(session_id)
             project = self.projects.by_id(stored.project_id or "") if stored else None
             ledger = self.core.ledger
             tracks = {ledger.track_of(session_id), *ledger.tracks_told(session_id)} - {"", GENERAL}
@@ -310,7 +310,7 @@ class RecordMaker:
         """Set the tracks of sessions that went on after all to active."""
         went_on, self._went_on = self._went_on, []
         for session_id in went_on:
-            stored = self.state.session(session_id)
+            stored = self.sessions.session(session_id)
             project = self.projects.by_id(stored.project_id or "") if stored else None
             if project is None or session_id in self.project_states.ended:
                 continue
