@@ -117,7 +117,7 @@ def call(
     try:
         result = Client(ASKED_SECONDS).follow(command, tell, render=style, **params)
     except NotRunningError as reason:
-        data, text = local.daemon_code().tracks_text(command, params, style, tell)
+        data, text = local.daemon_code().run(command, params, style, tell)
         return data, text, f"{reason.title} Done without it.\n"
     return result["data"], result["text"], ""
 

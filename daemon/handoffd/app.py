@@ -148,7 +148,7 @@ def build(
         core, policy, projects, states, checkpoint_reader, git_questions, briefs, project_changed
     )
     contracts = ContractWriter(core, state, config, policy, projects, states)
-    records = RecordMaker(core, state, config, projects, states, contracts, directory)
+    records = RecordMaker(core, state, config, projects, states, contracts)
     detector = TriggerDetector(core, config, projects, states)
     liveness = SessionLiveness(
         state, states, contracts, detector, lambda: [os.path.dirname(r) for r in watcher.roots]

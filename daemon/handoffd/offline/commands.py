@@ -40,7 +40,6 @@ __all__ = (
     "serve_mcp",
     "show_text",
     "token",
-    "tracks_text",
     "update_handoff",
 )
 
@@ -218,24 +217,19 @@ def link_findings(start: str) -> list[dict[str, str]]:
     return found
 
 
-def tracks_text(
+def run(
     command: str,
     params: dict[str, Any],
     style: dict[str, Any],
-    tell: Callable[[dict[str, Any]], None],
+    tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Run a command about track records; returns the data and what to print."""
-    from handoffd import config
-    from handoffd.offline import tracks
+    """Run the handler of a command; return its data and the text to print.
 
-    return tracks.run(command, params, style, config.load(config_file()), tell)
-
-
-def run(command: str, params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Run the handler of a command; return its data and the text to print."""
+    `tell` is called with each step of a command that reports its progress.
+    """
     from handoffd.offline import runner
 
-    return runner.run(command, params, style)
+    return runner.run(command, params, style, tell)
 
 
 def serve_mcp(client: str, directory: str) -> None:

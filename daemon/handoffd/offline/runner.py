@@ -32,29 +32,25 @@ if TYPE_CHECKING:
     from handoffd.projects.project_state import ProjectStates
     from handoffd.projects.registry import ProjectRegistry
     from handoffd.store.state import SessionStore
+    from handoffd.tracks.record_maker import RecordMaker
+    from handoffd.triggers.record_requests import RecordRequests
 
 # Handoffs are files: a damaged core.db keeps nobody from reading them, or calling for a person.
 FROM_FILES = ("open", "list", "review", "escalate")
 
 Data = dict[str, Any]
-Tell = Callable[[Data], None]
 T = TypeVar("T")
 
 
-def _tell_nobody(_step: Data) -> None:
-    return
-
-
-def run(command: str, params: Data, style: Data, tell: Tell = _tell_nobody) -> tuple[Data, str]:
-    """Do what the daemon would; return the data, and the text as the daemon would show it.
-
-    `tell` is called with each step of a command that reports its progress.
-    """
+def run(
+    command: str, params: Data, style: Data, tell: Callable[[Data], None] | None = None
+) -> tuple[Data, str]:
+    """Do what the daemon would; return the data, and the text as the daemon would show it."""
     method = registry.method(command)
     given = _read_params(method, params)
 
     def handle(context: Context) -> Awaitable[MethodReply]:
-        return method.handle(context, given, lambda frame: tell(frame["params"]))
+        return method.handle(context, given, lambda frame: tell and tell(frame["params"]))
 
     needs_config = command != "thread"
     try:
@@ -186,10 +182,31 @@ def _contract_writer(context: Context) -> "ContractWriter":
     )
 
 
+def _record_maker(context: Context) -> "RecordMaker":
+    from handoffd.tracks.record_maker import RecordMaker
+
+    return RecordMaker(
+        context.core,
+        context.sessions,
+        context.config,
+        context.projects,
+        context.project_states,
+        context.contract_writer,
+    )
+
+
+def _record_requests(context: Context) -> "RecordRequests":
+    from handoffd.triggers.record_requests import RecordRequests
+
+    return RecordRequests(context.core, context.record_maker)
+
+
 _PARTS: dict[str, Callable[[Context], Any]] = {
     "policy": _policy,
     "projects": _projects,
     "sessions": _sessions,
     "project_states": _project_states,
     "contract_writer": _contract_writer,
+    "record_maker": _record_maker,
+    "record_requests": _record_requests,
 }

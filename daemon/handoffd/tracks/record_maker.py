@@ -25,7 +25,6 @@ from handoffd.runtime import clock, log
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
-from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.ledger import Firing
 from handoffd.store.state import SessionStore
 from handoffd.tracks import metadata
@@ -56,7 +55,6 @@ class RecordMaker:
     projects: ProjectRegistry
     project_states: ProjectStates
     contract_writer: ContractWriter
-    state_directory: str
     records: int = 0
     # What could not be made, by the root of the project.
     problems: dict[str, str] = field(default_factory=dict)
@@ -260,10 +258,10 @@ class RecordMaker:
         )
 
     def _with_store(self, act: Callable[[CoreStore, Links], T]) -> T:
-        # The daemon waits for its threads when it stops.
-        core = CoreStore(f"{self.state_directory}/core.db", LOOP_BUSY_SECONDS)
+        # The daemon waits for its threads when it stops, so they wait no longer than it does.
+        core = CoreStore(self.core.path, self.core.busy_seconds)
         try:
-            return act(core, links_of(self.config.current, self.state_directory))
+            return act(core, _links(self.config.current, os.path.dirname(core.path)))
         finally:
             core.close()
 
@@ -346,7 +344,7 @@ def _is_taken(firing: Firing) -> bool:
     return True
 
 
-def links_of(config: Config, state_directory: str) -> Links:
+def _links(config: Config, state_directory: str) -> Links:
     mail = AgentMail(config.mail.url, config.mail.token_file, f"{state_directory}/mail")
     program = BeadsProgram(config.beads.command, config.beads.confine)
     return Links(mail, program, config.tracks.general)
