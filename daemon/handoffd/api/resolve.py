@@ -136,13 +136,15 @@ def learn_root(context: Context, transcript_path: str) -> None:
         return
     if not transcript_path.endswith(".jsonl"):
         return
-    if directory in context.transcript_watcher.roots:
+    if directory in context.daemon.transcript_watcher.roots:
         return
     root = os.path.realpath(directory)
     if (
         os.path.isdir(root)
         and os.stat(root).st_uid == os.getuid()
-        and root not in context.transcript_watcher.roots
+        and root not in context.daemon.transcript_watcher.roots
     ):
         context.core.learn_transcript_root(root)
-        context.transcript_watcher.set_roots([*context.transcript_watcher.roots, root])
+        context.daemon.transcript_watcher.set_roots(
+            [*context.daemon.transcript_watcher.roots, root]
+        )

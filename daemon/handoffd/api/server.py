@@ -22,6 +22,7 @@ from handoff.common.plain_text import plain, plain_values
 from handoff.common.safe_parsing import load_json
 from handoffd.api import mcp_initialize, registry
 from handoffd.api.caller import Caller
+from handoffd.api.health_warnings import warnings
 from handoffd.api.method import MethodReply, Send, explain, shown
 from handoffd.api.peer_credentials import is_allowed
 from handoffd.api.socket_place import is_served, usable_path
@@ -66,9 +67,9 @@ class SocketServer:
             **keep,
         )
         listener.listen(BACKLOG)
-        self.context.connections_max = room_for_clients()
+        self.context.daemon.connections_max = room_for_clients()
         if handed is not None:
-            self.context.socket_path = str(handed.getsockname())
+            self.context.daemon.socket_path = str(handed.getsockname())
 
     def _bind(self) -> socket.socket:
         path = usable_path()
@@ -87,7 +88,7 @@ class SocketServer:
         finally:
             os.umask(previous)
         self._own = (path, os.lstat(path).st_ino)
-        self.context.socket_path = path
+        self.context.daemon.socket_path = path
         return listener
 
     async def keep_bound(self) -> None:
@@ -140,8 +141,8 @@ class SocketServer:
         self._connections[task] = None
         try:
             if not is_allowed(writer.get_extra_info("socket")):
-                self.context.refused_peers += 1
-            elif len(self._connections) <= self.context.connections_max or self._make_room():
+                self.context.daemon.refused_peers += 1
+            elif len(self._connections) <= self.context.daemon.connections_max or self._make_room():
                 connection = self._connections[task] = Connection(self.context, reader, writer)
                 await connection.serve()
             else:
@@ -166,7 +167,8 @@ class SocketServer:
         return False
 
     def _refusal(self) -> dict[str, Any]:
-        text = f"{self.context.connections_max} connections are open, and handoffd takes no more"
+        room = self.context.daemon.connections_max
+        text = f"{room} connections are open, and handoffd takes no more"
         return error_frame(None, wire.BUSY, text, {"hint": BUSY_HINT})
 
 
@@ -330,15 +332,15 @@ async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Ans
         text = explain(method.name, problem)
         return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
     reply = await method.handle(context, params, send)
-    warnings = [
+    found = [
         asdict(warning)
-        for warning in context.warnings()
+        for warning in warnings(context)
         if reply.every_warning or warning.project in ("", reply.project)
     ]
     result = {"protocol": wire.PROTOCOL, "version": __version__, "data": reply.data}
-    result |= {"warnings": warnings, "exit": reply.exit}
+    result |= {"warnings": found, "exit": reply.exit}
     if style is not None:
-        told = [] if reply.silent and not style.as_json else warnings
+        told = [] if reply.silent and not style.as_json else found
         result["text"] = shown(method, reply.data, style, told)
     return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply
 

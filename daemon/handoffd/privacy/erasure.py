@@ -88,7 +88,7 @@ async def draw_up(context: Context, target: ErasureTarget) -> ErasureReport:
         found = removal.RemovalPaths(_our_old(context, sessions, target.before))
     account = ErasureReport(sessions, handoffs=found.meant)
     account.left = dict.fromkeys(found.unclear, "it does not say whose it is")
-    account.transcripts = len(context.transcript_reader.transcripts_of(sessions))
+    account.transcripts = len(context.daemon.transcript_reader.transcripts_of(sessions))
     account.backups = _backups()
     if target.project is not None:
         _draw_up_checkpoint(context, target.project, account, whole=target.whole)
@@ -116,16 +116,16 @@ def _wanted(context: Context, target: ErasureTarget) -> RemovalRequest:
     """Gather the sessions that are meant, and where they worked."""
     project, root = target.project, target.project.root.path if target.project else ""
     project_id = project.id if project else ""
-    stored = [kept for name in target.sessions if (kept := context.state.session(name))]
+    stored = [kept for name in target.sessions if (kept := context.daemon.state.session(name))]
     contracts = [left for name in target.sessions if (left := context.core.contract(name))]
     if target.whole and project_id:
-        stored = context.state.sessions(project_id, _EVERY)
+        stored = context.daemon.state.sessions(project_id, _EVERY)
         contracts = context.core.contracts_of(project_id)
     cwds = {load(found.fold).cwd for found in stored} | {root}
     sessions = {found.session_id for found in stored} | target.sessions
     sessions |= {found.session_id for found in contracts}
     places = {os.path.dirname(found.path) for found in contracts}
-    for entry in context.transcript_reader.transcripts_of(target.sessions).values():
+    for entry in context.daemon.transcript_reader.transcripts_of(target.sessions).values():
         # Claude Code names a project's directory nearly as the contract does.
         name = os.path.basename(os.path.dirname(entry.cursor.path))
         places.add(f"{context.contract_writer.base}/{name}")
@@ -197,7 +197,7 @@ def _others_remain(context: Context, project: Project, gone: Collection[str]) ->
     """Tell whether a project has something to say without the sessions that go."""
     if not project.id:
         return False
-    known = context.state.session_ids(project.id)
+    known = context.daemon.state.session_ids(project.id)
     return bool(known - set(gone) or context.core.settings(project.id))
 
 
@@ -215,7 +215,7 @@ async def forget(context: Context, target: ErasureTarget) -> ErasureReport:
             await _renew(context, target.project, account)
     context.projects.forget_cached()  # its directory may have been the marker
     if account.backups:
-        context.state_rebuilt = ""
+        context.daemon.state_rebuilt = ""
     if target.project is not None and not target.whole:
         context.project_states.touch(target.project.id)
     return account
@@ -224,7 +224,7 @@ async def forget(context: Context, target: ErasureTarget) -> ErasureReport:
 async def scrub(context: Context) -> None:
     """Leave no erased byte in the databases and their logs."""
     await context.wipe_core()
-    context.state.scrub()
+    context.daemon.state.scrub()
 
 
 @asynccontextmanager
@@ -242,18 +242,18 @@ async def _held(context: Context, project: Project | None) -> AsyncIterator[None
 def _drop(context: Context, target: ErasureTarget, account: ErasureReport) -> None:
     """Mark, erase the rows and clear the memory: in one go, so that nothing comes between."""
     if target.whole and target.project is not None:
-        account.sessions |= context.state.session_ids(target.project.id)
+        account.sessions |= context.daemon.state.session_ids(target.project.id)
     ends = _ends(context, account.sessions)
     account.transcripts = len(ends)
     account.rows = context.policy.forget(_forgotten(context, target, account, ends))
-    with context.state.batch():
-        context.transcript_reader.start_anew(account.sessions)
-        context.state.sweep()
+    with context.daemon.state.batch():
+        context.daemon.transcript_reader.start_anew(account.sessions)
+        context.daemon.state.sweep()
     for session_id in account.sessions:
-        context.session_liveness.forget(session_id)
+        context.daemon.session_liveness.forget(session_id)
     if target.project is not None:
         context.project_states.forget(target.project)
-        context.trigger_detector.forget(target.project.id)
+        context.daemon.trigger_detector.forget(target.project.id)
 
 
 def _forgotten(
@@ -280,15 +280,15 @@ def _forgotten(
 
 def _ends(context: Context, sessions: set[str]) -> dict[str, int]:
     """Return the present ends of the sessions' transcripts, their sub-agents' included."""
-    entries = context.transcript_reader.transcripts_of(sessions)
+    entries = context.daemon.transcript_reader.transcripts_of(sessions)
     for name in sessions & entries.keys():
         # The rescan leaves out the sub-agents of old sessions.
         found = transcripts.at(entries[name].cursor.path)
         for agent in transcripts.agents_of(found) if found else ():
-            context.transcript_reader.found(agent)
+            context.daemon.transcript_reader.found(agent)
     return {
         name: _size(entry.cursor.path)
-        for name, entry in context.transcript_reader.transcripts_of(sessions).items()
+        for name, entry in context.daemon.transcript_reader.transcripts_of(sessions).items()
     }
 
 
@@ -332,7 +332,7 @@ def _take_off(account: ErasureReport, problems: dict[str, str]) -> None:
 
 async def _renew(context: Context, project: Project, account: ErasureReport) -> None:
     try:
-        await context.checkpoint_writer.renew(context.project_states.active(project))
+        await context.daemon.checkpoint_writer.renew(context.project_states.active(project))
     except (OSError, HandoffError) as problem:
         account.left[account.renewed.pop()] = str(problem).splitlines()[0]
 
@@ -367,7 +367,7 @@ async def forget_old(context: Context) -> None:
 async def _settled(context: Context) -> bool:
     """Wait until everything is read: what is not may be young."""
     for _ in range(SETTLE_TRIES):
-        if context.settled:
+        if context.daemon.settled:
             return True
         await asyncio.sleep(SETTLE_SECONDS)
     return False
@@ -379,9 +379,11 @@ def _old_sessions(
     """Return the sessions without activity since a time, by project; some projects go whole."""
     groups: dict[str, set[str]] = {}
     whole = {target.project.id for target in besides if target.project}
-    for stored in context.state.sessions_before(limit, OLD_SESSIONS_MAX):
+    for stored in context.daemon.state.sessions_before(limit, OLD_SESSIONS_MAX):
         name = stored.session_id
-        file = context.transcript_reader.entries.get(name) or context.state.cursor(name)
+        file = context.daemon.transcript_reader.entries.get(name) or context.daemon.state.cursor(
+            name
+        )
         # Of one in which nothing was heard we know no time but the file's, be it here or away.
         if stored.last_seconds or file is None or 0 < file.mtime_ns / 1e9 < limit:
             groups.setdefault(stored.project_id or "", set()).add(stored.session_id)
@@ -394,7 +396,7 @@ def _old_sessions(
 
 def _old_projects(context: Context, limit: float) -> list[ErasureTarget]:
     """Return the projects with an old checkpoint, or brief alone, and no session since a time."""
-    active = context.state.active_projects(limit)
+    active = context.daemon.state.active_projects(limit)
     found = []
     for project_id, root in context.core.projects():
         kept = _modified(f"{root}/{client_paths.CHECKPOINT}")
