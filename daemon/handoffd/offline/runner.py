@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -25,15 +25,6 @@ from handoffd.runtime import log
 from handoffd.runtime.directories import make_state_dir
 from handoffd.store.core import CoreStore
 from handoffd.store.database import IN_MEMORY
-
-if TYPE_CHECKING:
-    from handoffd.contract.contract_writer import ContractWriter
-    from handoffd.projects.learning_policy import LearningPolicy
-    from handoffd.projects.project_state import ProjectStates
-    from handoffd.projects.registry import ProjectRegistry
-    from handoffd.store.state import SessionStore
-    from handoffd.tracks.record_maker import RecordMaker
-    from handoffd.triggers.record_requests import RecordRequests
 
 # Handoffs are files: a damaged core.db keeps nobody from reading them, or calling for a person.
 FROM_FILES = ("open", "list", "review", "escalate")
@@ -143,25 +134,25 @@ class OfflineContext(Context):
             brief.keep(self.core, self.policy, project_id)
 
 
-def _policy(context: Context) -> "LearningPolicy":
+def _policy(context: Context) -> Any:
     from handoffd.projects.learning_policy import LearningPolicy
 
     return LearningPolicy(context.core, context.config)
 
 
-def _projects(context: Context) -> "ProjectRegistry":
+def _projects(context: Context) -> Any:
     from handoffd.projects.registry import ProjectRegistry
 
     return ProjectRegistry(context.core)
 
 
-def _sessions(context: Context) -> "SessionStore":
+def _sessions(context: Context) -> Any:
     from handoffd.offline.transcript_sessions import TranscriptSessions
 
     return TranscriptSessions(context.config.current, context.projects)
 
 
-def _project_states(context: Context) -> "ProjectStates":
+def _project_states(context: Context) -> Any:
     from handoffd.projects.project_state import ProjectStates
 
     return ProjectStates(
@@ -169,7 +160,7 @@ def _project_states(context: Context) -> "ProjectStates":
     )
 
 
-def _contract_writer(context: Context) -> "ContractWriter":
+def _contract_writer(context: Context) -> Any:
     from handoffd.contract.contract_writer import ContractWriter
 
     return ContractWriter(
@@ -182,7 +173,7 @@ def _contract_writer(context: Context) -> "ContractWriter":
     )
 
 
-def _record_maker(context: Context) -> "RecordMaker":
+def _record_maker(context: Context) -> Any:
     from handoffd.tracks.record_maker import RecordMaker
 
     return RecordMaker(
@@ -195,7 +186,7 @@ def _record_maker(context: Context) -> "RecordMaker":
     )
 
 
-def _record_requests(context: Context) -> "RecordRequests":
+def _record_requests(context: Context) -> Any:
     from handoffd.triggers.record_requests import RecordRequests
 
     return RecordRequests(context.core, context.record_maker)
