@@ -204,7 +204,7 @@ def run_online_or_offline(command: str, params: dict[str, Any], *, as_json: bool
     try:
         text = Client(ASKED_SECONDS).call(command, render=style, **params)["text"]
     except NotRunningError as reason:
-        text = local.daemon_code().contract_text(command, params, style)
+        text = local.daemon_code().run(command, params, style)[1]
         note = f"{reason.title} {_offline_note(command)}\n"
     sys.stdout.write(PlainText(text))
     sys.stdout.flush()

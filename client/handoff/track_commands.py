@@ -120,7 +120,7 @@ def call(
     try:
         result = Client(ASKED_SECONDS).follow(command, on_step, render=style, **params)
     except NotRunningError as reason:
-        data, text = local.daemon_code().tracks_text(command, params, style, on_step)
+        data, text = local.daemon_code().run(command, params, style, on_step)
         return data, text, f"{reason.title} Done without it.\n"
     return result["data"], result["text"], ""
 

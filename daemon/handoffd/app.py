@@ -20,7 +20,7 @@ from handoffd.api.server import SocketServer
 from handoffd.checkpoint.checkpoint_reader import CheckpointReader
 from handoffd.checkpoint.checkpoint_writer import CheckpointWriter
 from handoffd.config import LiveConfig
-from handoffd.context import Context
+from handoffd.context import Context, RunningDaemon
 from handoffd.contract.contract_writer import ContractWriter
 from handoffd.errors import DamagedError, StoreError
 from handoffd.fs import files, mounts, start_failures
@@ -90,36 +90,36 @@ async def _main(
     _recover_before(f"{directory}/core.db")
     had_core = os.path.exists(f"{directory}/core.db")  # noqa: ASYNC240  nobody waits yet
     context = build(directory, config_path, settings, log_file)
-    server = SocketServer(context)
+    daemon, server = context.daemon, SocketServer(context)
     tasks: list[asyncio.Task[None]] = []
     try:
         await server.start(service_manager.activated_socket())
-        context.transcript_watcher.start()
+        daemon.transcript_watcher.start()
         _handle_signals(context)
-        context.schedule.every("contracts", LOOK_SECONDS, context.session_liveness.look)
-        context.schedule.every("rescan", TICK_SECONDS, context.transcript_watcher.tick)
-        context.schedule.every("records", RECORD_SECONDS, partial(_look_for_triggers, context))
-        context.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, context))
-        context.schedule.every("core", CORE_LOOK_SECONDS, partial(keep_core, context))
-        context.schedule.start()
+        daemon.schedule.every("contracts", LOOK_SECONDS, daemon.session_liveness.look)
+        daemon.schedule.every("rescan", TICK_SECONDS, daemon.transcript_watcher.tick)
+        daemon.schedule.every("records", RECORD_SECONDS, partial(_look_for_triggers, context))
+        daemon.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, context))
+        daemon.schedule.every("core", CORE_LOOK_SECONDS, partial(keep_core, context))
+        daemon.schedule.start()
         loops = (
-            context.transcript_reader.run,
-            context.transcript_watcher.run,
-            context.checkpoint_writer.run,
-            context.http_listener.run,
-            partial(_keep_house, directory, server, context.schedule),
+            daemon.transcript_reader.run,
+            daemon.transcript_watcher.run,
+            daemon.checkpoint_writer.run,
+            daemon.http_listener.run,
+            partial(_keep_house, directory, server, daemon.schedule),
         )
         tasks = [_guarded(_go_on(loop), context) for loop in loops]
         if had_core:  # and perhaps no time left to wipe what was deleted
             tasks.append(_guarded(keep_core(context), context))
-        log.get().info("started", version=__version__, socket=context.socket_path)
+        log.get().info("started", version=__version__, socket=daemon.socket_path)
         service_manager.notify("READY=1")
-        await context.stop.wait()
+        await daemon.stop.wait()
     finally:
         service_manager.notify("STOPPING=1")
         await _shut(context, server, tasks)
         log.get().info("stopped")
-    if context.failed:
+    if daemon.failed:
         raise HandoffError("A part of handoffd failed.", "See: handoff logs")
 
 
@@ -148,7 +148,7 @@ def build(
         core, policy, projects, states, checkpoint_reader, git_questions, briefs, project_changed
     )
     contracts = ContractWriter(core, state, config, policy, projects, states)
-    records = RecordMaker(core, state, config, projects, states, contracts, directory)
+    records = RecordMaker(core, state, config, projects, states, contracts)
     detector = TriggerDetector(core, config, projects, states)
     liveness = SessionLiveness(
         state, states, contracts, detector, lambda: [os.path.dirname(r) for r in watcher.roots]
@@ -157,29 +157,34 @@ def build(
         core, state, config, policy, states, git_questions, checkpoints, briefs, liveness
     )
     http = HttpListener(settings.http, directory, lambda: partial(_load_http().opened, context))
-    context = Context(
+    daemon = RunningDaemon(
         config_path=config_path,
-        config=config,
-        core=core,
+        log_path=log_file,
         state=state,
-        policy=policy,
-        projects=projects,
         transcript_reader=reader,
         transcript_watcher=watcher,
-        project_states=states,
         git_questions=git_questions,
+        briefs=briefs,
         checkpoint_writer=checkpoints,
-        contract_writer=contracts,
-        record_maker=records,
-        record_requests=RecordRequests(core, records),
         trigger_detector=detector,
         session_liveness=liveness,
-        briefs=briefs,
         session_hooks=hooks,
         schedule=Schedule(),
         http_listener=http,
-        log_path=log_file,
         stop=asyncio.Event(),
+    )
+    context = Context(
+        config=config,
+        core=core,
+        sessions=state,
+        policy=policy,
+        projects=projects,
+        project_states=states,
+        contract_writer=contracts,
+        record_maker=records,
+        record_requests=RecordRequests(core, records),
+        daemon=daemon,
+        unread_changed=partial(states.touch, git_too=False),
     )
 
     states.refreshed.subscribe(checkpoint_reader.look)
@@ -220,19 +225,20 @@ def _load_http() -> ModuleType:
 
 def _take_up(context: Context) -> None:
     """Go on with what the last run kept."""
-    context.state.sweep()
-    context.project_states.ended = context.state.ended(clock.wall() - clock.DAY_SECONDS)
-    context.transcript_reader.open()
-    for stored in reversed(context.state.sessions(None, RECENT_SESSIONS)):
+    daemon = context.daemon
+    daemon.state.sweep()
+    context.project_states.ended = daemon.state.ended(clock.wall() - clock.DAY_SECONDS)
+    daemon.transcript_reader.open()
+    for stored in reversed(daemon.state.sessions(None, RECENT_SESSIONS)):
         if stored.project_id is None:
             continue
         try:
             session = load(stored.fold)
         except ValueError:
-            context.transcript_reader.start_anew({stored.session_id})
+            daemon.transcript_reader.start_anew({stored.session_id})
         else:
             heard = clock.parse(session.heard_time)
-            context.transcript_reader.changed(session, stored.project_id, heard)
+            daemon.transcript_reader.changed(session, stored.project_id, heard)
 
 
 def _rebuild_soon(context: Context) -> None:
@@ -241,19 +247,20 @@ def _rebuild_soon(context: Context) -> None:
 
 def _rebuild_state(context: Context, aside: str = "") -> None:
     """Begin anew with a state.db that was damaged while we used it; nobody is in it now."""
-    if not context.state.given_up:
+    daemon = context.daemon
+    if not daemon.state.given_up:
         return
-    aside = aside or damage.name_aside(context.state.path)
+    aside = aside or damage.name_aside(daemon.state.path)
     try:
-        context.state.renew(aside)
+        daemon.state.renew(aside)
     except StoreError as problem:
-        context.transcript_reader.problem = problem.title
+        daemon.transcript_reader.problem = problem.title
         later = asyncio.get_running_loop().call_later
         later(REBUILD_RETRY_SECONDS, _rebuild_state, context, aside)
         return
-    context.transcript_reader.problem = ""
-    context.transcript_reader.start_anew(
-        {entry.cursor.session_id for entry in context.transcript_reader.entries.values()}
+    daemon.transcript_reader.problem = ""
+    daemon.transcript_reader.start_anew(
+        {entry.cursor.session_id for entry in daemon.transcript_reader.entries.values()}
     )
     _begin_anew(context, aside)
 
@@ -261,16 +268,16 @@ def _rebuild_state(context: Context, aside: str = "") -> None:
 def _begin_anew(context: Context, aside: str) -> None:
     """Say that state.db is being rebuilt, until everything is read again."""
     log.get().error("state_damaged", moved_to=aside)
-    context.state_rebuilt = _REBUILT.format(aside)
-    context.rebuild = _guarded(_read_anew(context), context)
+    context.daemon.state_rebuilt = _REBUILT.format(aside)
+    context.daemon.rebuild = _guarded(_read_anew(context), context)
 
 
 async def _read_anew(context: Context) -> None:
     while True:
         await asyncio.sleep(SETTLE_SECONDS)
-        if context.settled:
+        if context.daemon.settled:
             break
-    context.state_rebuilt = ""
+    context.daemon.state_rebuilt = ""
     log.get().info("state_rebuilt")
 
 
@@ -299,8 +306,8 @@ def _guarded(loop: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[
         problem = None if task.cancelled() else task.exception()
         if problem is not None:
             log.failed("loop_failed", problem)
-            context.failed = True
-            context.stop.set()
+            context.daemon.failed = True
+            context.daemon.stop.set()
 
     task = asyncio.ensure_future(loop)
     task.add_done_callback(ended)
@@ -311,14 +318,14 @@ def _handle_signals(context: Context) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: log.asyncio_failed(context))
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, context.stop.set)
+        loop.add_signal_handler(number, context.daemon.stop.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: reload(context))
 
 
 async def _look_for_triggers(context: Context) -> None:
     """Detect triggers, then make the records that are due; a failure of one stops no other."""
     try:
-        await context.trigger_detector.look()
+        await context.daemon.trigger_detector.look()
     except Exception as problem:  # noqa: BLE001  the records that are due are made all the same
         log.failed("records_failed", problem, part="detect")
     await context.record_maker.look()
@@ -326,19 +333,20 @@ async def _look_for_triggers(context: Context) -> None:
 
 def reload(context: Context) -> None:
     """Read the configuration again; a broken one changes nothing and is said."""
+    daemon = context.daemon
     try:
-        settings = config.load(context.config_path)
+        settings = config.load(daemon.config_path)
     except HandoffError as problem:
-        context.config_problem = f"{problem.title} The old configuration stays."
+        daemon.config_problem = f"{problem.title} The old configuration stays."
         log.get().warning("config_invalid", why=problem.title)
         return
-    context.config_problem = ""
+    daemon.config_problem = ""
     use_patterns(settings.redact.patterns)
     context.config.current = settings
-    log.configure(settings.log.level, context.log_path)
-    context.transcript_watcher.set_roots(transcript_roots(settings, context.core))
-    context.transcript_reader.requeue("paused", "excluded", "disabled")
-    context.http_listener.want(settings.http)
+    log.configure(settings.log.level, daemon.log_path)
+    daemon.transcript_watcher.set_roots(transcript_roots(settings, context.core))
+    daemon.transcript_reader.requeue("paused", "excluded", "disabled")
+    daemon.http_listener.want(settings.http)
     log.get().info("config_reloaded")
 
 
@@ -363,10 +371,11 @@ def _recover_soon(context: Context, why: str, *, retry: bool = False) -> None:
 
     While that fails, as on a full disk, only the look of each minute tries again.
     """
-    idle = context.recovery is None or context.recovery.done()
-    if idle and (retry or not context.core_problem):
+    daemon = context.daemon
+    idle = daemon.recovery is None or daemon.recovery.done()
+    if idle and (retry or not daemon.core_problem):
         log.get().error("core_damaged", why=why)
-        context.recovery = _guarded(_recover(context, why), context)
+        daemon.recovery = _guarded(_recover(context, why), context)
 
 
 async def _recover(context: Context, why: str) -> None:
@@ -376,10 +385,10 @@ async def _recover(context: Context, why: str) -> None:
         try:
             found = await asyncio.to_thread(recovery.recover, context.core.path, why)
         except StoreError as problem:
-            context.core_problem = problem.title
+            context.daemon.core_problem = problem.title
             log.get().error("core_not_mended", why=problem.title)
         else:
-            context.core_problem = ""
+            context.daemon.core_problem = ""
             log.get().warning("core_mended", note=found.describe())
         context.core.resume()
     context.policy.reload()
@@ -387,14 +396,15 @@ async def _recover(context: Context, why: str) -> None:
 
 async def keep_core(context: Context) -> None:
     """Bring the log of core.db into it, and copy it when due; in a thread: it may be large."""
+    daemon = context.daemon
     try:
         if context.core.restore_deleted():
             log.get().warning("core_restored", why="it was deleted")
-        if context.core_problem or recovery.is_lost(context.core.path):
+        if daemon.core_problem or recovery.is_lost(context.core.path):
             if problem := recovery.find_problem(context.core.path):
                 _recover_soon(context, problem, retry=True)
                 return
-            context.core_problem = ""
+            daemon.core_problem = ""
         due = context.core.needs_copy()
         if not due and not damage.size(context.core.path + damage.LOG):
             return
@@ -403,10 +413,10 @@ async def keep_core(context: Context) -> None:
     except DamagedError as damaged:
         _recover_soon(context, damaged.title)
     except (OSError, HandoffError) as failed:
-        context.copy_problem = str(failed).splitlines()[0]
-        log.get().warning("copy_failed", why=context.copy_problem)
+        daemon.copy_problem = str(failed).splitlines()[0]
+        log.get().warning("copy_failed", why=daemon.copy_problem)
     else:
-        context.copy_problem = ""
+        daemon.copy_problem = ""
 
 
 def _keep(path: str, *, due: bool) -> None:
@@ -435,17 +445,18 @@ async def _keep_house(directory: str, server: SocketServer, schedule: Schedule) 
 
 async def _shut(context: Context, server: SocketServer, tasks: list[asyncio.Task[None]]) -> None:
     """Stop in reverse order; what is unwritten is written, what is read is committed already."""
+    daemon = context.daemon
     await server.stop()
-    context.schedule.stop()
+    daemon.schedule.stop()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(STOP_SECONDS):
-            await context.checkpoint_writer.finish()
-    context.git_questions.close()
-    context.transcript_watcher.stop()
-    context.state.close()
+            await daemon.checkpoint_writer.finish()
+    daemon.git_questions.close()
+    daemon.transcript_watcher.stop()
+    daemon.state.close()
     context.core.close()
     # The loop drops its handlers when it closes: a second signal would end us with another code.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))

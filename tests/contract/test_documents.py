@@ -53,7 +53,7 @@ def test_every_warning_has_an_anchor():
     anchors = set(
         re.findall(
             r"HealthWarning\([^)]*?\"([a-z-]+)\",?\s*(?:(?:root|ALL_ONLY),?\s*)?\)",
-            read("daemon/handoffd/context.py"),
+            read("daemon/handoffd/api/health_warnings.py"),
         )
     )
     for path in (REPOSITORY / "client/handoff/doctor").glob("*.py"):

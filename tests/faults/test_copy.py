@@ -82,7 +82,7 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
 
     async def look() -> None:
         await app.keep_core(context)
-        await context.recovery
+        await context.daemon.recovery
 
     asyncio.run(look())
 

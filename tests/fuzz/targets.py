@@ -25,9 +25,7 @@ from handoffd.api import mcp, mcp_initialize, registry, server
 from handoffd.api.caller import Caller
 from handoffd.api.method import explain
 from handoffd.api.replay import document
-from handoffd.api.thread_calls import build
 from handoffd.checkpoint import checkpoint_format
-from handoffd.config import ThreadsConfig as ThreadSettings
 from handoffd.contract import contract_format
 from handoffd.contract.composition import Surroundings, account
 from handoffd.session.fold import fold
@@ -35,6 +33,7 @@ from handoffd.session.state import SessionState
 from handoffd.session.storage import dump, load
 from handoffd.session.text import redact_values
 from handoffd.store.core import CoreStore
+from handoffd.threads.service import ThreadService
 from handoffd.tracks import front_matter, index, message, metadata, parallel_workers, plan, settings
 from handoffd.tracks import record as track
 from hostile_channels import CALLING, CHANNELS
@@ -161,7 +160,7 @@ _memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _directory = tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory)
 _core = CoreStore(f"{_directory.name}/core.db")
 _core._db.execute("PRAGMA synchronous = OFF")
-_threads = build(_core, ThreadSettings(), lambda *_: None)
+_threads = ThreadService(_core.threads, _core.scrub)
 _thread_id = _threads.create("t", "c", None, "chat")["handoff"]["id"]
 
 

@@ -447,13 +447,13 @@ from handoff.common.paths import config_file
 
 async def main():
     context = app.build(make_state_dir(), config_file(), config.load(config_file()), None)
-    reading = asyncio.ensure_future(context.transcript_reader.run())
-    context.transcript_watcher.start()
-    await context.transcript_watcher.rescan()
+    reading = asyncio.ensure_future(context.daemon.transcript_reader.run())
+    context.daemon.transcript_watcher.start()
+    await context.daemon.transcript_watcher.rescan()
     await erasure.forget_old(context)
     reading.cancel()
-    context.transcript_watcher.stop()
-    context.state.close()
+    context.daemon.transcript_watcher.stop()
+    context.daemon.state.close()
     context.core.close()
 
 asyncio.run(main())

@@ -98,11 +98,12 @@ def test_answers_are_the_daemons(shared):
 
 
 LOADED = {
-    "_json", "_socket", "select", "handoff", "handoff.fast", "handoff.common.paths", "handoff.mcp_relay.answerer",
-    "handoff.mcp_relay.relay", "handoff.common.wire",
+    "_json", "_socket", "select", "handoff", "handoff.fast", "handoff.common",
+    "handoff.common.paths", "handoff.common.wire", "handoff.mcp_relay",
+    "handoff.mcp_relay.answerer", "handoff.mcp_relay.relay",
 }  # fmt: skip
 LOADED_ALONE = LOADED | {
-    "__future__", "_collections_abc", "fcntl", "handoff.mcp_relay.child_processes", "handoff.errors",
+    "__future__", "_collections_abc", "fcntl", "handoff.mcp_relay.child_processes", "handoff.common.errors",
     "handoff.local", "handoffd", "handoffd.api",
     "handoffd.api.mcp_initialize", "types",
 }  # fmt: skip

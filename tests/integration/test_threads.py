@@ -363,7 +363,7 @@ def test_a_repeated_call_is_done_once(live):
     live.kill()
     code = (
         "import json, sys; from handoffd.offline import commands; style = {'columns': 80, 'json': False}; "
-        "print(json.dumps(commands.thread_text(json.loads(sys.argv[1]), style)[0]))"
+        "print(json.dumps(commands.run('thread', json.loads(sys.argv[1]), style)[0]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(params)], env=live.environment, text=True,

@@ -159,7 +159,7 @@ def _call(params: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
     try:
         result = Client(ASKED_SECONDS).call("thread", render=style, **params)
     except NotRunningError as reason:
-        data, text = local.daemon_code().thread_text(params, style)
+        data, text = local.daemon_code().run("thread", params, style)
         return data, text, f"{reason.title} Done without it.\n"
     return result["data"], result["text"], ""
 

@@ -62,7 +62,7 @@ async def opened(
         stateless=True,
         max_request_body_size=wire.REQUEST_MAX_BYTES,
     )
-    read_token = partial(http_token.read, context.http_listener.state_dir)
+    read_token = partial(http_token.read, context.daemon.http_listener.state_dir)
     guard = make_guard(settings, tls=tls is not None, read_token=read_token)
     config = _config(_App(guard, manager))
     state = ServerState()

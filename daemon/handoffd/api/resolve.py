@@ -54,7 +54,7 @@ def _project(context: Context, directory: str, *, create: bool) -> Project:
 def session_at(context: Context, project: Project, name: str) -> SessionState | None:
     """Return the session a caller means: the one it names, or the one at work in the project."""
     if name:
-        stored = context.state.session(name) or _beginning_so(context, name)
+        stored = context.sessions.session(name) or _beginning_so(context, name)
         return load(stored.fold) if stored else None
     lanes = context.project_states.lanes(project.id)
     live = [lane for lane in lanes if lane.live and lane.state.prompts and not lane.state.headless]
@@ -87,10 +87,10 @@ def meant_session(
 
 def _beginning_so(context: Context, name: str) -> StoredSession | None:
     """Return the one session whose id begins so."""
-    found = context.state.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
+    found = context.sessions.session_ids_like(name) if len(name) >= PREFIX_MIN else set()
     if len(found) > 1:
         raise ambiguous(name, found)
-    return context.state.session(next(iter(found))) if found else None
+    return context.sessions.session(next(iter(found))) if found else None
 
 
 def hook_fields(text: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def hook_project(
 ) -> Project:
     """Return a hook's project: by session id, then CLAUDE_PROJECT_DIR, then cwd."""
     session_id = hook.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID") or ""
-    stored = context.state.session(session_id) if session_id else None
+    stored = context.sessions.session(session_id) if session_id else None
     if stored is not None and stored.project_id:
         known = context.projects.by_id(stored.project_id)
         if known is not None:
@@ -136,13 +136,15 @@ def learn_root(context: Context, transcript_path: str) -> None:
         return
     if not transcript_path.endswith(".jsonl"):
         return
-    if directory in context.transcript_watcher.roots:
+    if directory in context.daemon.transcript_watcher.roots:
         return
     root = os.path.realpath(directory)
     if (
         os.path.isdir(root)
         and os.stat(root).st_uid == os.getuid()
-        and root not in context.transcript_watcher.roots
+        and root not in context.daemon.transcript_watcher.roots
     ):
         context.core.learn_transcript_root(root)
-        context.transcript_watcher.set_roots([*context.transcript_watcher.roots, root])
+        context.daemon.transcript_watcher.set_roots(
+            [*context.daemon.transcript_watcher.roots, root]
+        )

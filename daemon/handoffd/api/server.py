@@ -11,7 +11,6 @@ import stat
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,13 +20,14 @@ from handoff.common import wire
 from handoff.common.errors import EXIT_FAILED, EXIT_USAGE, EXIT_VERSIONS_DIFFER, HandoffError
 from handoff.common.plain_text import plain, plain_values
 from handoff.common.safe_parsing import load_json
-from handoffd.api import mcp, mcp_initialize, registry
+from handoffd.api import mcp_initialize, registry
 from handoffd.api.caller import Caller
+from handoffd.api.health_warnings import warnings
 from handoffd.api.method import MethodReply, Send, explain, shown
 from handoffd.api.peer_credentials import is_allowed
 from handoffd.api.socket_place import is_served, usable_path
 from handoffd.api.terminal_text import Style
-from handoffd.api.thread_calls import act, note_use
+from handoffd.api.thread_calls import answer_mcp
 from handoffd.context import Context
 from handoffd.runtime import log
 
@@ -68,9 +68,9 @@ class SocketServer:
             **keep,
         )
         listener.listen(BACKLOG)
-        self.context.connections_max = room_for_clients()
+        self.context.daemon.connections_max = room_for_clients()
         if handed is not None:
-            self.context.socket_path = str(handed.getsockname())
+            self.context.daemon.socket_path = str(handed.getsockname())
 
     def _bind(self) -> socket.socket:
         path = usable_path()
@@ -89,7 +89,7 @@ class SocketServer:
         finally:
             os.umask(previous)
         self._own = (path, os.lstat(path).st_ino)
-        self.context.socket_path = path
+        self.context.daemon.socket_path = path
         return listener
 
     async def keep_bound(self) -> None:
@@ -142,8 +142,8 @@ class SocketServer:
         self._connections[task] = None
         try:
             if not is_allowed(writer.get_extra_info("socket")):
-                self.context.refused_peers += 1
-            elif len(self._connections) <= self.context.connections_max or self._make_room():
+                self.context.daemon.refused_peers += 1
+            elif len(self._connections) <= self.context.daemon.connections_max or self._make_room():
                 connection = self._connections[task] = Connection(self.context, reader, writer)
                 await connection.serve()
             else:
@@ -168,7 +168,8 @@ class SocketServer:
         return False
 
     def _refusal(self) -> dict[str, Any]:
-        text = f"{self.context.connections_max} connections are open, and handoffd takes no more"
+        room = self.context.daemon.connections_max
+        text = f"{room} connections are open, and handoffd takes no more"
         return error_frame(None, wire.BUSY, text, {"hint": BUSY_HINT})
 
 
@@ -298,7 +299,7 @@ async def answer(context: Context, line: bytes, send: Send, caller: Caller | Non
     frame: Answer
     try:
         if caller is not None or request["method"] in mcp_initialize.METHODS:
-            frame = await _answer_mcp(context, request, caller or Caller()), None
+            frame = await answer_mcp(context, request, caller or Caller()), None
         else:
             frame = await dispatch(context, request, send)
     except HandoffError as problem:
@@ -309,12 +310,6 @@ async def answer(context: Context, line: bytes, send: Send, caller: Caller | Non
         text = f"handoffd failed to answer ({type(problem).__name__}); see `handoff logs`"
         frame = error_frame(request_id, wire.INTERNAL_ERROR, text), None
     return frame if "id" in request else None
-
-
-async def _answer_mcp(context: Context, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
-    used = partial(note_use, context, caller.directory)
-    answer_by = partial(mcp.answer, request, caller, used=used)
-    return await act(context, answer_by, closing=mcp.closes(request))
 
 
 async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Answer:
@@ -338,15 +333,15 @@ async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Ans
         text = explain(method.name, problem)
         return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
     reply = await method.handle(context, params, send)
-    warnings = [
+    found = [
         asdict(warning)
-        for warning in context.warnings()
+        for warning in warnings(context)
         if reply.every_warning or warning.project in ("", reply.project)
     ]
     result = {"protocol": wire.PROTOCOL, "version": __version__, "data": reply.data}
-    result |= {"warnings": warnings, "exit": reply.exit}
+    result |= {"warnings": found, "exit": reply.exit}
     if style is not None:
-        shown_warnings = [] if reply.silent and not style.as_json else warnings
+        shown_warnings = [] if reply.silent and not style.as_json else found
         result["text"] = shown(method, reply.data, style, shown_warnings)
     return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply
 

@@ -1,4 +1,4 @@
-"""Threads as a running daemon serves them: whoever waits for one, or worked with it, is told."""
+"""Threads as handlers and MCP use them: watchers, and the projects that use one, are told."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from handoff.common import paths
-from handoffd.config import ThreadsConfig as Settings
+from handoffd.api import mcp
+from handoffd.api.caller import Caller
 from handoffd.context import Context
 from handoffd.runtime import log
 from handoffd.store.core import CoreStore
@@ -32,32 +33,45 @@ async def act(context: Context, do: Callable[[ThreadService], T], *, closing: bo
 
     def beside() -> T:
         with contextlib.closing(CoreStore(context.core.path)) as core:
-            return do(build(core, context.config.current.threads, changed))
+            return do(_build(context, core, changed))
 
     async with context.wiping:
         return await asyncio.to_thread(beside)
 
 
+async def answer_mcp(context: Context, request: mcp.Frame, caller: Caller) -> mcp.Frame:
+    """Answer a request of MCP."""
+    used = partial(note_use, context, caller.directory)
+    answer_by = partial(mcp.answer, request, caller, used=used)
+    return await act(context, answer_by, closing=mcp.closes(request))
+
+
 def threads(context: Context) -> ThreadService:
-    return build(context.core, context.config.current.threads, partial(_tell, context))
+    return _build(context, context.core, partial(_tell, context))
 
 
 def _tell(context: Context, thread: Thread, entry: ThreadEntry | None) -> None:
-    for project_id in concerned(context.core, thread, entry):
-        context.project_states.touch(project_id, git_too=False)
+    for project_id in _concerned(context.core, thread, entry):
+        context.unread_changed(project_id)
     change: dict[str, Any] = {"thread": thread.id, "status": thread.status}
     if entry is not None:
         change["seq"] = entry.seq
-    for watcher in list(context.watchers):
-        watcher(change)
+    context.tell_watchers(change)
 
 
-def build(core: CoreStore, settings: Settings, changed: Changed) -> ThreadService:
-    archive = f"{paths.state_dir()}/archive" if settings.archive_on_close else ""
-    return ThreadService(core.threads, core.scrub, archive, settings.refuse_secrets, changed)
+def _build(context: Context, core: CoreStore, changed: Changed) -> ThreadService:
+    settings, unknown = context.config.current.threads, context.config_unknown
+    return ThreadService(
+        core.threads,
+        core.scrub,
+        archive=f"{paths.state_dir()}/archive" if settings.archive_on_close else "",
+        archive_unknown=unknown,
+        refuse_secrets=settings.refuse_secrets or bool(unknown),
+        changed=changed,
+    )
 
 
-def concerned(core: CoreStore, thread: Thread, entry: ThreadEntry | None) -> list[str]:
+def _concerned(core: CoreStore, thread: Thread, entry: ThreadEntry | None) -> list[str]:
     """Return the projects in which Code has more, or less, to read than before."""
     if entry is not None and entry.from_client == "code":
         return []
@@ -66,11 +80,15 @@ def concerned(core: CoreStore, thread: Thread, entry: ThreadEntry | None) -> lis
 
 def note_use(context: Context, directory: str, thread_id: str) -> None:
     """Remember that a project used a thread as code, unless nothing may be learned there."""
-    if not directory:
+    if not directory or context.config_unknown:
         return
     try:
         project = context.projects.at(directory, create=False)
-        if not project.root.exists or context.policy.refusal(project.id, project.root.path):
+        if not project.root.exists:
+            return
+        if context.policy.refusal(project.id, project.root.path):
+            if project.id:  # its brief may mention a thread from before
+                context.unread_changed(project.id)
             return
         project = context.projects.at(directory)
         is_new = context.core.threads.note_use(thread_id, project.id)
@@ -78,6 +96,6 @@ def note_use(context: Context, directory: str, thread_id: str) -> None:
         if is_new and any(
             thread_id == found.id for found in context.core.threads.unread(project.id)
         ):
-            context.project_states.touch(project.id, git_too=False)
+            context.unread_changed(project.id)
     except Exception as problem:  # noqa: BLE001  what was asked for is done all the same
         log.get().warning("use_not_noted", error=log.where(problem))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any, Literal
 
 from pydantic import Field
@@ -57,20 +58,19 @@ def request_from(params: RecordParams, if_parallel: str) -> CreateRequest:
 
 
 def progress(send: Send) -> Tell:
-    """Return a way to tell a client of each step, from another thread."""
-    loop = asyncio.get_running_loop()
+    """Return a way to tell a client of each step at once, also from another thread."""
+    loop, own = asyncio.get_running_loop(), get_ident()
 
     def tell(step: Step) -> None:
-        frame = {"jsonrpc": "2.0", "method": "progress", "params": described(step)}
-        loop.call_soon_threadsafe(send, frame)
+        found = step._asdict()
+        params = {**found, "line": step_line(found)}
+        frame = {"jsonrpc": "2.0", "method": "progress", "params": params}
+        if get_ident() == own:  # the loop is busy until all steps are taken
+            send(frame)
+        else:
+            loop.call_soon_threadsafe(send, frame)
 
     return tell
-
-
-def described(step: Step) -> dict[str, Any]:
-    """Return what a client is told of a step, with the line to print."""
-    found = step._asdict()
-    return {**found, "line": step_line(found)}
 
 
 def step_line(step: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from handoffd.runtime import clock
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store.core import CoreStore, StoredContract
-from handoffd.store.state import StateStore
+from handoffd.store.state import SessionStore
 
 LOOK_SECONDS = 5.0
 CLAIMS_SECONDS = 1.0
@@ -43,7 +43,7 @@ class ContractWriter:
     """Writes the handoff of each session that did some work."""
 
     core: CoreStore
-    state: StateStore
+    sessions: SessionStore
     config: LiveConfig
     policy: LearningPolicy
     projects: ProjectRegistry
@@ -61,7 +61,7 @@ class ContractWriter:
         self, session_id: str, *, ended: bool, waiting_for: str = ""
     ) -> WrittenHandoff | None:
         """Write a session's handoff, if it has something to say that is not in the file yet."""
-        stored = self.state.session(session_id)
+        stored = self.sessions.session(session_id)
         if stored is None or stored.project_id is None:
             return None
         state = load(stored.fold)

@@ -1,4 +1,4 @@
-"""The commands that work without a daemon, in the client's own process.
+"""The client without a daemon: runs the daemon's handlers, and what only such a client needs.
 
 May import everything but app.
 """

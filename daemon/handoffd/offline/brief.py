@@ -13,6 +13,7 @@ from handoffd.store.core import CoreStore
 
 if TYPE_CHECKING:
     from handoffd.config import Config
+    from handoffd.projects.learning_policy import LearningPolicy
 
 # A hook waits for it.
 _BUSY_SECONDS = 0.1
@@ -31,7 +32,7 @@ def text(root: str, level: str) -> str:
             core = CoreStore(path, _BUSY_SECONDS)
             try:
                 project_id = core.project_id(root, None)
-                refused = _is_refused(core, project_id, root)
+                refused = _policy(core).refusal(project_id, root)
                 return "" if refused else _rendered(root, level, _unread(core, project_id))
             finally:
                 core.close()
@@ -54,11 +55,11 @@ def _config() -> "Config":
         return Config()
 
 
-def _is_refused(core: CoreStore, project_id: str | None, root: str) -> bool:
+def _policy(core: CoreStore) -> "LearningPolicy":
     from handoffd.config import LiveConfig  # noqa: PLC0415
     from handoffd.projects.learning_policy import LearningPolicy  # noqa: PLC0415
 
-    return bool(LearningPolicy(core, LiveConfig(_config())).refusal(project_id, root))
+    return LearningPolicy(core, LiveConfig(_config()))
 
 
 def _unread(core: CoreStore, project_id: str | None) -> Unread:
@@ -67,7 +68,7 @@ def _unread(core: CoreStore, project_id: str | None) -> Unread:
     return [(thread.id, thread.number) for thread in found]
 
 
-def keep(core: CoreStore, project_id: str) -> None:
+def keep(core: CoreStore, policy: "LearningPolicy", project_id: str) -> None:
     """Let the brief of a project mention what is unread now, as the daemon would.
 
     The rest of it stays: where no checkpoint is written it is the only copy of the state.
@@ -77,7 +78,7 @@ def keep(core: CoreStore, project_id: str) -> None:
         return
     state, name = os.path.split(paths.brief_file(root))
     with files.directory(os.path.dirname(state), os.path.basename(state), create=True) as handle:
-        if _is_refused(core, project_id, root):
+        if policy.refusal(project_id, root):
             files.remove(handle, name)  # it is from before
             return
         known = paths.read_brief(root)

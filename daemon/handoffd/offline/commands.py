@@ -23,7 +23,6 @@ __all__ = (
     "check_contract",
     "config_problem",
     "contract_findings",
-    "contract_text",
     "find_project_root",
     "get_handoff_path",
     "inject_text",
@@ -33,15 +32,14 @@ __all__ = (
     "masked",
     "mend_stores",
     "migrate",
+    "run",
     "save",
     "save_handoff",
     "save_state",
     "save_text",
     "serve_mcp",
     "show_text",
-    "thread_text",
     "token",
-    "tracks_text",
     "update_handoff",
 )
 
@@ -219,32 +217,19 @@ def link_findings(start: str) -> list[dict[str, str]]:
     return found
 
 
-def contract_text(command: str, params: dict[str, Any], style: dict[str, Any]) -> str:
-    """Run a command about handoffs, and return what to print."""
-    from handoffd import config
-    from handoffd.offline import contract
-
-    return contract.run(command, params, style, config.load(config_file()))
-
-
-def tracks_text(
+def run(
     command: str,
     params: dict[str, Any],
     style: dict[str, Any],
-    tell: Callable[[dict[str, Any]], None],
+    tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """Run a command about track records; returns the data and what to print."""
-    from handoffd import config
-    from handoffd.offline import tracks
+    """Run the handler of a command; return its data and the text to print.
 
-    return tracks.run(command, params, style, config.load(config_file()), tell)
+    `tell` is called with each step of a command that reports its progress.
+    """
+    from handoffd.offline import runner
 
-
-def thread_text(params: dict[str, Any], style: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Run a command about a thread; returns the data and what to print."""
-    from handoffd.offline import threads
-
-    return threads.run(params, style)
+    return runner.run(command, params, style, tell)
 
 
 def serve_mcp(client: str, directory: str) -> None:

@@ -8,9 +8,9 @@ from handoff.common import wire
 from handoff.common.errors import HandoffError
 from handoff.common.plain_text import plain
 from handoff.common.safe_parsing import load_json
-from handoffd.api import mcp
 from handoffd.api.caller import Caller
-from handoffd.offline.threads import opened
+from handoffd.api.thread_calls import answer_mcp
+from handoffd.offline.runner import run_in_process
 
 Frame = dict[str, Any]
 
@@ -35,8 +35,9 @@ def _answer_line(line: bytes, caller: Caller) -> Frame:
 
 def _answer(request: Frame, caller: Caller) -> Frame:
     try:
-        with opened(caller.directory) as (threads, used):
-            return mcp.answer(request, caller, threads, used)
+        return run_in_process(
+            lambda context: answer_mcp(context, request, caller), needs_config=False
+        )
     except (HandoffError, OSError) as problem:
         result = {"content": [{"type": "text", "text": plain(str(problem))}], "isError": True}
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}

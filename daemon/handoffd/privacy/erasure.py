@@ -88,7 +88,7 @@ async def draw_up(context: Context, target: ErasureTarget) -> ErasureReport:
         found = removal.RemovalPaths(_our_old_handoffs(context, sessions, target.before))
     report = ErasureReport(sessions, handoffs=found.meant)
     report.left = dict.fromkeys(found.unclear, "it does not say whose it is")
-    report.transcripts = len(context.transcript_reader.transcripts_of(sessions))
+    report.transcripts = len(context.daemon.transcript_reader.transcripts_of(sessions))
     report.backups = _backups()
     if target.project is not None:
         _add_checkpoint(context, target.project, report, whole=target.whole)
@@ -116,16 +116,16 @@ def _removal_request(context: Context, target: ErasureTarget) -> RemovalRequest:
     """Return the sessions of a target, and the directories in which they worked."""
     project, root = target.project, target.project.root.path if target.project else ""
     project_id = project.id if project else ""
-    stored = [kept for name in target.sessions if (kept := context.state.session(name))]
+    stored = [kept for name in target.sessions if (kept := context.daemon.state.session(name))]
     contracts = [left for name in target.sessions if (left := context.core.contract(name))]
     if target.whole and project_id:
-        stored = context.state.sessions(project_id, _NO_LIMIT)
+        stored = context.daemon.state.sessions(project_id, _NO_LIMIT)
         contracts = context.core.contracts_of(project_id)
     cwds = {load(found.fold).cwd for found in stored} | {root}
     sessions = {found.session_id for found in stored} | target.sessions
     sessions |= {found.session_id for found in contracts}
     places = {os.path.dirname(found.path) for found in contracts}
-    for entry in context.transcript_reader.transcripts_of(target.sessions).values():
+    for entry in context.daemon.transcript_reader.transcripts_of(target.sessions).values():
         # Claude Code names a project's directory nearly like the handoff directory.
         name = os.path.basename(os.path.dirname(entry.cursor.path))
         places.add(f"{context.contract_writer.base}/{name}")
@@ -197,7 +197,7 @@ def _others_remain(context: Context, project: Project, gone: Collection[str]) ->
     """Return True if a project has other sessions or settings than the erased sessions."""
     if not project.id:
         return False
-    known = context.state.session_ids(project.id)
+    known = context.daemon.state.session_ids(project.id)
     return bool(known - set(gone) or context.core.settings(project.id))
 
 
@@ -215,7 +215,7 @@ async def forget(context: Context, target: ErasureTarget) -> ErasureReport:
             await _rewrite_checkpoint(context, target.project, report)
     context.projects.forget_cached()  # the erased directory may have been the project's marker
     if report.backups:
-        context.state_rebuilt = ""
+        context.daemon.state_rebuilt = ""
     if target.project is not None and not target.whole:
         context.project_states.touch(target.project.id)
     return report
@@ -224,7 +224,7 @@ async def forget(context: Context, target: ErasureTarget) -> ErasureReport:
 async def scrub(context: Context) -> None:
     """Remove erased bytes from the databases and their logs."""
     await context.wipe_core()
-    context.state.scrub()
+    context.daemon.state.scrub()
 
 
 @asynccontextmanager
@@ -242,18 +242,18 @@ async def _writers_stopped(context: Context, project: Project | None) -> AsyncIt
 def _erase_rows_and_memory(context: Context, target: ErasureTarget, report: ErasureReport) -> None:
     """Mark, erase the rows and clear the memory, without an await, so that nothing interferes."""
     if target.whole and target.project is not None:
-        report.sessions |= context.state.session_ids(target.project.id)
+        report.sessions |= context.daemon.state.session_ids(target.project.id)
     ends = _ends(context, report.sessions)
     report.transcripts = len(ends)
     report.rows = context.policy.forget(_forgotten(context, target, report, ends))
-    with context.state.batch():
-        context.transcript_reader.start_anew(report.sessions)
-        context.state.sweep()
+    with context.daemon.state.batch():
+        context.daemon.transcript_reader.start_anew(report.sessions)
+        context.daemon.state.sweep()
     for session_id in report.sessions:
-        context.session_liveness.forget(session_id)
+        context.daemon.session_liveness.forget(session_id)
     if target.project is not None:
         context.project_states.forget(target.project)
-        context.trigger_detector.forget(target.project.id)
+        context.daemon.trigger_detector.forget(target.project.id)
 
 
 def _forgotten(
@@ -280,15 +280,15 @@ def _forgotten(
 
 def _ends(context: Context, sessions: set[str]) -> dict[str, int]:
     """Return the present ends of the sessions' transcripts, including those of sub-agents."""
-    entries = context.transcript_reader.transcripts_of(sessions)
+    entries = context.daemon.transcript_reader.transcripts_of(sessions)
     for name in sessions & entries.keys():
         # The rescan leaves out the sub-agents of old sessions.
         found = transcripts.transcript_at(entries[name].cursor.path)
         for agent in transcripts.subagents_of(found) if found else ():
-            context.transcript_reader.note_transcript(agent)
+            context.daemon.transcript_reader.note_transcript(agent)
     return {
         name: _size(entry.cursor.path)
-        for name, entry in context.transcript_reader.transcripts_of(sessions).items()
+        for name, entry in context.daemon.transcript_reader.transcripts_of(sessions).items()
     }
 
 
@@ -332,7 +332,7 @@ def _move_to_left(report: ErasureReport, problems: dict[str, str]) -> None:
 
 async def _rewrite_checkpoint(context: Context, project: Project, report: ErasureReport) -> None:
     try:
-        await context.checkpoint_writer.renew(context.project_states.active(project))
+        await context.daemon.checkpoint_writer.renew(context.project_states.active(project))
     except (OSError, HandoffError) as problem:
         report.left[report.renewed.pop()] = str(problem).splitlines()[0]
 
@@ -367,7 +367,7 @@ async def forget_old(context: Context) -> None:
 async def _wait_until_settled(context: Context) -> bool:
     """Wait until everything is read, since unread records may be young; False if it takes long."""
     for _ in range(SETTLE_TRIES):
-        if context.settled:
+        if context.daemon.settled:
             return True
         await asyncio.sleep(SETTLE_SECONDS)
     return False
@@ -379,9 +379,11 @@ def _old_sessions(
     """Return the sessions without activity since a time, by project, except those in `besides`."""
     groups: dict[str, set[str]] = {}
     whole = {target.project.id for target in besides if target.project}
-    for stored in context.state.sessions_before(limit, OLD_SESSIONS_MAX):
+    for stored in context.daemon.state.sessions_before(limit, OLD_SESSIONS_MAX):
         name = stored.session_id
-        file = context.transcript_reader.entries.get(name) or context.state.cursor(name)
+        file = context.daemon.transcript_reader.entries.get(name) or context.daemon.state.cursor(
+            name
+        )
         # A session without a timed record has no time but its file's, even if the file is gone.
         if stored.last_seconds or file is None or 0 < file.mtime_ns / 1e9 < limit:
             groups.setdefault(stored.project_id or "", set()).add(stored.session_id)
@@ -394,7 +396,7 @@ def _old_sessions(
 
 def _old_projects(context: Context, limit: float) -> list[ErasureTarget]:
     """Return the projects with an old checkpoint, or only an old brief, and no recent session."""
-    active = context.state.active_projects(limit)
+    active = context.daemon.state.active_projects(limit)
     found = []
     for project_id, root in context.core.projects():
         kept = _modified(f"{root}/{client_paths.CHECKPOINT}")

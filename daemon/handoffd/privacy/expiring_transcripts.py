@@ -52,7 +52,7 @@ async def unsaved(context: Context) -> list[dict[str, Any]]:
     """
     if context.config.current.contract.write == "none":
         return []
-    ageing = _ageing(context, await keep_days(context.transcript_watcher.roots))
+    ageing = _ageing(context, await keep_days(context.daemon.transcript_watcher.roots))
     found: list[dict[str, Any]] = []
     for number, (entry, ends_at) in enumerate(await asyncio.to_thread(_existing, ageing)):
         item = await _describe(context, entry, ends_at)
@@ -67,10 +67,10 @@ async def unsaved(context: Context) -> list[dict[str, Any]]:
 
 def _ageing(context: Context, days: dict[str, float]) -> list[tuple[KnownTranscript, float]]:
     """Return the transcripts without a handoff that will be deleted soon, with the time."""
-    known = context.core.handed_off() | set(context.session_liveness.watched)
+    known = context.core.handed_off() | set(context.daemon.session_liveness.watched)
     now = clock.wall()
     found = []
-    for name, entry in context.transcript_reader.entries.items():
+    for name, entry in context.daemon.transcript_reader.entries.items():
         keep = days.get(os.path.dirname(os.path.dirname(entry.cursor.path)))
         if keep is None or name != entry.cursor.session_id or name in known:
             continue
@@ -95,7 +95,7 @@ async def _describe(
     context: Context, entry: KnownTranscript, ends_at: float
 ) -> dict[str, Any] | None:
     """Return a description of a session that should have a handoff and has none, or None."""
-    stored = context.state.session(entry.cursor.session_id)
+    stored = context.daemon.state.session(entry.cursor.session_id)
     if stored is None or stored.project_id is None or stored.headless:
         return None
     project = context.projects.by_id(stored.project_id)

@@ -22,7 +22,7 @@ from handoffd.session.state import Value
 from handoffd.session.storage import load
 from handoffd.session.text import redact_values
 from handoffd.store.core import CoreStore, Setting
-from handoffd.store.state import StateStore
+from handoffd.store.state import SessionStore
 from handoffd.store.threads import Unread
 
 LANES_MAX = 8
@@ -99,7 +99,7 @@ class ProjectStates:
     """The states of all active projects."""
 
     core: CoreStore
-    state: StateStore
+    sessions: SessionStore
     config: LiveConfig
     policy: LearningPolicy
     projects: ProjectRegistry
@@ -126,8 +126,8 @@ class ProjectStates:
     def lanes(self, project_id: str, wanted: str = "") -> list[Lane]:
         now = clock.wall()
         stored = [
-            *self.state.sessions(project_id, LANES_MAX, headless=False),
-            *self.state.sessions(project_id, LANES_MAX, headless=True),
+            *self.sessions.sessions(project_id, LANES_MAX, headless=False),
+            *self.sessions.sessions(project_id, LANES_MAX, headless=True),
         ]
         stored.sort(key=lambda item: item.last_seconds, reverse=True)
         return [
@@ -208,12 +208,12 @@ class ProjectStates:
         """Note that a session's client is gone."""
         self.ended[session_id] = clock.wall()
         self.waiting.pop(session_id, None)
-        self.state.set_ended(session_id, self.ended[session_id])
+        self.sessions.set_ended(session_id, self.ended[session_id])
 
     def revive(self, session_id: str) -> None:
         """Note that a session continues after all."""
         if self.ended.pop(session_id, None) is not None:
-            self.state.set_ended(session_id, None)
+            self.sessions.set_ended(session_id, None)
 
     def retire(self, idle_seconds: float) -> None:
         """Drop projects and sessions from memory that had no activity for so long."""

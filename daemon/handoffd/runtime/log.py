@@ -103,6 +103,11 @@ def configure(level: str, log_file: str | None) -> None:
     _capture_library_output()
 
 
+def keep_silent() -> None:
+    """Log nothing: a command without a daemon has no log, and prints only its own output."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
 def _capture_library_output() -> None:
     """Log everything that Python and its libraries would otherwise write to stderr."""
     logging.basicConfig(handlers=[_LibraryLogHandler()], level=logging.WARNING, force=True)

@@ -93,7 +93,7 @@ class CoreStore:
     def __init__(self, path: str, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
         self.on_damage: Callable[[str], None] | None = None
-        self._busy_seconds = busy_seconds
+        self.busy_seconds = busy_seconds
         self._open()
 
     def _open(self) -> None:
@@ -101,7 +101,7 @@ class CoreStore:
             raise recovery.refusal(recovery.LOST)
         try:
             self._db = open_database(
-                self.path, durable=True, schema=SCHEMA, busy_seconds=self._busy_seconds
+                self.path, durable=True, schema=SCHEMA, busy_seconds=self.busy_seconds
             )
         except damage.FAILURES as problem:
             if isinstance(problem, UnicodeDecodeError) or damage.is_damage(problem):

@@ -36,6 +36,7 @@ class Schema(NamedTuple):
 # SQLite keeps no queue.
 LOOP_BUSY_SECONDS = 1.0
 BUSY_SECONDS = 20.0
+IN_MEMORY = ":memory:"
 # Each prepared statement takes some kilobytes; this is the number of those in constant use.
 _STATEMENTS_KEPT = 24
 _RETRY_SECONDS = 0.01
@@ -49,7 +50,8 @@ def open_database(
     busy_seconds: float = LOOP_BUSY_SECONDS,
 ) -> WatchedConnection:
     """Open a database with WAL and mode 0600; `durable`: synchronous FULL instead of NORMAL."""
-    _create_file(path)
+    if path != IN_MEMORY:
+        _create_file(path)
     connection = sqlite3.connect(
         path,
         timeout=busy_seconds,

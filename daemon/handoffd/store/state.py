@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from handoffd.errors import StoreError
 from handoffd.store import damage
@@ -65,6 +66,17 @@ class StoredSession:
     headless: bool
     fold_version: int
     fold: str
+
+
+class SessionStore(Protocol):
+    """The states of sessions: as state.db has them, or folded anew from their transcripts."""
+
+    def session(self, session_id: str) -> StoredSession | None: ...
+    def sessions(
+        self, project_id: str | None, limit: int, *, headless: bool | None = None
+    ) -> list[StoredSession]: ...
+    def session_ids_like(self, prefix: str) -> set[str]: ...
+    def set_ended(self, session_id: str, at: float | None) -> None: ...
 
 
 class StateStore:

@@ -47,12 +47,14 @@ class ThreadService:
     """The five operations on threads; each returns a plain result.
 
     `wipe` leaves no byte of the deleted entries. `archive` is the directory for copies of closed
-    threads; if it is empty, no copy is kept. `changed` is called for every thread that changes.
+    threads; if it is empty, no copy is kept. `archive_unknown` is the reason why the user's choice
+    about copies is unknown. `changed` is called for every thread that changes.
     """
 
     store: ThreadStore
     wipe: Callable[[], None]
     archive: str = ""
+    archive_unknown: str = ""
     refuse_secrets: bool = False
     changed: Callable[[Thread, ThreadEntry | None], None] | None = None
 
@@ -94,6 +96,8 @@ class ThreadService:
 
     def close(self, thread_id: str) -> Result:
         """Wipe the entries for good, and keep a copy first if `archive` is set."""
+        if self.archive_unknown:
+            raise ThreadError("It stays open, as a copy may be wanted.", self.archive_unknown)
         copies: list[str] = []
 
         def before(whole: Whole) -> Kept:

@@ -25,9 +25,8 @@ from handoffd.runtime import clock, log
 from handoffd.session.state import SessionState
 from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
-from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.ledger import Firing
-from handoffd.store.state import StateStore
+from handoffd.store.state import SessionStore
 from handoffd.tracks import metadata
 from handoffd.tracks.conductor_directory import ConductorDirectory
 from handoffd.tracks.create import create, preview
@@ -52,12 +51,11 @@ class RecordMaker:
     """Makes a record for every trigger, and keeps the status of tracks current."""
 
     core: CoreStore
-    state: StateStore
+    sessions: SessionStore
     config: LiveConfig
     projects: ProjectRegistry
     project_states: ProjectStates
     contract_writer: ContractWriter
-    state_directory: str
     records: int = 0
     # Why a record could not be made, by the root of the project.
     problems: dict[str, str] = field(default_factory=dict)
@@ -231,7 +229,7 @@ class RecordMaker:
             del self._handed_off_at[next(iter(self._handed_off_at))]
 
     def _stored_session(self, session_id: str) -> SessionState | None:
-        stored = self.state.session(session_id) if session_id else None
+        stored = self.sessions.session(session_id) if session_id else None
         return load(stored.fold) if stored else None
 
     async def _write_contract(self, state: SessionState | None, firing: Firing) -> str:
@@ -263,10 +261,10 @@ class RecordMaker:
         )
 
     def _with_store(self, act: Callable[[CoreStore, Links], T]) -> T:
-        # The daemon waits for its threads when it stops.
-        core = CoreStore(f"{self.state_directory}/core.db", LOOP_BUSY_SECONDS)
+        # The daemon waits for its threads when it stops, so they wait no longer than it does.
+        core = CoreStore(self.core.path, self.core.busy_seconds)
         try:
-            return act(core, links_of(self.config.current, self.state_directory))
+            return act(core, _links(self.config.current, os.path.dirname(core.path)))
         finally:
             core.close()
 
@@ -275,7 +273,7 @@ class RecordMaker:
         ended = set(self.project_states.ended)
         self._handed_off &= ended
         for session_id in ended - self._handed_off:
-            stored = self.state.session(session_id)
+            stored = self.sessions.session(session_id)
             project = self.projects.by_id(stored.project_id or "") if stored else None
             ledger = self.core.ledger
             tracks = {ledger.track_of(session_id), *ledger.tracks_told(session_id)} - {"", GENERAL}
@@ -315,7 +313,7 @@ class RecordMaker:
         """Set the tracks of sessions that went on after all to active."""
         went_on, self._went_on = self._went_on, []
         for session_id in went_on:
-            stored = self.state.session(session_id)
+            stored = self.sessions.session(session_id)
             project = self.projects.by_id(stored.project_id or "") if stored else None
             if project is None or session_id in self.project_states.ended:
                 continue
@@ -351,7 +349,7 @@ def _is_made_elsewhere(firing: Firing) -> bool:
     return True
 
 
-def links_of(config: Config, state_directory: str) -> Links:
+def _links(config: Config, state_directory: str) -> Links:
     mail = AgentMail(config.mail.url, config.mail.token_file, f"{state_directory}/mail")
     program = BeadsProgram(config.beads.command, config.beads.confine)
     return Links(mail, program, config.tracks.general)

@@ -44,7 +44,7 @@ async def handle(context: Context, params: CloseParams, _send: Send) -> MethodRe
     given, masked = await asyncio.to_thread(words_of, params)
     state = session_at(context, project, named_session(params)) or blank(params)
     # The session's own project, wherever it is closed from.
-    stored = context.state.session(state.session_id) if state.session_id else None
+    stored = context.sessions.session(state.session_id) if state.session_id else None
     known = context.projects.by_id(stored.project_id) if stored and stored.project_id else None
     require_something(state, given)
     if params.dry_run:

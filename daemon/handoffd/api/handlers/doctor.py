@@ -29,14 +29,14 @@ async def _look_closely(context: Context) -> None:
     """Look at every page of core.db: one that was not asked for yet may be damaged, too."""
     if problem := await asyncio.to_thread(find_problem, context.core.path):
         context.core.report(problem)
-        await context.recovered()
+        await context.daemon.recovered()
 
 
 async def _roots(context: Context) -> list[dict[str, Any]]:
     """Return each root, how long its transcripts are kept, and when a person last typed there."""
     typed: dict[str, str] = {}
-    for stored in context.state.sessions(None, _NEWEST, headless=False):
-        entry = context.transcript_reader.entries.get(stored.session_id)
+    for stored in context.daemon.state.sessions(None, _NEWEST, headless=False):
+        entry = context.daemon.transcript_reader.entries.get(stored.session_id)
         prompt = load(stored.fold).last_prompt
         if entry is not None and prompt is not None:
             root = os.path.dirname(os.path.dirname(entry.cursor.path))
@@ -44,7 +44,7 @@ async def _roots(context: Context) -> list[dict[str, Any]]:
     return [
         {"path": root, "keep_days": days, "typed_at": typed.get(root)}
         for root, days in (
-            await expiring_transcripts.keep_days(context.transcript_watcher.roots)
+            await expiring_transcripts.keep_days(context.daemon.transcript_watcher.roots)
         ).items()
     ]
 
@@ -54,7 +54,7 @@ def _newest(context: Context) -> list[dict[str, Any]]:
 
     Those of sub-agents are not compared, and would crowd out the others.
     """
-    known = context.transcript_reader.entries.items()
+    known = context.daemon.transcript_reader.entries.items()
     entries = [entry for name, entry in known if name == entry.cursor.session_id]
     entries.sort(key=lambda entry: entry.mtime_ns, reverse=True)
     return [

@@ -9,7 +9,7 @@ from handoffd.context import Context
 
 
 async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
-    return MethodReply({"pid": os.getpid()}, after=lambda _delivered: context.stop.set())
+    return MethodReply({"pid": os.getpid()}, after=lambda _delivered: context.daemon.stop.set())
 
 
 def render(data: dict[str, Any], _style: Style) -> str:

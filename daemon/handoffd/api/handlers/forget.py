@@ -46,7 +46,7 @@ class ForgetParams(Params):
 
 
 async def handle(context: Context, params: ForgetParams, _send: Send) -> MethodReply:
-    await context.transcript_watcher.rescan()
+    await context.daemon.transcript_watcher.rescan()
     target, note = _meant(context, params)
     if params.dry_run:
         account = await erasure.draw_up(context, target)
@@ -73,8 +73,8 @@ def _sessions_like(context: Context, name: str) -> set[str]:
     """Return the sessions whose id this is, or else begins so."""
     if len(name) < PREFIX_MIN:
         return set()
-    known = {entry.cursor.session_id for entry in context.transcript_reader.entries.values()}
-    known |= context.state.session_ids_like(name)
+    known = {entry.cursor.session_id for entry in context.daemon.transcript_reader.entries.values()}
+    known |= context.daemon.state.session_ids_like(name)
     if name in known or context.core.contract(name):
         return {name}
     return {session_id for session_id in known if session_id.startswith(name)}
@@ -96,7 +96,7 @@ def _project(context: Context, params: ForgetParams) -> Project:
 
 
 def _session(context: Context, session_id: str) -> ErasureTarget:
-    stored, left = context.state.session(session_id), context.core.contract(session_id)
+    stored, left = context.daemon.state.session(session_id), context.core.contract(session_id)
     project_id = (stored and stored.project_id) or (left and left.project_id)
     project_id = project_id or context.core.marked_project(session_id)
     project = context.projects.by_id(project_id) if project_id else None

@@ -30,7 +30,7 @@ async def handle(context: Context, params: HookParams, _send: Send) -> MethodRep
     transcript = texts.get("transcript_path", "")
     if is_absolute(transcript):
         learn_root(context, transcript)
-        context.transcript_watcher.hint(transcript)
+        context.daemon.transcript_watcher.hint(transcript)
     environment = params.environment
     heard = HookEvent(
         texts.get("hook_event_name", ""),
@@ -39,12 +39,12 @@ async def handle(context: Context, params: HookParams, _send: Send) -> MethodRep
         fields,
         environment.get("CLAUDE_CODE_ENTRYPOINT", "").startswith(HEADLESS),
     )
-    told = await context.session_hooks.answer(heard)
+    told = await context.daemon.session_hooks.answer(heard)
     plugin_root = environment.get("CLAUDE_PLUGIN_ROOT", "")
     return MethodReply(
         {"text": told.text},
         silent=True,
-        after=lambda delivered: context.session_hooks.remember(
+        after=lambda delivered: context.daemon.session_hooks.remember(
             heard, told, plugin_root, delivered=delivered
         ),
     )

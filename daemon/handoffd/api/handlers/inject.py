@@ -31,14 +31,14 @@ async def handle(context: Context, params: InjectParams, _send: Send) -> MethodR
         project = hook_project(context, params.cwd, hook, params.environment)
     if params.save_state:
         # The caller has 100 ms; the writing goes on without it.
-        context.checkpoint_writer.write_now(project)
+        context.daemon.checkpoint_writer.write_now(project)
         return MethodReply({"project": project.root.path, "text": ""}, silent=True)
     if context.policy.refusal(project.id, project.root.path):
-        context.briefs.drop(project)
+        context.daemon.briefs.drop(project)
         return MethodReply({"project": project.root.path, "text": ""}, silent=True)
     context.project_states.refresh(project)
-    newest = await context.briefs.newest_handoff(project)
-    text = context.briefs.compose(
+    newest = await context.daemon.briefs.newest_handoff(project)
+    text = context.daemon.briefs.compose(
         project, context.project_states.view(project), newest, params.level
     )
     return MethodReply({"project": project.root.path, "text": text}, silent=True)

@@ -12,22 +12,22 @@ from handoffd.store.core import EVERYTHING
 async def handle(context: Context, params: InProject, _send: Send) -> MethodReply:
     project = named_project(context, params, create=True) if params.project else None
     scope = project.id if project else EVERYTHING
-    await context.transcript_watcher.rescan()
+    await context.daemon.transcript_watcher.rescan()
     already = scope in context.policy.paused_scopes()
     if not already:
         context.policy.pause(scope, _sizes(context, project.id if project else None))
-        context.briefs.drop(project)
+        context.daemon.briefs.drop(project)
         await context.renew_copy()
     return MethodReply({"paused": project.root.path if project else "*", "already": already})
 
 
 def _sizes(context: Context, project_id: str | None) -> dict[str, int]:
     """Return the present sizes of the transcripts of a project, or of all."""
-    context.transcript_reader.keep()
-    wanted = None if project_id is None else context.state.session_ids(project_id)
+    context.daemon.transcript_reader.keep()
+    wanted = None if project_id is None else context.daemon.state.session_ids(project_id)
     return {
         name: entry.size_now
-        for name, entry in context.transcript_reader.entries.items()
+        for name, entry in context.daemon.transcript_reader.entries.items()
         if wanted is None or entry.cursor.session_id in wanted
     }
 

@@ -18,17 +18,17 @@ WAIT_SECONDS = 60.0
 async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
     await _scan(context)
     await _scan(context)  # the first one may have begun before the request came
-    await _until(lambda: context.settled)
+    await _until(lambda: context.daemon.settled)
     await _write_files(context)
-    await context.schedule.run_all()
+    await context.daemon.schedule.run_all()
     await _write_files(context)
     return MethodReply({})
 
 
 async def _scan(context: Context) -> None:
-    scans = context.transcript_watcher.rescans
-    context.transcript_watcher.want_rescan()
-    await _until(lambda: context.transcript_watcher.rescans > scans)
+    scans = context.daemon.transcript_watcher.rescans
+    context.daemon.transcript_watcher.want_rescan()
+    await _until(lambda: context.daemon.transcript_watcher.rescans > scans)
 
 
 async def _write_files(context: Context) -> None:

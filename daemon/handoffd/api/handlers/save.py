@@ -25,7 +25,7 @@ class SaveParams(InProject):
 async def handle(context: Context, params: SaveParams, _send: Send) -> MethodReply:
     project = named_project(context, params, create=True)
     given = params.model_dump(include={"message", "goal", "now", "hypothesis", "outcome", "status"})
-    saved = await context.checkpoint_writer.save(project, given, params.tags)
+    saved = await context.daemon.checkpoint_writer.save(project, given, params.tags)
     data = {
         "path": f"{project.root.path}/{CHECKPOINT}",
         "document": saved.document,

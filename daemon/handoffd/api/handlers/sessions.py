@@ -22,7 +22,7 @@ async def handle(context: Context, params: SessionsParams, _send: Send) -> Metho
     project = named_project(context, params) if params.project else None
     now = clock.wall()
     found = []
-    for stored in context.state.sessions(project.id if project else None, params.limit):
+    for stored in context.daemon.state.sessions(project.id if project else None, params.limit):
         state = load(stored.fold)
         found.append(
             {
@@ -32,7 +32,10 @@ async def handle(context: Context, params: SessionsParams, _send: Send) -> Metho
             }
         )
     return MethodReply(
-        {"sessions": found, "total": context.state.count_sessions(project.id if project else None)}
+        {
+            "sessions": found,
+            "total": context.daemon.state.count_sessions(project.id if project else None),
+        }
     )
 
 

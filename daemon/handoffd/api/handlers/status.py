@@ -24,22 +24,25 @@ _SKIPPED = {
 
 
 async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
-    await context.recovered()
-    transcript_reader, transcript_watcher = context.transcript_reader, context.transcript_watcher
+    await context.daemon.recovered()
+    transcript_reader, transcript_watcher = (
+        context.daemon.transcript_reader,
+        context.daemon.transcript_watcher,
+    )
     waiting, waiting_bytes = transcript_reader.backlog
     now = clock.wall()
     counters = transcript_reader.counters
     data = {
         "pid": os.getpid(),
         "version": __version__,
-        "uptime_seconds": round(now - context.started_at, 1),
-        "socket": context.socket_path,
-        "config": context.config_path,
-        "log": context.log_path,
+        "uptime_seconds": round(now - context.daemon.started_at, 1),
+        "socket": context.daemon.socket_path,
+        "config": context.daemon.config_path,
+        "log": context.daemon.log_path,
         "roots": transcript_watcher.describe_roots(),
         "first_scan_done": transcript_watcher.first_scan_done,
         "transcripts": len(transcript_reader.entries),
-        "sessions": context.state.count_sessions(),
+        "sessions": context.daemon.state.count_sessions(),
         "waiting_transcripts": waiting,
         "waiting_bytes": waiting_bytes,
         "lag": _lag(context, now),
@@ -52,9 +55,9 @@ async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
             "silenced": counters.silenced,
             "transcripts": transcript_reader.quarantined,
         },
-        "redacted": counters.redacted + context.checkpoint_writer.redacted,
+        "redacted": counters.redacted + context.daemon.checkpoint_writer.redacted,
         "replaced": counters.replaced,
-        "writes": context.checkpoint_writer.writes,
+        "writes": context.daemon.checkpoint_writer.writes,
         "handoffs": context.contract_writer.writes,
         "track_records": context.record_maker.records,
         "letters": _letters(context),
@@ -64,8 +67,8 @@ async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
         "rescans": transcript_watcher.rescans,
         "rescan_seconds": round(transcript_watcher.rescan_seconds, 1),
         "overflows": transcript_watcher.overflows,
-        "refused_peers": context.refused_peers,
-        "http": context.http_listener.url or None,
+        "refused_peers": context.daemon.refused_peers,
+        "http": context.daemon.http_listener.url or None,
         "hooks": _hooks(context, now),
         "paused": paused(context),
         "active_projects": _active(context, now),
@@ -82,7 +85,9 @@ def paused(context: Context) -> list[str]:
 
 
 def _lag(context: Context, now: float) -> list[dict[str, Any]]:
-    behind = [entry for entry in context.transcript_reader.entries.values() if entry.lag_bytes]
+    behind = [
+        entry for entry in context.daemon.transcript_reader.entries.values() if entry.lag_bytes
+    ]
     behind.sort(key=lambda entry: entry.mtime_ns, reverse=True)
     return [
         {
@@ -131,15 +136,15 @@ def _hooks(context: Context, now: float) -> dict[str, Any]:
             "seconds": round(max(now - at, 0.0), 1),
             "plugin": plugin or None,
         }
-        for event, (at, plugin) in context.state.hooks().items()
+        for event, (at, plugin) in context.daemon.state.hooks().items()
     }
 
 
 def _idle(context: Context, now: float) -> list[dict[str, Any]]:
     """Return when each session that is not idle yet will be, the first ones."""
     found = []
-    for session_id, known in context.session_liveness.watched.items():
-        limit = context.trigger_detector.idle_seconds(known.project_id)
+    for session_id, known in context.daemon.session_liveness.watched.items():
+        limit = context.daemon.trigger_detector.idle_seconds(known.project_id)
         if limit and not known.idle and session_id not in context.project_states.ended:
             left = max(limit - known.silent_seconds, 0.0)
             found.append((left, session_id, known.project_id))

@@ -16,9 +16,9 @@ async def handle(context: Context, params: InProject, _send: Send) -> MethodRepl
     if project is not None and EVERYTHING in scopes:
         raise HandoffError("Everything is paused, not only this project.", "Run: handoff unpause")
     ended = [scope for scope in scopes if project is None or scope == project.id]
-    await context.transcript_watcher.rescan()
+    await context.daemon.transcript_watcher.rescan()
     context.policy.unpause(ended, _ends_of_silence(context, ended))
-    context.transcript_reader.requeue("paused", "excluded", "disabled")
+    context.daemon.transcript_reader.requeue("paused", "excluded", "disabled")
     for project_id in list(context.project_states.active_projects):
         context.project_states.touch(project_id)
     await context.renew_copy()
@@ -27,7 +27,7 @@ async def handle(context: Context, params: InProject, _send: Send) -> MethodRepl
 
 def _ends_of_silence(context: Context, scopes: list[str]) -> dict[str, int]:
     """Return where transcripts may be heard again; one that is gone stays silent for good."""
-    entries = context.transcript_reader.entries
+    entries = context.daemon.transcript_reader.entries
     return {
         name: entries[name].size_now if name in entries else 1 << 62
         for name in context.policy.silent_transcripts(scopes)

@@ -10,7 +10,7 @@ from handoffd.context import Context
 
 
 async def handle(context: Context, params: InProject, send: Send) -> MethodReply:
-    if len(context.watchers) >= context.connections_max // 2:
+    if len(context.watchers) >= context.daemon.connections_max // 2:
         raise HandoffError(f"{len(context.watchers)} clients watch already.", "End one of them.")
     wanted = named_project(context, params).root.path if params.project else None
 

@@ -71,7 +71,7 @@ def _receipts(view: ProjectView, field: str, value: Any) -> list[tuple[Receipt, 
 
 def excerpt(context: Context, receipt: Receipt, text: str) -> str:
     """Return the words of the record that a receipt names, around the text, masked as ever."""
-    entry = context.transcript_reader.entries.get(receipt.transcript)
+    entry = context.daemon.transcript_reader.entries.get(receipt.transcript)
     line = line_at(entry.cursor.path, receipt.offset) if entry else b""
     for record in parse_line(receipt.offset, line).records:
         if record.uuid and record.uuid == receipt.uuid:
