@@ -133,7 +133,7 @@ def test_a_bug_in_a_deliverer_holds_up_nobody(outbox):
     done = deliver(outbox, {"beads": Post(KeyError("secret"))}, NOW)
 
     assert [False, True] == [delivery.sent for delivery in done]
-    assert done[0].problem.startswith("KeyError at test_courier.py")
+    assert done[0].problem.startswith("KeyError at test_outbox_sender.py")
 
 
 def test_only_one_key_and_only_known_kinds(outbox):
