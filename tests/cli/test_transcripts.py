@@ -1,4 +1,4 @@
-"""The command line's contract as shell transcripts: what is typed, what is said, the exit code."""
+"""The command line's contract as shell transcripts: command, output and exit code."""
 
 import re
 import subprocess
@@ -12,14 +12,14 @@ TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.transcript"))
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """Split a transcript into commands and what they are expected to say."""
+    """Split a transcript into pairs of a command and its expected output."""
     parts = re.split(r"(?m)^\$ ", text)[1:]
     return [(part.split("\n", 1)[0], part.split("\n", 1)[1]) for part in parts]
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_transcript(house, path):
-    """A shell says just what its transcript says; `...` stands for anything."""
+    """Each command prints exactly the output in its transcript; `...` stands for any text."""
     environment = {**house.environment, "PATH": f"{BIN}:{house.environment['PATH']}"}
     for command, expected in steps(path.read_text()):
         done = subprocess.run(

@@ -17,7 +17,7 @@ def read(name: str) -> str:
 
 
 def test_comparison_shows_the_measured_rows():
-    """The table of docs/comparison.md is made from bench/results.md, and no row is missing there."""
+    """The table in docs/comparison.md is made from bench/results.md, without a missing row."""
     marked = re.search(r"(?s)<!-- bench -->\n(.*?)<!-- /bench -->", read("docs/comparison.md"))
 
     assert results.comparison() == marked[1]
@@ -26,7 +26,7 @@ def test_comparison_shows_the_measured_rows():
 
 @pytest.mark.parametrize("part", results.TITLES)
 def test_every_part_has_figures(part):
-    """Each part of the benchmark has a section with rows, and says when and on what it was taken."""
+    """Each part of the benchmark has a section with rows, its date and its machine."""
     section = read("bench/results.md").partition(f"## {results.TITLES[part]}\n")[2]
 
     assert results.rows(part)
@@ -35,14 +35,14 @@ def test_every_part_has_figures(part):
 
 
 def test_every_part_is_run():
-    """What `make bench` runs are the parts that results.md has sections for."""
+    """`make bench` runs exactly the parts that have a section in results.md."""
     keys = set(re.findall(r'(?m)^    "(\w+)": ', read("bench/core.py")))
 
     assert set(results.TITLES) == keys
 
 
 def test_every_part_loads():
-    """The benchmark starts, with all its parts, and refuses a part that it has not."""
+    """The benchmark starts with all its parts, and refuses an unknown part."""
     words = [sys.executable, str(REPOSITORY / "bench/core.py")]
     shown = subprocess.run([*words, "--help"], capture_output=True, text=True, check=True)
     refused = subprocess.run(

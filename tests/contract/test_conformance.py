@@ -1,4 +1,4 @@
-"""`handoff check-contract`: our own handoffs keep the contract, and what breaks it is named."""
+"""`handoff check-contract`: our own handoffs keep the contract, and each violation is named."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def put(path: Path, data: str | bytes = GOOD, seconds: int = 100) -> Path:
 
 
 def breaks(directory: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return what breaks, by point."""
+    """Return the violations by point."""
     checked = conformance.check(str(directory))
     assert POINTS == [point.name for point in checked.points]
     return {
@@ -60,7 +60,7 @@ OURS = Contract(
 
 @pytest.mark.parametrize("cwd", ["/home/u/my_app", "/home/u/Übung mit\nZeile", "/home/u/a\udcffb"])
 def test_our_own_output_holds(tmp_path, cwd):
-    """What we write keeps every point, whatever the path holds."""
+    """Our own handoffs keep every point of the contract, for paths with any characters."""
     place = handoff_directory.directory_of(f"{tmp_path}/handoffs", cwd)
     text = render(replace(OURS, cwd=written_path(cwd)))
     handoff_directory.change(place, "1a2b3c4d.md", lambda before: text)
@@ -74,7 +74,7 @@ def test_our_own_output_holds(tmp_path, cwd):
 
 
 def test_other_writers_hold(directory):
-    """A close of the origin, an automatic one, a later version's zones and CRLF keep the contract."""
+    """The origin's handoffs, automatic ones, a later version's zones and CRLF keep the contract."""
     put(directory / "close.md")
     put(directory / "auto.md", GOOD.replace("-15\n", "-15 (auto)\n"))
     put(directory / "crlf.md", GOOD.replace("\n", "\r\n"))
@@ -90,7 +90,7 @@ def test_other_writers_hold(directory):
 
 
 def test_empty_directory_holds(directory):
-    """Where no handoff is, none breaks the contract."""
+    """A directory without handoffs does not break the contract."""
     assert {} == breaks(directory)
     assert ["no handoff"] == says(directory, "discovery")
 
@@ -100,14 +100,14 @@ def test_empty_directory_holds(directory):
 
 @pytest.mark.parametrize("name", ["email", "home-u", "-home-u.bak", "-home-ü"])
 def test_directory_name(tmp_path, name):
-    """A directory whose name is no encoding breaks the location."""
+    """A directory whose name is not an encoded path breaks the location."""
     put(tmp_path / name / "a.md")
 
     assert ["location"] == list(breaks(tmp_path / name))
 
 
 def test_v1_directory(tmp_path):
-    """A directory of the first version is told as such, with the remedy."""
+    """A directory of the first version is reported as such, with the remedy."""
     put(tmp_path / "-home-u-my_app/a.md")
 
     (((_, text),),) = breaks(tmp_path / "-home-u-my_app").values()
@@ -115,7 +115,7 @@ def test_v1_directory(tmp_path):
 
 
 def test_cwd_must_lead_here(directory):
-    """Every `cwd:` line encodes to the directory; one that does not is named."""
+    """Every `cwd:` line must encode to the directory's name; a line that does not is named."""
     put(directory / "right.md", render(OURS))
     put(directory / "same.md", render(OURS).replace("cwd: /home/u/my_app", "cwd: /home/u/my/app"))
     put(directory / "wrong.md", render(OURS).replace("cwd: /home/u/my_app", "cwd: /home/u/else"))
@@ -129,7 +129,7 @@ def test_cwd_must_lead_here(directory):
 
 
 def test_what_ls_would_find(directory):
-    """What is visible and no `.md` file breaks the discovery; dotfiles do not."""
+    """A visible entry that is not a regular `.md` file breaks the discovery; dotfiles do not."""
     put(directory / "a.md")
     put(directory / ".handoffd.lock", "")
     put(directory / "notes.txt")
@@ -148,7 +148,7 @@ def test_what_ls_would_find(directory):
 
 
 def test_newest(directory):
-    """The newest is told, and how a tie is decided."""
+    """The newest handoff is named, with the rule that decides a tie."""
     put(directory / "old.md", GOOD, 50)
     put(directory / "a.md", GOOD.replace("11-15", "11-16"))
     put(directory / "b.md")
@@ -160,7 +160,7 @@ def test_newest(directory):
 
 
 def test_index_newer_than_handoffs(directory):
-    """An index is no handoff; it breaks the discovery only where `ls -t` finds it first."""
+    """An index is no handoff; it breaks the discovery only if `ls -t` lists it first."""
     put(directory / "a.md", GOOD, 100)
     put(directory / "README.md", "x", 50)
     assert {} == breaks(directory)
@@ -174,7 +174,7 @@ def test_index_newer_than_handoffs(directory):
 
 
 def test_blank_purpose(directory):
-    """A purpose that says nothing is told from one that is missing."""
+    """A blank purpose is distinguished from a missing one."""
     put(directory / "a.md", GOOD.replace("purpose: p", "purpose:"))
 
     assert {"metadata": [("a.md", "`purpose:` is blank")]} == breaks(directory)
@@ -191,7 +191,7 @@ def test_blank_purpose(directory):
     ],
 )
 def test_metadata(directory, old, new, missing):
-    """Each piece of the metadata must be in the first five lines, where `grep '^…'` finds it."""
+    """Each metadata line must be in the first five lines, where `grep '^…'` finds it."""
     put(directory / "a.md", GOOD.replace(old, new))
 
     assert {"metadata": [("a.md", f"no `{missing}` in the first 5 lines")]} == breaks(directory)
@@ -201,7 +201,7 @@ def test_metadata(directory, old, new, missing):
 
 
 def test_escalation(directory):
-    """Who calls for a person is told, in any case, without its secrets and escapes."""
+    """Each handoff that calls for a person is named, in any case, without secrets and escapes."""
     put(directory / "a.md", GOOD + "x human review needed: ask ghp_" + "aB3" * 12 + "\x1b[31m\n")
     put(directory / "b.md", GOOD + "HUMAN REVIEW NEEDED\n")
     put(directory / "c.md")
@@ -218,7 +218,7 @@ def test_escalation(directory):
     "words", ["HUMAN REVIEW\nNEEDED", "HUMAN_REVIEW_NEEDED", "human\xa0review\xa0needed"]
 )
 def test_call_that_grep_does_not_find(directory, words):
-    """Words that were meant as a call, but are none, break the escalation."""
+    """Words that look like a call, but that grep does not find, break the escalation."""
     put(directory / "a.md", GOOD + words)
 
     assert ["escalation"] == list(breaks(directory))
@@ -239,14 +239,14 @@ def test_call_that_grep_does_not_find(directory, words):
     ],
 )
 def test_format(directory, data, why):
-    """What is no markdown with sections in UTF-8 breaks the format, and says how."""
+    """A file that is not UTF-8 markdown with sections breaks the format, with a reason."""
     put(directory / "a.md", data)
 
     assert ("a.md", why) in breaks(directory)["format"]
 
 
 def test_large_files(directory):
-    """A megabyte is read; of more than two only the beginning, wherever that cuts a character."""
+    """A megabyte is read whole; of a file over two megabytes only the beginning, cut anywhere."""
     put(directory / "a.md", GOOD + "- é12345\n" * 100_000)
     put(directory / "b.md", GOOD + "é" * (2 << 20))
     put(directory / "c.md", GOOD + "x" + "é" * (2 << 20))
@@ -255,7 +255,7 @@ def test_large_files(directory):
 
 
 def test_unreadable_file():
-    """A file that may not be read breaks the format, and the others are judged all the same."""
+    """An unreadable file breaks the format, and the other files are still checked."""
     place = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
     directory = place / "-home-u"
     put(directory / "a.md").chmod(0)
@@ -279,7 +279,7 @@ def test_unreadable_file():
 
 
 def test_reading_changes_no_time(directory):
-    """A check moves no time of a file or of the directory."""
+    """A check changes no time of a file or of the directory."""
     put(directory / "a.md", GOOD, 100)
     os.utime(directory, (50, 50))
 
@@ -289,7 +289,7 @@ def test_reading_changes_no_time(directory):
 
 
 def test_all_projects(tmp_path):
-    """Given the directory of all, each project is checked; what encodes no path is passed over."""
+    """For the base directory each project is checked; a name that encodes no path is skipped."""
     base = tmp_path / "handoffs"
     put(base / "-a/good.md")
     put(base / "-b/bad.md", "")
@@ -307,7 +307,7 @@ def test_all_projects(tmp_path):
 
 
 def test_text(directory):
-    """For a person: a line a point, and beneath it each file that breaks it."""
+    """The text for a person has one line per point, and below it each file that breaks it."""
     put(directory / "a.md", GOOD, 100)
     put(directory / "b.md", GOOD.replace("purpose: p", ""), 50)
     put(directory / "c\x1b.md", GOOD, 40)
@@ -329,7 +329,7 @@ def test_text(directory):
 
 @pytest.mark.parametrize("name", ["missing", "file"])
 def test_no_directory(tmp_path, name):
-    """What is no directory is said, with a remedy."""
+    """A path that is not a directory is an error with a remedy."""
     put(tmp_path / "file")
 
     with pytest.raises(HandoffError, match="cannot be read"):
@@ -337,7 +337,7 @@ def test_no_directory(tmp_path, name):
 
 
 def test_v1_link_is_followed(directory):
-    """Given the link for old readers, the directory behind it is checked."""
+    """For the link that serves old readers, the directory behind it is checked."""
     put(directory / "a.md")
     link = directory.parent / "-home-u-my_app"
     link.symlink_to(directory.name)

@@ -1,4 +1,4 @@
-"""What is written down agrees with what is there."""
+"""The documents agree with the code."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ def read(name: str) -> str:
 
 
 def test_every_method_is_documented():
-    """docs/protocol.md has one heading a method, and none more, and names each parameter."""
+    """docs/protocol.md has exactly one heading per method, and names each parameter."""
     text = read("docs/protocol.md").split("## Methods")[1]
     sections = dict(re.findall(r"(?ms)^### (\w+)\n(.*?)(?=^### |\Z)", text))
 
@@ -29,7 +29,7 @@ def test_every_method_is_documented():
 
 
 def test_every_method_but_watch_is_a_command():
-    """A method has the name of a command of the client."""
+    """Every method has the name of a command of the client."""
     assert set(registry.NAMES) <= set(cli.COMMANDS)
 
 
@@ -64,7 +64,7 @@ def test_every_warning_has_an_anchor():
 
 
 def texts(path) -> list[str]:
-    """Return the texts in a source, but for its docstrings."""
+    """Return the string literals of a source file, without its docstrings."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     docstrings = {node.value for node in nodes if isinstance(node, ast.Expr)}
     texts = {node for node in nodes if isinstance(node, ast.Constant)} - docstrings
@@ -72,7 +72,7 @@ def texts(path) -> list[str]:
 
 
 def test_no_remedy_names_a_file_of_the_checkout():
-    """What a person is told leads to no document, and no example, that the wheel has not."""
+    """No message names a document or an example that the wheel does not contain."""
     sources = [
         *(REPOSITORY / "daemon").rglob("*.py"),
         *(REPOSITORY / "client/handoff").rglob("*.py"),
@@ -101,7 +101,7 @@ def test_every_test_states_its_fact(path):
 
 
 def test_no_module_is_long():
-    """No module has more than 500 lines: a longer one hides a seam."""
+    """No module has more than 500 lines; in a longer one a seam is hidden."""
     sources = [*(REPOSITORY / "daemon").rglob("*.py"), *(REPOSITORY / "client").rglob("*.py")]
 
     assert [] == [path.name for path in sources if len(path.read_text().splitlines()) > 500]
@@ -116,7 +116,7 @@ def named_tests(path: str) -> set[str]:
 
 @pytest.mark.parametrize("document", ["docs/promises.md", "bench/promises.md", "SECURITY.md"])
 def test_tests_named_exist(document):
-    """Every test file, every test and every command that a document names is there."""
+    """Every test file, test and command that a document names exists."""
     text = read(document)
     for name in re.findall(r"`(tests/[\w/]+\.py)`", text):
         assert (REPOSITORY / name).exists(), name
@@ -135,7 +135,7 @@ def test_every_fault_is_a_promise():
 
 
 def test_promises_are_measured():
-    """Every row of bench/promises.md has a figure, and none is of a test that failed or was skipped."""
+    """Every row of bench/promises.md has a figure, none from a failed or skipped test."""
     rows = re.findall(r"(?m)^\| .+ \| `([^`]+)` \|(.*)\|$", read("bench/promises.md"))
 
     assert [] == [proof for proof, figure in rows if not figure.strip() or "**" in figure]
@@ -143,7 +143,7 @@ def test_promises_are_measured():
 
 
 def test_versions_agree():
-    """The package's version is that of pyproject.toml."""
+    """The package's version is the one in pyproject.toml."""
     from handoff import __version__
 
     assert tomllib.loads(read("pyproject.toml"))["project"]["version"] == __version__

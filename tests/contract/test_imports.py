@@ -1,4 +1,4 @@
-"""The packages: imports go one way, heavy libraries have one importer, pure modules stay pure."""
+"""Packages import in one direction; heavy libraries have one importer; pure modules stay pure."""
 
 import ast
 import functools
@@ -11,8 +11,8 @@ from conftest import REPOSITORY
 DAEMON = REPOSITORY / "daemon/handoffd"
 CLIENT = REPOSITORY / "client/handoff"
 
-# A package imports the packages of the lines below its own, and nothing of its own line or above.
-# Modules that lie directly in handoffd/ stand here by their names.
+# A package imports only the packages on the lines below its own line.
+# Modules that lie directly in handoffd/ are listed by their names.
 LINES = (
     ("__main__",),
     ("command_line",),
@@ -38,7 +38,7 @@ LINES = (
 )
 LINE_OF = {package: number for number, line in enumerate(LINES) for package in line}
 ROOT_MODULES_MAX = 8
-# `handoffd --client` runs the client in the daemon's interpreter, if it finds none of its own.
+# `handoffd --client` runs the client in the daemon's interpreter if the client finds none.
 CLIENT_ENTRY = ("__main__.py", "handoff.fast")
 
 PURE = (
@@ -124,7 +124,7 @@ ONE_IMPORTER = {
 
 @functools.cache
 def imports(path: Path) -> frozenset[str]:
-    """Return the full names of all imports of a file, lazy ones and those for types included."""
+    """Return the full names of all imports of a file, including lazy and type-checking ones."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -135,7 +135,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def clock_readings(path: Path) -> list[str]:
-    """Return where a file reads the clock; converting a given time is no reading."""
+    """Return the places where a file reads the clock; converting a given time does not count."""
     calls = [
         node
         for node in ast.walk(ast.parse(path.read_text()))
@@ -161,7 +161,7 @@ def files(root: Path) -> list[Path]:
 
 @pytest.mark.parametrize("path", files(DAEMON), ids=lambda path: str(path.relative_to(DAEMON)))
 def test_imports_go_one_way(path):
-    """A file imports its own package and those of the lines below, so no cycle is possible."""
+    """A file imports its own package and those on the lines below, so no cycle is possible."""
     own = package_of(path)
     wrong = {name for name in packages(path) - {own} if LINE_OF[name] <= LINE_OF[own]}
 
@@ -169,7 +169,7 @@ def test_imports_go_one_way(path):
 
 
 def test_every_package_has_its_line():
-    """Each package and each module of the root stands in the order of imports, and no other."""
+    """Each package and each root module has one line in the order of imports, and no other has."""
     found = {package_of(path) for path in files(DAEMON)}
 
     assert found == set(LINE_OF)
@@ -186,13 +186,13 @@ def test_few_modules_lie_in_the_root():
     ids=lambda path: str(path.parent.relative_to(DAEMON)),
 )
 def test_every_package_introduces_itself(path):
-    """The first line of a package says what it does."""
+    """Every package has a docstring whose first line describes it."""
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
 @pytest.mark.parametrize("path", files(DAEMON), ids=lambda path: str(path.relative_to(DAEMON)))
 def test_daemon_imports_the_common_part_of_the_client(path):
-    """Of the client the daemon imports handoff.common and the version, lazily or not."""
+    """The daemon imports only handoff.common and the version from the client, lazily or not."""
     names = {name for name in imports(path) if name.split(".")[0] == "handoff"}
     if path.relative_to(DAEMON).as_posix() == CLIENT_ENTRY[0]:
         names = {name for name in names if not name.startswith(CLIENT_ENTRY[1])}
@@ -202,7 +202,7 @@ def test_daemon_imports_the_common_part_of_the_client(path):
 
 
 def test_common_part_imports_nothing_of_either_side():
-    """handoff.common imports itself and the standard library."""
+    """handoff.common imports only itself and the standard library."""
     for path in files(CLIENT / "common"):
         ours = {name for name in imports(path) if name.split(".")[0] in ("handoff", "handoffd")}
         assert [] == [name for name in ours if not name.startswith("handoff.common")], path
@@ -234,7 +234,7 @@ def test_one_importer(library):
 
 
 def test_client_reaches_the_daemon_by_one_module():
-    """Of the client's files only local.py imports the daemon's code, and none a library."""
+    """Only local.py of the client imports the daemon's code, and no file imports a library."""
     allowed = {"handoff"}
     for path in files(CLIENT):
         names = {name.split(".")[0] for name in imports(path)}

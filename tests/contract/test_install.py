@@ -1,4 +1,4 @@
-"""However it was installed, `handoff` finds its interpreter and its code."""
+"""`handoff` finds its interpreter and its code after every way of installation."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def run(*words, cwd="/", **environment) -> subprocess.CompletedProcess:
 
 
 def answers(program: Path, **given) -> None:
-    """Check that the hot path, the slow path and the daemon's script all start."""
+    """Assert that the hot path, the slow path and the daemon's script all start."""
     hot = run(program, "status", **given)
     slow = run(program, "save", "--help", **given)
 
@@ -59,7 +59,7 @@ def pip(python, *words, **environment) -> None:
 
 
 def make_environment(directory: Path) -> Path:
-    """Make a virtual environment that sees this one's libraries, and return its bin."""
+    """Make a virtual environment that sees this one's libraries, and return its bin directory."""
     venv.create(directory, with_pip=False)
     site = next(directory.glob("lib/python3*/site-packages"))
     (site / "zz_libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -67,7 +67,7 @@ def make_environment(directory: Path) -> Path:
 
 
 def test_environment_with_spaces_and_a_link(tmp_path, wheel):
-    """In a directory with spaces, through a chain of links, as pipx and uv tool make them."""
+    """The programs start from a path with spaces, through links as pipx and uv tool make them."""
     place = make_environment(tmp_path / "a directory with spaces")
     pip(place / "python", "--ignore-installed", wheel)
     (tmp_path / "bin").mkdir()
@@ -80,7 +80,7 @@ def test_environment_with_spaces_and_a_link(tmp_path, wheel):
 
 
 def test_user_install(tmp_path, wheel):
-    """`pip install --user` puts the program beside no interpreter; it is found all the same."""
+    """`pip install --user` puts no interpreter beside the program, and the program still starts."""
     base = Path(sys._base_executable)
     environment = {
         "HOME": str(tmp_path),
@@ -97,7 +97,7 @@ def test_user_install(tmp_path, wheel):
 
 
 def test_editable_install(tmp_path):
-    """An editable install has its code elsewhere; the daemon's script leads there."""
+    """An editable install has its code elsewhere, and the daemon's script finds it."""
     place = make_environment(tmp_path / "editable")
     pip(place / "python", "--ignore-installed", "--no-build-isolation", "-e", REPOSITORY)
 
@@ -106,7 +106,7 @@ def test_editable_install(tmp_path):
 
 @pytest.mark.parametrize("path", [":", ".", "{here}", "x:"])
 def test_the_daemon_s_interpreter_imports_nothing_from_here(path, tmp_path):
-    """The daemon's script, where the client needs it, takes no module from the current directory."""
+    """The client's fallback to the daemon's script imports no module of the current directory."""
     (tmp_path / "bin").mkdir()
     for name in ("handoff", "handoffd"):
         shutil.copy(BIN / name, tmp_path / "bin" / name)

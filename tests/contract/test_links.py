@@ -1,4 +1,4 @@
-"""Links between the documents lead to a file and to a heading in it, in the repository and on the site."""
+"""Links between documents lead to existing headings, in the repository and on the site."""
 
 import re
 import unicodedata
@@ -21,17 +21,17 @@ LINK = re.compile(r"!?\[[^\]]*\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 def prose(document: Path) -> str:
-    """Return a document without its code, in which brackets are no links."""
+    """Return a document without its code, because brackets in code are no links."""
     return CODE.sub("", document.read_text())
 
 
 def by_github(heading: str) -> str:
-    """Return the anchor that GitHub makes of a heading."""
+    """Return the anchor that GitHub makes from a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def by_mkdocs(heading: str) -> str:
-    """Return the anchor that mkdocs makes of a heading."""
+    """Return the anchor that mkdocs makes from a heading."""
     plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
@@ -44,7 +44,7 @@ def anchors(document: Path, rule) -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_links_lead_somewhere(document):
-    """Every relative link of a document names a file that exists, and a heading of that file."""
+    """Every relative link of a document names an existing file and a heading in it."""
     for target, anchor in LINK.findall(prose(document)):
         file = document.parent / target if target else document
         assert file.exists(), target

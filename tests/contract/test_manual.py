@@ -1,4 +1,4 @@
-"""Completion and man pages come from what --help is made from, and work in the real programs."""
+"""Completion and man pages are made from the data of --help, and work in the real programs."""
 
 import os
 import pty
@@ -14,7 +14,7 @@ from conftest import BIN, REPOSITORY
 from handoff import cli, completion, man_pages
 
 PAGES = ("handoff", "handoffd")
-# What is typed, and the one word that it becomes.
+# The typed text, and the one word to which it is completed.
 TYPED = [
     ("clo", "close"),
     ("check", "check-contract"),
@@ -30,13 +30,13 @@ TYPED = [
     ("show al", "alpha/"),
     ("close --project al", "alpha/"),
 ]
-# What nobody can guess, though a directory begins so: a text, a thread.
+# Arguments that are not completed, although a directory has this prefix: a text, a thread.
 SILENT = ["close --done al", "thread get al"]
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory with something to complete, and the scripts as the client prints them."""
+    """Return a directory with names to complete, and the scripts as the client prints them."""
     (tmp_path / "alpha").mkdir()
     (tmp_path / "empty").mkdir()
     for shell in completion.SHELLS:
@@ -50,7 +50,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def needs(program: str) -> str:
-    """Return where a program is; without it the test is skipped."""
+    """Return the path of a program; skip the test if it is missing."""
     found = shutil.which(program)
     if found is None:
         package = {"groff": "groff-base"}.get(program, program)
@@ -59,7 +59,7 @@ def needs(program: str) -> str:
 
 
 def said(*words: str, cwd: Path) -> str:
-    # No `handoff` on PATH: what completes starts nothing of ours.
+    # No `handoff` on PATH: completion must not start our programs.
     environment = {"HOME": str(cwd), "PATH": f"{cwd}/empty:/usr/bin:/bin", "TERM": "dumb"}
     done = subprocess.run(
         words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=90, check=False
@@ -85,7 +85,7 @@ def in_fish(place: Path, typed: str) -> list[str]:
 
 
 class Zsh:
-    """An interactive zsh, in which Tab is pressed."""
+    """An interactive zsh in which Tab can be pressed."""
 
     def __init__(self, place: Path):
         program = needs("zsh")
@@ -113,7 +113,7 @@ class Zsh:
         self.until("end\r\n")
 
     def complete(self, typed: str) -> str:
-        """Press Tab, and let the shell itself print the words that are on its line then."""
+        """Press Tab, and let the shell itself print the words on its line."""
         os.write(self.terminal, f"handoff {typed}\t".encode())
         os.write(self.terminal, b"\x01print -r -- be''gin \x05 en''d\n")
         seen = self.until(" end\r\n")
@@ -132,12 +132,12 @@ def test_bash(place, typed, expected):
 
 @pytest.mark.parametrize(("typed", "expected"), TYPED)
 def test_fish(place, typed, expected):
-    """So does fish."""
+    """fish completes commands, options, choices and directories."""
     assert [expected] == in_fish(place, typed)
 
 
 def test_zsh(place):
-    """So does zsh, and guesses nothing either."""
+    """zsh completes commands, options, choices and directories, and guesses nothing."""
     shell = Zsh(place)
     try:
         found = [shell.complete(typed) for typed, _ in TYPED]
@@ -148,7 +148,7 @@ def test_zsh(place):
     assert SILENT == [line.strip() for line in guessed]
     before = [typed.rpartition(" ")[0] for typed, _ in TYPED]
     whole = zip(before, (word for _, word in TYPED), strict=True)
-    # It takes the slash back when another key than a letter follows.
+    # zsh removes the slash again if the next key is not a letter.
     assert [f"{words} {word}".strip(" /") for words, word in whole] == [
         line.strip() for line in found
     ]
@@ -156,18 +156,18 @@ def test_zsh(place):
 
 @pytest.mark.parametrize("typed", SILENT)
 def test_nothing_is_guessed(place, typed):
-    """A text, or a thread's id, is not completed, not even by files."""
+    """A text or a thread's id is not completed, not even with file names."""
     assert [] == in_bash(place, typed)
 
 
 @pytest.mark.parametrize("typed", SILENT)
 def test_nothing_is_guessed_by_fish(place, typed):
-    """Nor in fish."""
+    """fish does not complete a text or a thread's id either."""
     assert [] == in_fish(place, typed)
 
 
 def test_every_command_is_completed():
-    """Each script knows every command and every option of it."""
+    """Each script knows every command and every option of each command."""
     scripts = {shell: make() for shell, make in completion.SHELLS.items()}
     for command in man_pages.program("handoff").walk():
         for flag in (flag for option in command.options for flag in option.flags):
@@ -180,7 +180,7 @@ def test_every_command_is_completed():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_committed_page_is_the_generated_one(name):
-    """docs/man has what `make man` makes."""
+    """docs/man holds the output of `make man`."""
     committed = (REPOSITORY / f"docs/man/{name}.1").read_text()
 
     assert committed == man_pages.page(name), "run: make man"
@@ -188,7 +188,7 @@ def test_the_committed_page_is_the_generated_one(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_does_not_depend_on_where_it_is_made(name, tmp_path):
-    """A narrow terminal, another HOME and other variables change nothing."""
+    """The width of the terminal, HOME and other variables do not change a page."""
     done = subprocess.run(
         [sys.executable, "-m", "handoff.man_pages", name],
         env={
@@ -213,7 +213,7 @@ def test_groff_has_nothing_to_complain_of(name):
 
 
 def test_the_pages_are_installed():
-    """They lie where pipx, and `man` beside a program on PATH, look for them."""
+    """The pages lie where pipx, and `man` for a program on PATH, look for them."""
     for name in PAGES:
         installed = BIN.parent / f"share/man/man1/{name}.1"
         assert (REPOSITORY / f"docs/man/{name}.1").read_text() == installed.read_text()

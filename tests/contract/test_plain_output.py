@@ -1,4 +1,4 @@
-"""Text of others leaves by few doors: the code is read, so that a new one is noticed."""
+"""Text from others is printed in few places: this test reads the code and notices a new one."""
 
 import ast
 
@@ -11,7 +11,7 @@ METHODS = {"method", "METHOD", "show", "save", "thread", "open_", "list_", "revi
 
 
 def holding(paths, wanted):
-    """Return the files in which some node is wanted."""
+    """Return the files that hold a node for which `wanted` is true."""
     return [
         str(path.relative_to(REPOSITORY))
         for path in paths
@@ -32,7 +32,7 @@ def test_one_place_renders():
 
 
 def test_few_places_write_past_the_stream():
-    """Of the client only the hot path, the relay and a pipe to a person's own command do."""
+    """Only the hot path, the relay and the status line's pipe write past the client's stream."""
     raw = {"posix.write", "os.write", "sys.stdout.buffer", "sys.__stdout__", "sys.__stderr__"}
     found = holding(
         CLIENT, lambda node: isinstance(node, ast.Attribute) and ast.unparse(node) in raw
@@ -44,7 +44,7 @@ def test_few_places_write_past_the_stream():
 
 
 def test_few_places_of_the_daemon_call_a_text_harmless():
-    """Text is declared harmless where it is made of harmless parts, and where the user wrote it."""
+    """Text is declared harmless only if it consists of harmless parts or the user wrote it."""
     found = holding(
         DAEMON, lambda node: isinstance(node, ast.Call) and ast.unparse(node.func) == "PlainText"
     )

@@ -1,4 +1,4 @@
-"""The plugin, its marketplace and the files of the seed: they are there, and say what is true."""
+"""The plugin, its marketplace and the seed's files exist and agree with the program."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from handoffd.tracks.resume import FIND, RESUME
 PLUGIN = REPOSITORY / "client/plugin"
 COMMANDS = sorted((PLUGIN / "commands").glob("*.md"))
 WORKFLOW = (PLUGIN / "workflows/handoff.md").read_text()
-# The five that the seed merges into the others.
+# The five files that the seed merges into the others.
 MERGED = ["create.md", "resume.md", "triggers.md", "idle-detection.md", "agent-mail-format.md"]
 
 
@@ -43,7 +43,7 @@ def files_below(directory: Path) -> dict[str, bytes]:
 
 
 def test_the_seeds_files():
-    """Two files are there, one is kept, and the five that were merged are not."""
+    """Two files exist, one is kept, and the five merged files do not exist."""
     for name in ("commands/handoff.toml", "workflows/handoff.md", "handoff/template.md"):
         assert (PLUGIN / name).is_file(), name
 
@@ -54,7 +54,7 @@ def test_the_seeds_files():
 
 
 def test_the_command_for_other_agents():
-    """It has a description and a prompt, which gives what was typed to our command, quoted."""
+    """The command has a description, and a prompt that quotes the typed text for our command."""
     found = tomllib.loads((PLUGIN / "commands/handoff.toml").read_text())
 
     assert {"description", "prompt"} == found.keys()
@@ -62,7 +62,7 @@ def test_the_command_for_other_agents():
 
 
 def test_the_template_is_what_is_written():
-    """A record of ours has the template's keys and headings, in its order."""
+    """Our record has the template's keys and headings, in its order."""
     facts = RecordFacts("auth_20260301", Progress(1, 3, "plan"), git="main, clean")
     record = TrackRecord(
         "2026-03-04T09:12:40.318Z", "epic-end", "auth_20260301", "shop-1",
@@ -80,7 +80,7 @@ def test_the_template_is_what_is_written():
 
 
 def test_the_workflow_names_every_step():
-    """The nine steps of both modes are the program's, in number, name and order."""
+    """The nine steps of both modes match the program's in number, name and order."""
     rows = re.findall(r"(?m)^\| (\d+a?) \| ([^|]+) \|", WORKFLOW)
     steps = [(action.number, action.name) for action in (*GATHER, *WRITE, *FIND, *RESUME)]
 
@@ -88,7 +88,7 @@ def test_the_workflow_names_every_step():
 
 
 def test_the_workflow_is_true():
-    """Its triggers, its note and the index's columns are the program's."""
+    """The workflow's triggers, its note and the index's columns are those of the program."""
     table = re.findall(r"(?m)^\| `([a-z-]+)` \| .+ \| (?:yes|no) \|$", WORKFLOW)
     assert sorted(TRIGGERS) == sorted(table)
     assert " > ".join(f"`{name}`" for name in TRIGGERS) in WORKFLOW.replace("\n", " ")
@@ -103,14 +103,14 @@ def test_the_workflow_is_true():
 
 @pytest.mark.parametrize("path", [*COMMANDS, PLUGIN / "workflows/handoff.md"], ids=lambda p: p.name)
 def test_commands_that_are_named_exist(path):
-    """Every `handoff …` that a text tells somebody to run is a command, with such options."""
+    """Every `handoff …` that a text tells a reader to run is a command, with such options."""
     said = re.findall(r"(?m)(?:^|`|: )handoff ([a-z][a-z-]+)((?: +[^\n`|#]*)?)", path.read_text())
     assert said
     for command, words in said:
         assert command in {*cli.COMMANDS, "setup"}, command
         options = set(re.findall(r"(?<!\S)\[?(--[a-z-]+)", words))
         if options:
-            # `thread close --yes` is an option of the action.
+            # `thread close --yes` is an option of the action, not of the command.
             action = words.split()[:1] if command == "thread" else []
             help_text = subprocess.run(
                 [BIN / "handoff", command, *action, "--help"],
@@ -123,13 +123,13 @@ def test_commands_that_are_named_exist(path):
 
 
 def test_every_slash_command_has_its_file():
-    """`handoff slash` knows the commands of the plugin, and no others."""
+    """`handoff slash` knows exactly the commands of the plugin."""
     assert sorted(slash._ACTIONS) == sorted(path.stem for path in COMMANDS)
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
 def test_what_is_typed_stays_out_of_the_shell(path):
-    """A command calls its own name; what was typed comes by a here-document that nobody can end.
+    """A command calls its own name; the typed text comes by a here-document that it cannot end.
 
     Claude Code writes a space between the mark and the backtick wherever both are typed.
     """
@@ -154,7 +154,7 @@ def test_what_is_typed_stays_out_of_the_shell(path):
 
 
 def test_the_marketplace_names_the_plugin():
-    """The repository is a marketplace with one plugin, whose version is the package's."""
+    """The repository is a marketplace with one plugin, which has the version of the package."""
     market = json.loads((REPOSITORY / ".claude-plugin/marketplace.json").read_text())
     plugin = json.loads((PLUGIN / ".claude-plugin/plugin.json").read_text())
 
@@ -170,7 +170,7 @@ def test_the_marketplace_names_the_plugin():
 
 
 def test_the_wheel_holds_the_marketplace():
-    """What is installed has every file of it, dot files too, in the layout of a checkout."""
+    """The wheel contains every file of the marketplace, dotfiles too, laid out as in a checkout."""
     place = Path(handoff.__file__).parent / "marketplace"
 
     assert files_below(REPOSITORY / ".claude-plugin") == files_below(place / ".claude-plugin")
@@ -179,7 +179,7 @@ def test_the_wheel_holds_the_marketplace():
 
 
 def test_the_source_distribution_holds_the_marketplace(tmp_path, monkeypatch):
-    """So has the source distribution, from which a wheel may be built elsewhere."""
+    """The source distribution contains the marketplace, because a wheel may be built from it."""
     from hatchling.build import build_sdist
 
     monkeypatch.chdir(REPOSITORY)

@@ -66,7 +66,7 @@ def test_free_relatives(text, found, tmp_path):
 
 
 def test_prose_of_a_module(tmp_path):
-    """Of a module only docstrings and comments count, each in its line."""
+    """Only a module's docstrings and comments count, each in its line."""
     module = tmp_path / "x.py"
     module.write_text('"""Say what is new."""\n\nwhat = "what"  # noqa: X\n# Whatever it is.\n')
 

@@ -1,4 +1,4 @@
-"""The specification of the bridge, sentence by sentence, against a daemon on its socket."""
+"""The specification of the bridge, sentence by sentence, tested through a daemon's socket."""
 
 import contextlib
 import re
@@ -14,7 +14,8 @@ TOOLS = {
     "create_handoff": (["title", "content"], ["project", "as_client"]),
     "get_handoff": (["id"], ["as_client"]),
     "add_to_handoff": (["id", "type", "content"], ["as_client"]),
-    # up_to is ours: without it an entry that came after the last look would be marked, too.
+    # up_to is our addition: without it an entry that came after the last get would be marked,
+    # too.
     "mark_handoff_read": (["id"], ["up_to", "as_client"]),
     "close_handoff": (["id"], []),
 }
@@ -24,7 +25,7 @@ UNKNOWN = "hof_AAAAAAAAAAAAAAAAAAAAA"
 
 
 def arguments(tool: str, thread_id: str = UNKNOWN) -> dict:
-    """Return what a tool must be given."""
+    """Return the required arguments of a tool."""
     return {name: GIVEN.get(name, thread_id) for name in TOOLS[tool][0]}
 
 
@@ -33,7 +34,7 @@ def arguments(tool: str, thread_id: str = UNKNOWN) -> dict:
 
 @pytest.mark.parametrize("creator", ["chat", "code"])
 def test_the_other_client_reads_by_id_and_picks_up_the_thread(mcp, creator):
-    """Chat hands to Code, or vice versa: whoever has the id finds what was shared, as new."""
+    """A client that has the id reads the shared entries as new, from Chat to Code or vice versa."""
     other = "code" if creator == "chat" else "chat"
     thread = mcp.create("Here's what we decided...", as_client=creator)
 
@@ -41,7 +42,7 @@ def test_the_other_client_reads_by_id_and_picks_up_the_thread(mcp, creator):
 
 
 def test_one_id_is_one_session_spanning_both_clients(mcp):
-    """Under one id stands what both have said, in the order in which they said it."""
+    """Under one id are the entries of both clients, in the order in which they were added."""
     thread = mcp.create("Here's what we decided...")
     mcp.add(thread, "Hit a problem, need input", "question", as_client="code")
     mcp.add(thread, "Go with option B", "decision")
@@ -62,7 +63,7 @@ def test_one_id_is_one_session_spanning_both_clients(mcp):
 
 
 def test_there_are_no_list_or_search_tools(mcp):
-    """The five tools are all there is; nothing else of MCP tells which threads there are."""
+    """There are exactly five tools, and no other part of MCP lists the existing threads."""
     tools = [tool["name"] for tool in mcp.result("tools/list")["tools"]]
 
     assert list(TOOLS) == tools
@@ -71,7 +72,7 @@ def test_there_are_no_list_or_search_tools(mcp):
 
 
 def test_a_thread_is_accessed_exclusively_by_its_id(mcp):
-    """Neither its title, nor its tag, nor a part of its id, nor a pattern finds a thread."""
+    """A title, a tag, a part of an id or a pattern does not find a thread."""
     thread = mcp.create(title="Campaign", project="dnd")
 
     for other in ("Campaign", "dnd", thread[:12], thread[4:], thread.swapcase(), "hof_%", "*", ""):
@@ -79,7 +80,7 @@ def test_a_thread_is_accessed_exclusively_by_its_id(mcp):
 
 
 def test_an_id_is_a_nanoid_with_the_prefix_hof(mcp):
-    """hof_, then 21 characters of A-Za-z0-9_-, another one each time."""
+    """An id is hof_ and 21 characters of A-Za-z0-9_-, different each time."""
     ids = {mcp.create() for _ in range(20)}
 
     assert 20 == len(ids)
@@ -87,7 +88,7 @@ def test_an_id_is_a_nanoid_with_the_prefix_hof(mcp):
 
 
 def test_the_user_pastes_the_id(mcp):
-    """What comes along when a person copies an id from a text does not matter."""
+    """Characters that a person copies along with the id from a text are ignored."""
     thread = mcp.create()
 
     for around in ("`{}`", ' "{}" ', "{}.", "({})", "**{}**", "{}\n", "\u201c{}\u201d", "\u200b{}"):
@@ -98,7 +99,7 @@ def test_the_user_pastes_the_id(mcp):
 
 
 def test_every_entry_is_tagged_with_who_wrote_it(mcp):
-    """An entry says chat or code, by whom it was written."""
+    """Each entry names its writer: chat or code."""
     thread = mcp.create(as_client="code")
     mcp.add(thread, as_client="chat")
     mcp.add(thread, as_client="code")
@@ -108,7 +109,7 @@ def test_every_entry_is_tagged_with_who_wrote_it(mcp):
 
 
 def test_all_clients_default_to_chat(mcp):
-    """Without as_client every tool takes the caller for Chat."""
+    """Without as_client every tool treats the caller as Chat."""
     thread = mcp.create()
     mcp.add(thread)
     mcp.add(thread, "from Code", as_client="code")
@@ -121,7 +122,7 @@ def test_all_clients_default_to_chat(mcp):
 
 
 def test_code_passes_as_client_on_every_call(mcp):
-    """as_client: "code" holds for the call that says it and for no other."""
+    """as_client: "code" applies only to the call that has it."""
     thread = mcp.create()
     seq = mcp.add(thread, as_client="code")
 
@@ -134,7 +135,7 @@ def test_code_passes_as_client_on_every_call(mcp):
 
 
 def test_a_server_started_as_code_defaults_to_code_and_the_argument_wins(served):
-    """A connection that began as code's speaks for Code, unless a call says otherwise."""
+    """A connection that was started as code is Code's, unless a call names another client."""
     with Mcp(served, client="code") as code:
         thread = code.create()
         code.add(thread, as_client="chat")
@@ -145,7 +146,7 @@ def test_a_server_started_as_code_defaults_to_code_and_the_argument_wins(served)
 
 @pytest.mark.parametrize("tool", [name for name, names in TOOLS.items() if "as_client" in names[1]])
 def test_nobody_is_anything_but_chat_or_code(mcp, tool):
-    """as_client is one of two words."""
+    """as_client accepts exactly two values."""
     text = mcp.refusal(tool, **arguments(tool), as_client="desktop")
 
     assert f"{tool}: as_client must be 'chat' or 'code'." == text.splitlines()[0]
@@ -155,7 +156,7 @@ def test_nobody_is_anything_but_chat_or_code(mcp, tool):
 
 
 def test_each_handoff_tracks_two_cursors_which_are_sequence_numbers(mcp):
-    """chat_last_seen and code_last_seen hold the number of the last entry that a side saw."""
+    """chat_last_seen and code_last_seen hold the number of the last entry that each client saw."""
     thread = mcp.create()
     first = mcp.get(thread)["entries"][0]["seq"]
     second = mcp.add(thread, as_client="code")
@@ -163,13 +164,13 @@ def test_each_handoff_tracks_two_cursors_which_are_sequence_numbers(mcp):
     mcp.mark(thread)
     after = mcp.get(thread)["handoff"]
 
-    # Code had not seen the first entry: to write does not mark it.
+    # Code had not seen the first entry: adding one does not mark it.
     assert (first, 0) == (before["chat_last_seen"], before["code_last_seen"])
     assert (second, 0) == (after["chat_last_seen"], after["code_last_seen"])
 
 
 def test_get_shows_the_entries_that_the_client_has_not_seen(mcp):
-    """new_entries are the other side's over your cursor; to look at them does not mark them."""
+    """new_entries are the other client's above the cursor; reading them does not mark them."""
     thread = mcp.create("one")
     mcp.add(thread, "two", as_client="chat")
     for _ in range(2):
@@ -178,7 +179,7 @@ def test_get_shows_the_entries_that_the_client_has_not_seen(mcp):
 
 
 def test_mark_handoff_read_advances_your_cursor_and_only_yours(mcp):
-    """Marking read is of one side."""
+    """Marking read advances the cursor of one client only."""
     thread = mcp.create("one")
     seq = mcp.add(thread, "two", as_client="code")
 
@@ -189,7 +190,7 @@ def test_mark_handoff_read_advances_your_cursor_and_only_yours(mcp):
 
 @pytest.mark.parametrize("client", ["chat", "code"])
 def test_your_own_cursor_is_advanced_when_you_create(mcp, client):
-    """The creator has seen what it just wrote, in the second thread as in the first."""
+    """The creator has seen its own entry, in the second thread as in the first."""
     for _ in range(2):
         made = mcp.call("create_handoff", title="t", content="c", as_client=client)
         (entry,) = made["entries"]
@@ -200,7 +201,7 @@ def test_your_own_cursor_is_advanced_when_you_create(mcp, client):
 
 @pytest.mark.parametrize("client", ["chat", "code"])
 def test_your_own_cursor_is_advanced_when_you_add(mcp, client):
-    """The writer has seen what it just wrote."""
+    """The writer has seen its own entry."""
     thread = mcp.create(as_client=client)
     given = {"id": thread, "type": "task", "content": "c", "as_client": client}
     added = mcp.call("add_to_handoff", **given)
@@ -210,7 +211,7 @@ def test_your_own_cursor_is_advanced_when_you_add(mcp, client):
 
 
 def test_writing_before_reading_marks_nothing_read(mcp):
-    """What the other side said stays new for one who wrote without having read it."""
+    """The other client's entries stay new for a client that writes without reading them."""
     thread = mcp.create("context", as_client="code")
     mcp.add(thread, "Go with option B", "decision")
     mcp.add(thread, "Still at it", as_client="code")
@@ -231,7 +232,7 @@ def test_mark_up_to_leaves_what_came_after_the_last_look(mcp):
 
 
 def test_mark_up_to_stays_within_the_thread(mcp):
-    """A number beyond the last entry counts as the last: what comes later is new."""
+    """A number beyond the last entry counts as the last entry, so later entries are new."""
     thread = mcp.create("one")
     last = mcp.add(thread, "two")
 
@@ -244,7 +245,7 @@ def test_mark_up_to_stays_within_the_thread(mcp):
 
 
 def test_entries_are_append_only(mcp):
-    """What was said stays as it was said, under its number, whatever is called after it."""
+    """An entry keeps its text and number through all later calls."""
     thread = mcp.create()
     kept = mcp.get(thread)["entries"]
     for kind in TYPES:
@@ -257,7 +258,7 @@ def test_entries_are_append_only(mcp):
 
 
 def test_no_tool_edits_or_deletes_a_single_entry(mcp):
-    """No tool takes the number of an entry but to mark read, and none is named for such a thing."""
+    """Only mark_handoff_read takes an entry's number, and no tool edits or deletes an entry."""
     tools = mcp.result("tools/list")["tools"]
     takes = {tool["name"]: set(tool["inputSchema"]["properties"]) for tool in tools}
 
@@ -268,7 +269,7 @@ def test_no_tool_edits_or_deletes_a_single_entry(mcp):
 
 
 def test_close_deletes_all_entries_and_marks_completed(served, mcp):
-    """After close_handoff no row of the thread's entries is left."""
+    """After close_handoff no entry of the thread is left in the database."""
     thread = mcp.create()
     mcp.add(thread)
     mcp.close(thread)
@@ -280,7 +281,7 @@ def test_close_deletes_all_entries_and_marks_completed(served, mcp):
 
 
 def test_the_handoff_row_persists_after_close(mcp):
-    """The row stays for reference: title, tag and creation; the conversation is gone."""
+    """The row stays for reference with title, tag and creation; the conversation is gone."""
     thread = mcp.create(title="Auth", project="hlg")
     before = mcp.get(thread)["handoff"]
     mcp.close(thread)
@@ -299,7 +300,7 @@ def test_the_handoff_row_persists_after_close(mcp):
 
 @pytest.mark.parametrize("table", ["handoffs", "handoff_entries"])
 def test_the_schema_is_the_seeds(served, table):
-    """Both tables have the seed's columns, types, defaults and order; what we added comes after."""
+    """Both tables have the seed's columns, types, defaults and order; ours come after them."""
     with contextlib.closing(sqlite3.connect(":memory:")) as seed:
         seed.executescript(SEED)
         columns = seed.execute(f"PRAGMA table_info({table})").fetchall()
@@ -314,7 +315,7 @@ def test_the_schema_is_the_seeds(served, table):
 
 
 def test_seq_is_a_global_auto_increment(served, mcp):
-    """A number is given once, over all threads, also after those who had it were deleted."""
+    """A number is given once across all threads, even after its entry was deleted."""
     one, other = mcp.create(), mcp.create()
     numbers = [mcp.add(thread) for thread in (one, other, one, other)]
     mcp.close(other)
@@ -337,7 +338,7 @@ def test_the_status_is_active_or_completed(mcp):
 @pytest.mark.parametrize("client", ["chat", "code"])
 @pytest.mark.parametrize("kind", TYPES)
 def test_entry_types(mcp, kind, client):
-    """Each of the six types can be said by either side: the typical sender is no rule."""
+    """Either client may use each of the six types: the typical sender is not a rule."""
     thread = mcp.create()
     given = {"id": thread, "type": kind, "content": "c", "as_client": client}
 
@@ -346,7 +347,7 @@ def test_entry_types(mcp, kind, client):
 
 @pytest.mark.parametrize("kind", ["note", "Task", "", "context "])
 def test_there_are_no_other_entry_types(mcp, kind):
-    """Another type is refused, with the six that there are."""
+    """Another type is refused, and the error names the six types."""
     thread = mcp.create()
     text = mcp.refusal("add_to_handoff", id=thread, type=kind, content="c")
 
@@ -360,7 +361,7 @@ def test_there_are_no_other_entry_types(mcp, kind):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_parameters_of_a_tool(mcp, tool):
-    """A tool takes the seed's parameters, required and optional as it says, and no other."""
+    """A tool takes exactly the seed's parameters, with the same ones required and optional."""
     (found,) = [each for each in mcp.result("tools/list")["tools"] if each["name"] == tool]
     schema = found["inputSchema"]
     required, optional = TOOLS[tool]
@@ -380,7 +381,7 @@ def test_parameters_of_a_tool(mcp, tool):
     ("tool", "name"), [(tool, name) for tool, (names, _) in TOOLS.items() for name in names]
 )
 def test_a_required_parameter_that_is_missing_is_named(mcp, tool, name):
-    """A call without what it must have says what is missing."""
+    """A call without a required parameter is refused by the parameter's name."""
     given = {key: value for key, value in arguments(tool).items() if key != name}
 
     assert f"{tool}: {name} is missing." == mcp.refusal(tool, **given).splitlines()[0]
@@ -388,7 +389,7 @@ def test_a_required_parameter_that_is_missing_is_named(mcp, tool, name):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_optional_parameters_may_be_null(mcp, tool):
-    """A client that writes null for what it leaves out is understood."""
+    """null counts as an omitted optional parameter."""
     given = arguments(tool, mcp.create()) | dict.fromkeys(TOOLS[tool][1])
 
     assert mcp.call(tool, **given)
@@ -396,12 +397,12 @@ def test_optional_parameters_may_be_null(mcp, tool):
 
 @pytest.mark.parametrize("tool", BY_ID)
 def test_a_thread_that_does_not_exist(mcp, tool):
-    """The error has the origin's words."""
+    """The error has the origin's text."""
     assert f"Handoff '{UNKNOWN}' not found." == mcp.refusal(tool, **arguments(tool))
 
 
 def test_create_handoff(mcp):
-    """The content becomes the first entry, of type context; both records are returned."""
+    """The content becomes the first entry, of type context, and both records are returned."""
     made = mcp.call(
         "create_handoff",
         title="DnD campaign arc planning",
@@ -435,7 +436,7 @@ def test_create_handoff_without_a_project(mcp):
 
 
 def test_get_handoff_shows_all_entries_and_highlights_unseen_ones(mcp):
-    """entries are all, in order; new_entries those over the cursor; new_count how many."""
+    """entries has all in order, new_entries those above the cursor, new_count their number."""
     thread = mcp.create("one")
     mcp.mark(thread, as_client="code")
     mcp.add(thread, "two", "task")
@@ -451,7 +452,7 @@ def test_get_handoff_shows_all_entries_and_highlights_unseen_ones(mcp):
 
 
 def test_add_to_handoff_returns_the_updated_handoff_and_the_new_entry(mcp):
-    """The result has both; the row's updated_at is the entry's time."""
+    """The result has both, and the row's updated_at is the entry's time."""
     thread = mcp.create()
     added = mcp.call("add_to_handoff", id=thread, type="task", content="Build it")
 
@@ -463,7 +464,7 @@ def test_add_to_handoff_returns_the_updated_handoff_and_the_new_entry(mcp):
 
 
 def test_add_to_handoff_fails_if_the_handoff_is_already_completed(mcp):
-    """Nothing is added to a completed thread; the error has the origin's words."""
+    """No entry is added to a completed thread, and the error has the origin's text."""
     thread = mcp.create()
     mcp.close(thread)
     text = mcp.refusal("add_to_handoff", id=thread, type="done", content="c")
@@ -473,7 +474,7 @@ def test_add_to_handoff_fails_if_the_handoff_is_already_completed(mcp):
 
 
 def test_mark_handoff_read_advances_to_the_latest_entry(mcp):
-    """After it, get_handoff shows new_count 0."""
+    """After mark_handoff_read, get_handoff shows new_count 0."""
     thread = mcp.create()
     last = mcp.add(thread)
 
@@ -484,7 +485,7 @@ def test_mark_handoff_read_advances_to_the_latest_entry(mcp):
 
 
 def test_mark_handoff_read_of_a_completed_handoff(mcp):
-    """It is allowed, and nothing is left to read; the cursor stays where it was."""
+    """It is allowed, no entry is left to read, and the cursor stays unchanged."""
     thread = mcp.create()
     seq = mcp.mark(thread)
     mcp.close(thread)
@@ -495,7 +496,7 @@ def test_mark_handoff_read_of_a_completed_handoff(mcp):
 
 
 def test_close_handoff(mcp):
-    """The result names what was closed; whoever closes again gets the same."""
+    """The result names the closed thread, and a second close gives the same result."""
     thread = mcp.create(title="Auth")
     closed = {"closed": True, "id": thread, "title": "Auth"}
 
@@ -505,7 +506,7 @@ def test_close_handoff(mcp):
 
 @pytest.mark.parametrize("client", ["chat", "code"])
 def test_close_handoff_knows_no_client(mcp, client):
-    """Either side closes, whoever it says it is."""
+    """Either client may close a thread, with any as_client."""
     thread = mcp.create()
     mcp.call("close_handoff", id=thread, as_client=client)
 
@@ -516,7 +517,7 @@ def test_close_handoff_knows_no_client(mcp, client):
 
 
 def test_the_six_steps(served):
-    """The seed's workflow, by two clients that are connected at once."""
+    """The seed's workflow works with two clients that are connected at the same time."""
     with Mcp(served) as chat, Mcp(served) as code:
         # 1. Chat creates the handoff
         context = "We decided on JWT with refresh tokens. Requirements: ..."
@@ -551,7 +552,7 @@ def test_the_six_steps(served):
 
 
 def test_handoffs_live_in_core_db_which_both_transports_share(served, mcp):
-    """What one process keeps in core.db, another reads and answers there, and the first sees it."""
+    """Two processes share the threads in core.db: each reads the other's entries."""
     thread = mcp.create("from the socket")
     store = CoreStore(str(served.state / "core.db"))
     _, entries = store.threads.read(thread)
@@ -564,7 +565,7 @@ def test_handoffs_live_in_core_db_which_both_transports_share(served, mcp):
 
 
 def test_no_fts_or_search_indexing(served):
-    """There is no virtual table, no trigger, and no index on what was said."""
+    """There is no virtual table, no trigger, and no index on the content of entries."""
     rows = ask(served, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master")
 
     assert [] == [name for _, name, _, sql in rows if "VIRTUAL" in sql.upper() or "fts" in name]
@@ -577,7 +578,7 @@ def test_no_fts_or_search_indexing(served):
 
 
 def test_the_project_tag_is_informational_only(mcp):
-    """Threads of one tag have nothing in common, and no tool but create_handoff knows of it."""
+    """Threads with the same tag share nothing, and only create_handoff takes the tag."""
     one, other = mcp.create("one", project="dnd"), mcp.create("other", project="dnd")
     untagged = mcp.create("untagged")
 
@@ -589,7 +590,7 @@ def test_the_project_tag_is_informational_only(mcp):
 
 
 def test_entries_accumulate_without_pruning(mcp):
-    """Two thousand entries are all there, in order."""
+    """Two thousand entries are all kept, in order."""
     thread = mcp.create("0")
     for number in range(1, 2000):
         mcp.add(thread, str(number))

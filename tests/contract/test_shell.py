@@ -1,4 +1,4 @@
-"""The contract's own shell commands, run on what we write."""
+"""The contract's own shell commands, run on our handoffs."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def directory(tmp_path, project) -> str:
-    """Two handoffs as we write them: the one written last is `aaaaaaaa.md`."""
+    """Return a directory with two of our handoffs; the one written last is `aaaaaaaa.md`."""
     found = handoff_directory.directory_of(f"{tmp_path}/handoffs", str(project))
     for number, name in enumerate(("bbbbbbbb.md", "aaaaaaaa.md")):
         text = handoff(str(project))
@@ -48,7 +48,7 @@ def directory(tmp_path, project) -> str:
 
 
 def test_encoding(directory, project):
-    """`pwd -P | sed` in a project gives the name of its directory, through a link, too."""
+    """`pwd -P | sed` in a project gives the name of its directory, also through a link."""
     link = project.parent / "link"
     link.symlink_to(project)
     command = "pwd -P | sed 's/[^a-zA-Z0-9-]/-/g'"
@@ -58,7 +58,7 @@ def test_encoding(directory, project):
 
 
 def test_v1_encoding(directory, project):
-    """A reader that still uses `tr` gets to the same handoffs."""
+    """A reader that still uses `tr` finds the same handoffs."""
     base = os.path.dirname(directory)
     command = f"""ls -t "{base}/$(pwd -P | tr '/.' '-')/" | head -1"""
 
@@ -66,7 +66,7 @@ def test_v1_encoding(directory, project):
 
 
 def test_discovery(directory):
-    """`ls -t | head -1` gives the newest handoff, and `ls` nothing but handoffs."""
+    """`ls -t | head -1` gives the newest handoff, and `ls` lists only handoffs."""
     assert "aaaaaaaa.md" == sh(f"ls -t {directory}/ | head -1", "/").strip()
     assert ["aaaaaaaa.md", "bbbbbbbb.md"] == sh(f"ls {directory}", "/").split()
 
@@ -86,7 +86,7 @@ def test_metadata(directory):
     [("Done", ["- Parsed it", "- Tested it"]), ("Next", ["- Ship"]), ("Gotchas", [])],
 )
 def test_sections(directory, heading, lines):
-    """The origin's extraction of a section gives its lines."""
+    """The origin's command for extracting a section gives the section's lines."""
     command = f"sed -n '/^## {heading}/,/^## /p' {directory}/aaaaaaaa.md | sed '/^##/d;/^$/d'"
 
     assert lines == sh(command, "/").splitlines()
@@ -94,7 +94,7 @@ def test_sections(directory, heading, lines):
 
 @pytest.mark.parametrize("options", ["-q", "-qi"])
 def test_escalation(tmp_path, options):
-    """`grep` finds a call that was made, and none in a handoff that only speaks of it."""
+    """`grep` finds a real call, and none in a handoff that only mentions the call."""
     directory = handoff_directory.directory_of(f"{tmp_path}/handoffs", "/p")
     quiet = handoff("/p", sections={"Done": bullets(["Discussed HUMAN REVIEW NEEDED at length"])})
     handoff_directory.change(directory, "quiet.md", lambda before: quiet)
@@ -108,7 +108,7 @@ def test_escalation(tmp_path, options):
 
 
 def test_known_consumer(directory, project):
-    """The known consumer's own search, v1 encoding and all, finds the newest handoff."""
+    """The known consumer's own search, with its v1 encoding, finds the newest handoff."""
     base = os.path.dirname(directory)
     script = """
         PROJECT_DIR="$(cd "$1" && pwd)"

@@ -1,10 +1,10 @@
-"""The tiers of the tests: what `make test` runs, what `make test-all` adds, and what is left out."""
+"""The tiers of the tests: `make test`, the rest in `make test-all`, and the long ones."""
 
 import re
 
 from conftest import REPOSITORY
 
-# Only root can run these, or they are about what happens beside the usual path.
+# These tests need root, or they test behaviour outside the usual path.
 WITHOUT_A_QUICK_PATH = {"test_other_user.py", "test_systemd.py", "test_track_safety.py"}
 
 
@@ -17,7 +17,7 @@ def test_every_capability_has_a_quick_path():
 
 
 def test_no_test_is_in_two_tiers_or_in_none():
-    """`make test-all` is two runs of pytest, of which each test that is not long is in one."""
+    """`make test-all` is two runs of pytest, and each test that is not long is in one of them."""
     text = (REPOSITORY / "Makefile").read_text()
     runs = dict(re.findall(r'(?m)^(test|test-rest):.*\n\t.* -m "([^"]+)"$', text))
 

@@ -23,11 +23,11 @@ needs_analyze = pytest.mark.skipif(
     reason="systemd-analyze is missing: install systemd (Debian: apt-get install systemd)",
 )
 
-# Out of 100. The score is that of a system service: about 40 points are for capabilities and mount
-# namespaces, which a user's service never has or cannot make. A unit without hardening has 98.
+# Out of 100. The score is made for system services: about 40 points are for capabilities and
+# mount namespaces, which a user service cannot use. A unit without hardening has 98.
 EXPOSURE_MAX = 70
 
-# launchd.plist(5): the keys we use, and what their values must be.
+# The keys of launchd.plist(5) that we use, and the required type of each value.
 LAUNCHD_KEYS = {
     "Label": str,
     "ProgramArguments": list,
@@ -50,7 +50,7 @@ LAUNCHD_PROCESS_TYPES = ("Background", "Standard", "Adaptive", "Interactive")
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A HOME where the installed program is, because systemd looks whether it is there."""
+    """Return a HOME with the installed program, because systemd checks that it exists."""
     (tmp_path / ".local/bin").mkdir(parents=True)
     (tmp_path / ".local/bin/handoffd").symlink_to(BIN / "handoffd")
     return tmp_path
@@ -65,13 +65,13 @@ def analyze(home: Path, *words: str) -> subprocess.CompletedProcess:
 
 
 def complaints(home: Path, *units: Path) -> list[str]:
-    """Return what systemd says about our units; it also speaks about others of the machine."""
+    """Return systemd's messages about our units; it also prints messages about other units."""
     done = analyze(home, "verify", *map(str, units))
     return [line for line in done.stderr.splitlines() if "handoffd" in line]
 
 
 def settings(unit: Path) -> dict[str, str]:
-    """Return the settings of a unit; none of ours stands twice, which the parser checks."""
+    """Return the settings of a unit; the parser checks that none is given twice."""
     parser = configparser.RawConfigParser()
     parser.optionxform = str
     parser.read(unit)
@@ -80,7 +80,7 @@ def settings(unit: Path) -> dict[str, str]:
 
 @needs_analyze
 def test_systemd_accepts_units(home):
-    """Systemd finds nothing to say about the service and the socket as they are shipped."""
+    """systemd has no complaint about the service and the socket as they are shipped."""
     assert complaints(home, SERVICE, SOCKET) == []
 
 
@@ -89,7 +89,7 @@ def test_systemd_accepts_units(home):
     ("right", "wrong"), [("WatchdogSec=60", "WatchdogSecs=60"), ("/handoffd run", "/missing run")]
 )
 def test_systemd_rejects_broken_unit(home, tmp_path, right, wrong):
-    """The check bites: a misspelt setting and a missing program are both reported."""
+    """The check works: a misspelt setting and a missing program are both reported."""
     broken = tmp_path / SERVICE.name
     broken.write_text(SERVICE.read_text().replace(right, wrong))
 
@@ -108,7 +108,7 @@ def test_service_is_confined(home):
 
 
 def test_service_may_confine_programs():
-    """The calls of Landlock, by which bd is confined, are not in the group of all services."""
+    """The service allows Landlock's system calls, which are not in @system-service."""
     calls = {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
     assert calls <= set(settings(SERVICE)["SystemCallFilter"].split())
 
@@ -125,19 +125,19 @@ def test_socket_unit_listens_where_client_looks(monkeypatch):
 
 
 def test_units_have_names_that_client_manages():
-    """`handoff up` starts the unit, or the agent, that these files define."""
+    """`handoff up` starts the unit or agent that these files define."""
     assert SERVICE.name == service.UNIT
     assert f"{service.LABEL}.plist" == PLIST.name
     assert plistlib.loads(PLIST.read_bytes())["Label"] == service.LABEL
 
 
 def test_second_daemon_is_not_retried():
-    """The exit code that says `already running` is the one that ends the restarts."""
+    """The exit code for `already running` is the one that ends the restarts."""
     assert settings(SERVICE)["RestartPreventExitStatus"] == str(errors.EXIT_ALREADY_RUNNING)
 
 
 def test_services_take_no_modules_from_the_environment():
-    """Neither the service nor the agent lets a variable of the session choose modules."""
+    """No variable of the session chooses modules for the service or the agent."""
     names = {
         "PYTHONPATH",
         "PYTHONHOME",
@@ -152,7 +152,7 @@ def test_services_take_no_modules_from_the_environment():
 
 
 def test_plist_has_only_known_keys():
-    """Every key of the agent is one of launchd.plist(5), with a value of its type."""
+    """Every key of the agent is one of launchd.plist(5), with a value of the right type."""
     agent = plistlib.loads(PLIST.read_bytes())
 
     for key, value in agent.items():
@@ -167,7 +167,7 @@ def test_plist_has_only_known_keys():
 
 
 def test_plist_command_runs_daemon(house):
-    """The agent's command line becomes the daemon, logs where the client looks, ends with 0."""
+    """The agent's command line runs the daemon, logs where the client looks, and ends with 0."""
     agent = plistlib.loads(PLIST.read_bytes())
     (house.home / ".local/bin").mkdir(parents=True)
     (house.home / ".local/bin/handoffd").symlink_to(BIN / "handoffd")

@@ -1,4 +1,4 @@
-"""Changes inputs: bytes as bytes, lines as lines, and JSON as the values that it holds."""
+"""Mutate inputs: bytes as bytes, lines as lines, and JSON as its values."""
 
 import json
 import random
@@ -7,7 +7,7 @@ from typing import Any
 
 from targets import SECRET
 
-# What is longer is slower to try, and seldom tells more.
+# A longer input takes longer to try, and seldom finds more.
 SIZE_MAX = 3000
 HOSTILE: tuple[Any, ...] = (
     None, True, 0, -1, 1 << 63, 10**400, 1.5, 1e308, float("nan"), float("-inf"), "", " ", "\x00",
@@ -25,14 +25,14 @@ WORDS = (
 
 
 def mutated(data: bytes, others: Sequence[bytes], chance: random.Random) -> bytes:
-    """Return an input like this one, changed once or a few times."""
+    """Return a copy of the input, changed once or a few times."""
     for _ in range(chance.choice((1, 1, 2, 4, 8))):
         data = chance.choice(_CHANGES)(data, others, chance)
     return data[:SIZE_MAX]
 
 
 def _json(data: bytes, others: Sequence[bytes], chance: random.Random) -> bytes:
-    """Change a value in one of the lines that are JSON."""
+    """Change a value in one of the lines that hold JSON."""
     lines = data.split(b"\n")
     place = chance.randrange(len(lines))
     try:
@@ -83,7 +83,7 @@ def _bytes(data: bytes, _others: Sequence[bytes], chance: random.Random) -> byte
 
 
 def _lines(data: bytes, others: Sequence[bytes], chance: random.Random) -> bytes:
-    """Take out, repeat or move a line, or take one from elsewhere."""
+    """Remove, repeat or move a line, or insert one from another input."""
     lines = data.split(b"\n")
     place = chance.randrange(len(lines))
     kind = chance.randrange(4)

@@ -1,4 +1,4 @@
-"""Texts that almost match: made from every regular expression of the product, to make it slow."""
+"""Texts that almost match each regular expression of the product, to make it slow."""
 
 import importlib
 import pkgutil
@@ -19,16 +19,16 @@ _CATEGORIES = {
     code.CATEGORY_NOT_WORD: "%",
     code.CATEGORY_NOT_SPACE: "z",
 }
-# What patterns repeat, and so what makes them slow if anything does.
+# Pieces that patterns repeat: repeated pieces are the usual cause of slowness.
 PUMPS = (
     "7", "z", "Z", " ", "%", "\\", "a ", "-", "<", ". ", "a.", "a:", "_a", "é", "/", "|", "#", "\n", "\t",
     "(", "'", '"', "=", "@", "*", "7 ", "7\n", "a\n", "<a>", "</a>", "[", "完", "`", ",", "!", "also, ",
 )  # fmt: skip
-_MOST = 40  # times that a part is repeated, where the pattern sets no bound
+_MOST = 40  # repetitions of a part if the pattern sets no bound
 
 
 def patterns() -> list[str]:
-    """Return every regular expression that a module of the daemon has compiled on import."""
+    """Return every regular expression that a module of the daemon compiles on import."""
     found: dict[str, None] = {}
     seen: set[int] = set()
     for module in pkgutil.walk_packages(handoffd.__path__, "handoffd."):
@@ -42,7 +42,7 @@ def patterns() -> list[str]:
 
 
 def _within(value: Any, seen: set[int]) -> Iterator[re.Pattern[Any]]:
-    """Yield the patterns that a value of a module holds, in whatever it keeps them."""
+    """Yield the patterns that a module's value holds, in containers and objects of any depth."""
     if id(value) in seen:
         return
     seen.add(id(value))
@@ -60,7 +60,7 @@ def _within(value: Any, seen: set[int]) -> Iterator[re.Pattern[Any]]:
 
 
 def sample(pattern: str, chance: random.Random) -> str:
-    """Return a text that the pattern matches, but for what it looks around at."""
+    """Return a text that the pattern matches, except for its lookarounds."""
     return _text(reading.parse(pattern), chance)
 
 
@@ -104,7 +104,7 @@ def _one_of(choices: Any, chance: random.Random) -> str:
 
 
 def attacks(pattern: str, chance: random.Random) -> Iterator[str]:
-    """Yield what comes close to a match: a beginning, what to repeat after it, and a wrong end."""
+    """Yield near matches: a beginning, a piece to repeat after it, and a wrong end."""
     whole = sample(pattern, chance)
     yield f"\0{whole}\0"
     yield f"\0{whole}\n\0"

@@ -1,8 +1,8 @@
 """Fuzz for some seconds, from a seed that is printed: `make fuzz SECONDS=20 SEED=1 TARGET=yaml`.
 
-Inputs are made from those in corpus/ and from the scenes of tests/golden. What fails is written
-there, to be replayed by every `make test` from then on. `--record` puts the counts into the table
-of bench/promises.md.
+Inputs are made from those in corpus/ and from the scenes of tests/golden. A failing input is
+written to corpus/, and every `make test` replays it from then on. `--record` puts the counts into
+the table of bench/promises.md.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def seeds(target: str, chance: random.Random) -> list[bytes]:
 
 
 def inputs(target: str, chance: random.Random, pool: list[bytes]) -> Iterator[bytes]:
-    """Yield the seeds as they are, then changes of them and of what turned out to be new."""
+    """Yield the seeds unchanged, then mutations of the seeds and of inputs with new results."""
     yield from list(pool)
     while True:
         yield mutated(chance.choice(pool), pool, chance)
@@ -101,7 +101,7 @@ def _hung(_number: int, _frame: FrameType | None) -> None:
 
 
 def _new(target: str, data: bytes, problem: Exception, tally: Tally) -> str:
-    """Keep the first input that fails in some place; returns where it is kept."""
+    """Write the first input that fails at a given place to the corpus; return its path."""
     last = traceback.extract_tb(problem.__traceback__)[-1]
     what = f"{type(problem).__name__} {last.filename}:{last.lineno}"
     if what in tally.failures:

@@ -1,4 +1,4 @@
-"""No text may take more than linear time, wherever a transcript or a person puts it."""
+"""Every text takes at most linear time, in every place of a transcript or a person's file."""
 
 import json
 import time
@@ -19,9 +19,9 @@ from handoffd.threads.thread_text import as_markdown, tidy
 from handoffd.tracks import index, plan, record, settings
 
 SMALL, LARGE = 16 << 10, 64 << 10
-# Four times the text may take six times as long, and this much more: a machine is busy at times.
+# Four times the text may take six times as long, plus a constant: the machine may be busy.
 FACTOR, GRACE_SECONDS = 6.0, 0.1
-# Of what is read of a transcript in one go, and so of the time that nobody is answered.
+# Limit for the part of a transcript that is read in one go: no request is answered meanwhile.
 MOST_SECONDS = 2.0
 
 Lines = list[dict[str, Any]]
@@ -44,7 +44,7 @@ def _tool(name: str, result: str, *, failed: bool = False, **given: Any) -> Line
 
 
 def _edits(text: str) -> Lines:
-    """Write a text and take it back."""
+    """Write a text and undo it."""
     one, other = (
         {"old_string": text, "new_string": f"{text}x"},
         {"old_string": f"{text}x", "new_string": text},
@@ -54,7 +54,7 @@ def _edits(text: str) -> Lines:
     ]
 
 
-# Every place of a transcript where words are read.
+# Every place of a transcript from which words are read.
 PLACES: dict[str, Callable[[str], Lines]] = {
     "prompt": lambda text: [_user(text)],
     "said": lambda text: [_user("Do the thing, please"), _assistant({"type": "text", "text": text})],
@@ -132,7 +132,7 @@ WAYS: dict[str, Callable[[str], object]] = {
 
 
 class Attack(NamedTuple):
-    """A text of any size: a beginning, what is repeated, an end."""
+    """A text of any size: a beginning, a repeated piece and an end."""
 
     begin: str
     pump: str
@@ -143,7 +143,7 @@ class Attack(NamedTuple):
 
 
 def seconds(way: str, attack: Attack, size: int) -> float:
-    """Return how long a text of that size takes this process."""
+    """Return the processor time that a text of the given size takes in this process."""
     text = attack.text(size)
     began = time.process_time()
     WAYS[way](text)
@@ -151,9 +151,9 @@ def seconds(way: str, attack: Attack, size: int) -> float:
 
 
 def check(way: str, attack: Attack) -> float:
-    """Hold the time for a large text against that for a small one; returns the ratio."""
+    """Compare the time for a large text with that for a small one, and return the ratio."""
     large = small = 9e9
-    for _ in range(3):  # what else happens on the machine only ever adds
+    for _ in range(3):  # other load on the machine only ever adds time
         small = min(small, seconds(way, attack, SMALL))
         large = min(large, seconds(way, attack, LARGE))
         if large <= FACTOR * small + GRACE_SECONDS and large < MOST_SECONDS:
@@ -164,7 +164,7 @@ def check(way: str, attack: Attack) -> float:
 
 
 def text(data: bytes) -> Hashable:
-    """Take the first byte for a way through the product, and the rest for an attack."""
+    """Use the first byte to choose a way through the product, and the rest as the attack."""
     parts = [part.decode("utf-8", "replace")[:400] for part in data[1:].split(b"\0")]
     begin, pump, end = (*parts, "", "")[:3] if len(parts) > 1 else ("", parts[0], "")
     if not pump:

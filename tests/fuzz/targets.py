@@ -1,6 +1,6 @@
-"""What is fuzzed: each target takes any bytes, and raises if something that must hold does not.
+"""Fuzz targets: each takes any bytes, and raises if an invariant does not hold.
 
-It returns a sketch of what the input led to; an input with a new one is worth changing further.
+A target returns a sketch of the result; an input with a new sketch is worth mutating further.
 """
 
 import contextlib
@@ -39,16 +39,16 @@ from handoffd.tracks import record as track
 from hostile_channels import CALLING, CHANNELS
 from hostile_text import assert_framed, unseen
 
-# What the mutator plants; wherever a gate is, it must not come out.
+# The secret that the mutator plants: no output that passes redaction may hold it.
 SECRET = "ghp_" + "fuzzedT0kenOf4Kind9thatNobodyHas2use"
 
 
-# Stuck to other letters it is a word like any other: then nobody can know it.
+# Stuck to other letters the secret is an ordinary word, which redaction cannot recognise.
 _APART = re.compile(rf'(?:^|(?<=[\s"])){SECRET}(?=[\s"]|$)'.encode())
 
 
-def _told(text: str, data: bytes) -> bool:
-    """Tell whether a text tells the secret, where the input has it only as a word of its own."""
+def _leaks(text: str, data: bytes) -> bool:
+    """Return True if the text holds the secret and the input has it only as a separate word."""
     return SECRET in text and data.count(SECRET.encode()) == len(_APART.findall(data))
 
 
@@ -60,7 +60,7 @@ def record(data: bytes) -> Hashable:
     for line in data.split(b"\n"):
         for found in parse_line(offset, line).records:
             words(found)
-            # What names a record and where it was made is kept as it is: it is looked for by that.
+            # A record's id and time are stored unmasked, because lookups need them.
             planted |= SECRET in f"{found.uuid} {found.timestamp}"
             seen |= {found.type[:12]} if fold(state, found, "s") else set()
         offset += len(line) + 1
@@ -70,12 +70,12 @@ def record(data: bytes) -> Hashable:
     shown = document(state)
     left = contract_format.render(account(state, state.cwd, Surroundings("2026-03-01", ended=True)))
     for text in (kept, json.dumps(shown), left):
-        assert planted or not _told(text, data), "the secret came through"
+        assert planted or not _leaks(text, data), "the secret came through"
     return frozenset(seen), frozenset(key for key, value in shown.items() if value)
 
 
 def yaml(data: bytes) -> Hashable:
-    """A person's handoff.yaml is read, or refused with a reason; what is read is written again."""
+    """A person's handoff.yaml is read or refused with a reason; a read file is written again."""
     text = data.decode("utf-8", "replace")
     try:
         found = checkpoint_format.parse(text)
@@ -83,7 +83,7 @@ def yaml(data: bytes) -> Hashable:
         return str(problem)[:24] or _fail("no reason")
     if found is None:
         return None
-    assert not _told(json.dumps(redact_values(found)), data), "the secret came through"
+    assert not _leaks(json.dumps(redact_values(found)), data), "the secret came through"
     assert found == checkpoint_format.parse(checkpoint_format.render(found)), (
         "written, it is another one"
     )
@@ -103,7 +103,7 @@ OURS = contract_format.Contract(
 
 
 def handoff(data: bytes) -> Hashable:
-    """Any markdown is a contract; ours and a person's are told apart and joined the same twice."""
+    """Any markdown is a contract; our lines and a person's merge to the same result twice."""
     text = data.decode("utf-8", "replace")
     found = contract_format.parse(text)
     once = contract_format.render(found)
@@ -122,13 +122,13 @@ def handoff(data: bytes) -> Hashable:
         contract_format.foreign_lines(contract_format.parse(contract_format.render(whole)), OURS),
     )
     said = "\n".join(contract_format.persons_words(text)[0])
-    assert not _told(said, data), "the secret came through"
+    assert not _leaks(said, data), "the secret came through"
     assert isinstance(found.gist, str)
     return len(found.sections), len(found.others), bool(found.escalations), bool(found.date)
 
 
 def tracks(data: bytes) -> Hashable:
-    """What lies in conductor/ is read or refused with a reason, and edited without loss."""
+    """Files in conductor/ are read or refused with a reason, and edited without loss."""
     text = data.decode("utf-8", "surrogateescape")
     seen: list[Hashable] = []
     found = track.parse(text, "auth_20260301/2026-03-01_10-00-00-000_auth_manual.md")
@@ -155,7 +155,7 @@ def tracks(data: bytes) -> Hashable:
     return repr(seen)
 
 
-# In memory, where there is such a place: nobody asks here whether it reaches the disk.
+# In memory, where the system has such a place: durability is not tested here.
 _memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 _directory = tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory)
 _core = CoreStore(f"{_directory.name}/core.db")
@@ -165,7 +165,7 @@ _thread_id = _threads.create("t", "c", None, "chat")["handoff"]["id"]
 
 
 def frame(data: bytes) -> Hashable:
-    """A line of the socket is a request or an error; both doors read the same; answers are JSON."""
+    """A line is a request or an error; the daemon and the relay read it alike; answers are JSON."""
     line = data.split(b"\n", 1)[0]
     lines = Lines(64)
     fed = [part for start in range(0, len(data), 7) for part in lines.feed(data[start : start + 7])]
@@ -197,7 +197,7 @@ def _answered(request: dict[str, Any]) -> Hashable:
 
 
 def _with_thread(request: dict[str, Any]) -> dict[str, Any]:
-    """Name a thread that there is, where the id stands for one."""
+    """Replace a placeholder id by the id of an existing thread."""
     text = json.dumps(request).replace("hof_0000000000000000000000", _thread_id)
     return json.loads(text)
 
@@ -221,7 +221,7 @@ def _fail(why: str) -> Hashable:
 
 
 def editors(data: bytes) -> Hashable:
-    """Setup's editors of JSON and TOML change what they are told to, and nothing else."""
+    """Setup's editors of JSON and TOML change the requested value and nothing else."""
     text = data.decode("utf-8", "replace")
     return _edit_json(text), _edit_toml(text)
 
@@ -260,7 +260,7 @@ def _edit_toml(text: str) -> Hashable:
 
 
 def told(data: bytes) -> Hashable:
-    """Text of others reaches a session inside one frame, harmless; the first byte is the channel."""
+    """Text from others reaches a session harmless, in one frame; the first byte is the channel."""
     name = list(CHANNELS)[data[0] % len(CHANNELS)] if data else "words"
     text = data[1:].decode("utf-8", "replace")
     assert_framed(CHANNELS[name](text), calls=CALLING.get(name, 0))

@@ -1,4 +1,4 @@
-"""Every input that is kept is tried again: those that once failed, and those that lead far."""
+"""Replay every kept input: inputs that once failed, and inputs that reach far into the code."""
 
 import random
 import sys
@@ -22,23 +22,23 @@ FILES = [path for target in TARGETS for path in sorted((HERE / "corpus" / target
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_kept_input(path):
-    """What must hold of any input holds of this one."""
+    """The target's invariants hold for this kept input."""
     TARGETS[path.parent.name](path.read_bytes())
 
 
 @pytest.mark.parametrize("target", [name for name in TARGETS if name != "text"])
 def test_changed_inputs(target):
-    """And of two hundred that are made from them."""
+    """The invariants hold for two hundred mutations of the kept inputs."""
     kept = [path.read_bytes() for path in FILES if path.parent.name == target]
     chance = random.Random(f"{target} 1")
     for _ in range(200):
         TARGETS[target](mutated(chance.choice(kept), kept, chance))
 
 
-# Seeds that once led to a text which took longer.
+# Seeds that once produced a slow text.
 @pytest.mark.parametrize(("make", "seed"), [(redaction.redact, 18), (plain, 2), (plain_json, 2)])
 def test_no_text_of_known_words_takes_long(make, seed):
-    """Hints of secrets and tags, in any mixture, are read at about the speed of other words."""
+    """Hints of secrets and tags, in any mixture, are read about as fast as other words."""
     chance = random.Random(f"units {seed}")
     for text in (repeated(chance, SIZE) for _ in range(50)):
         began = time.process_time()
@@ -57,7 +57,7 @@ LEAKING = {
 
 @pytest.mark.parametrize("target", LEAKING)
 def test_a_blind_redaction_is_noticed(target, monkeypatch):
-    """If redaction knew no secret any more, the planted one would be seen in the output."""
+    """If redaction recognised no secret any more, the planted one would be seen in the output."""
     TARGETS[target](LEAKING[target].encode())
     monkeypatch.setattr(redaction, "_find_in", lambda _text, _data: [])
     with pytest.raises(AssertionError, match="the secret came through"):

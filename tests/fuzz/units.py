@@ -1,4 +1,4 @@
-"""Texts that make the gate and the neutraliser look at every place: their own words, repeated."""
+"""Texts that make redaction and the neutraliser examine every position: their words, repeated."""
 
 import random
 
@@ -31,7 +31,7 @@ _TAGS = (
 
 
 def repeated(chance: random.Random, size: int) -> str:
-    """Return a text of that size: a few pieces again and again, or many at random."""
+    """Return a text of the given size: a few pieces repeated, or many at random."""
     count = chance.choice((1, 2, 3, 4, 6, 40, size // 4))
     tables = chance.choice(((_HINTS,), (_AROUND,), (_HINTS, _AROUND), (_KEYS,), (_TAGS,)))
     pieces = [chance.choice(chance.choice(tables)) for _ in range(count)]

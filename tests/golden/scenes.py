@@ -1,4 +1,4 @@
-"""Scripted sessions, one a behaviour; the checkpoint that each must give stands beside, by its name."""
+"""Scripted sessions, one per behaviour; the expected checkpoint is the file with the same name."""
 
 from told import ROOT, Told
 
@@ -19,7 +19,7 @@ A record of earlier work in this project, kept by handoffd.
 
 
 def words_that_go_on() -> Told:
-    """Going on, agreeing and small corrections leave the goal as it is."""
+    """Prompts to go on, agreement and small corrections leave the goal unchanged."""
     told = Told().prompt("Add a page where customers can change their address")
     told.say("I'll start with the form.").prompt("yes").say("The form is there.")
     told.prompt("fix that typo").say("Fixed.").prompt("continue")
@@ -32,7 +32,7 @@ def short_request() -> Told:
 
 
 def change_of_course() -> Told:
-    """A new substantial request replaces the goal; the one before is kept."""
+    """A new substantial request replaces the goal; the previous goal is kept."""
     told = Told().prompt("Add a page where customers can change their address")
     told.edit("address.py").say("The address page is done and all its fields are validated.")
     told.prompt(
@@ -44,7 +44,7 @@ def change_of_course() -> Told:
 
 
 def titled() -> Told:
-    """A title that a person gave says what the session is for."""
+    """A title that a person gave states the purpose of the session."""
     told = Told().prompt("have a look at this stack trace and tell me what you think of it")
     told.raw({"type": "custom-title", "customTitle": "Memory leak of the importer"})
     return told.say("The importer keeps every row.")
@@ -61,14 +61,14 @@ def plan_approved() -> Told:
 
 
 def plan_waiting() -> Told:
-    """A plan that nobody has approved yet waits for a person."""
+    """A plan that is not approved yet waits for a person."""
     told = Told().prompt("the checkout is slow, think about what we can do")
     told.use("ExitPlanMode", plan="# Cache the shipping rates\n\n1. Add a table\n")
     return told
 
 
 def plan_refused() -> Told:
-    """A refused plan is a dead end, in the person's words."""
+    """A refused plan is a dead end, in the person's own words."""
     told = Told().prompt("the checkout is slow, think about what we can do")
     call = told.use("ExitPlanMode", plan="# Cache the shipping rates\n")
     told.result(
@@ -82,7 +82,7 @@ def plan_refused() -> Told:
 
 
 def slash_command() -> Told:
-    """What is typed behind a command of one's own is a request; the client's commands are none."""
+    """Text behind a user-defined command is a request; the client's own commands are not."""
     told = Told().prompt(
         "<command-name>/model</command-name><command-args>opus 4 5 6</command-args>"
     )
@@ -93,29 +93,29 @@ def slash_command() -> Told:
 
 
 def queued_prompt() -> Told:
-    """What is typed while the assistant works counts like any prompt."""
+    """A prompt that is typed while the assistant works counts like any prompt."""
     told = Told().prompt("Write a script that counts the orders of each customer")
     queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "and sort them by name"}
     return told.record("attachment", attachment=queued)
 
 
 def goal_given_to_the_client() -> Told:
-    """A goal that the client itself checks is the goal."""
+    """A goal that the client itself checks becomes the goal."""
     told = Told().prompt("let us get this finished today please")
     status = {"type": "goal_status", "met": False, "condition": "Every test of the cart is green"}
     return told.record("attachment", attachment=status).say("I'll run the tests of the cart.")
 
 
 def nobody_said() -> Told:
-    """Without a request there is no goal, and it is said so."""
+    """Without a request there is no goal, and the checkpoint says so."""
     return Told().prompt("hi").say("Hello! What shall we do?")
 
 
-# What was told by ourselves
+# Text that handoffd injected
 
 
 def echo_of_the_brief() -> Told:
-    """What we told the session is not taken for what it says, whoever repeats it."""
+    """Text that handoffd injected is not taken for the session's own words when it is repeated."""
     added = {"type": "hook_additional_context", "content": [BRIEF], "hookEvent": "SessionStart"}
     told = Told().record("attachment", attachment=added).prompt("continue")
     return told.say(
@@ -124,7 +124,7 @@ def echo_of_the_brief() -> Told:
 
 
 def echo_through_a_summary() -> Told:
-    """Our words do not come back through a summary of the client's either."""
+    """Injected text does not come back through the client's summary either."""
     added = {"type": "hook_success", "content": "", "stdout": BRIEF, "hookEvent": "SessionStart"}
     told = Told().record("attachment", attachment=added).prompt("continue")
     told.record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
@@ -140,7 +140,7 @@ def echo_through_a_summary() -> Told:
 
 
 def after_a_compaction() -> Told:
-    """The client's own summary says what was going on, and what is left."""
+    """The client's own summary states the current work and the remaining work."""
     told = Told().prompt("Please move all invoices to the new store, and keep their old numbers")
     told.edit("invoices.py").say("Half of the invoices are moved.")
     told.record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
@@ -157,7 +157,7 @@ def after_a_compaction() -> Told:
 
 
 def summary_written_late() -> Told:
-    """What was said after a compaction stands, also where the summary follows it in the file."""
+    """Statements after a compaction stand, even if the summary follows them in the file."""
     told = Told().prompt("Please move all invoices to the new store, and keep their old numbers")
     told.edit("invoices.py")
     told.record("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
@@ -175,14 +175,14 @@ def summary_written_late() -> Told:
 
 
 def todo_write() -> Told:
-    """Open todos are next, the one at work first."""
+    """Open todos come next, the one in progress first."""
     told = Told().prompt("Read the price lists of our suppliers into the shop")
     call = told.use("TodoWrite", todos=TODOS)
     return told.result(call, "ok", toolUseResult={"oldTodos": [], "newTodos": TODOS})
 
 
 def task_tools() -> Told:
-    """Tasks are made, changed and deleted one by one; only the result knows the id."""
+    """Tasks are created, changed and deleted one by one; only the tool result holds the id."""
     told = Told().prompt("Read the price lists of our suppliers into the shop")
     for number, subject in enumerate(("Parse them", "Store them", "Mail them"), 1):
         call = told.use("TaskCreate", subject=subject, description="")
@@ -195,7 +195,7 @@ def task_tools() -> Told:
 
 
 def reminder() -> Told:
-    """A reminder repeats the whole list, and replaces what was known of it."""
+    """A reminder repeats the whole list and replaces the known one."""
     told = Told().prompt("Read the price lists of our suppliers into the shop")
     told.use("TodoWrite", todos=TODOS[:1])
     items = [{"id": "4", "subject": "Print the labels", "status": "pending"}]
@@ -206,7 +206,7 @@ def reminder() -> Told:
 
 
 def answered() -> Told:
-    """Answers are decisions, and nobody is waited for any longer."""
+    """Answers are decisions, and the session no longer waits for a person."""
     told = Told().prompt("Choose a colour scheme for the invoices")
     asked = {"questions": [{"question": "Which colour?", "header": "Colour", "options": []}]}
     call = told.use("AskUserQuestion", **asked)
@@ -221,14 +221,14 @@ def asks_at_the_end() -> Told:
 
 
 def interrupted() -> Told:
-    """Whoever stops the work is waited for."""
+    """After an interruption the session waits for the person who stopped the work."""
     told = Told().prompt("Remove the old discount codes from the database")
     told.use("Bash", command="./clean", description="Delete the old codes")
     return told.prompt([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
 
 
 def half_way() -> Told:
-    """A sentence on the way to a tool ends nothing, whatever it says."""
+    """A sentence before a tool call does not end the turn, even if it sounds like an end."""
     told = Told().prompt("The tax of the basket is wrong for books, please repair it")
     told.edit("tax.py").run("pytest -q", "3 passed in 0.01s")
     text = {"type": "text", "text": "All tests pass and the tax is done."}
@@ -237,7 +237,7 @@ def half_way() -> Told:
 
 
 def done_but_not_all() -> Told:
-    """What is left of finished work is next, not what was done."""
+    """The remaining part of finished work is next, not the finished part."""
     told = Told().prompt("Build the wishlist of the shop for every customer")
     told.edit("wishlist.py").run("pytest -q", "3 passed in 0.01s")
     return told.say(
@@ -246,7 +246,7 @@ def done_but_not_all() -> Told:
 
 
 def pleasantries() -> Told:
-    """Thanks and their answer say nothing of the work."""
+    """Thanks and the reply to them say nothing about the work."""
     told = Told().prompt("Rename the module basket to cart everywhere in the shop")
     told.edit("cart.py").say("Renamed the module in all eleven files that import it.")
     return told.prompt("thanks!").say("You're welcome!")
@@ -256,7 +256,7 @@ def pleasantries() -> Told:
 
 
 def red_turned_green() -> Told:
-    """Which change turned a red test green is worth knowing."""
+    """The change that turned a red test green is recorded."""
     told = Told().prompt("The tax of the basket is wrong for books, please repair it")
     red = "FAILED tests/test_tax.py::test_books - assert 19 == 7\n1 failed, 11 passed in 0.12s"
     told.run("pytest -q tests", red, code=1)
@@ -266,14 +266,14 @@ def red_turned_green() -> Told:
 
 
 def still_red() -> Told:
-    """A red test is said with its counts and names."""
+    """A red test is recorded with its counts and names."""
     told = Told().prompt("The tax of the basket is wrong for books, please repair it")
     red = "FAILED tests/test_tax.py::test_books - assert 19 == 7\n1 failed, 11 passed in 0.12s"
     return told.run("cd /home/ann/shop && pytest -q tests 2>&1 | tail -5", red)
 
 
 def running_in_circles() -> Told:
-    """The same command failing again and again leads nowhere, and says why."""
+    """A command that fails repeatedly is a dead end, with its reason."""
     told = Told().prompt("Start the shop in a container on this machine")
     for _ in range(3):
         told.run("docker compose up -d", "Error: port 5432 is already allocated", code=1)
@@ -282,7 +282,7 @@ def running_in_circles() -> Told:
 
 
 def taken_back() -> Told:
-    """An edit that is undone later was a dead end."""
+    """An edit that is undone later is a dead end."""
     told = Told().prompt("Make the search of the shop faster than it is today")
     told.edit("search.py", "rows = all()", "rows = cached(all())")
     told.say("The cache makes it slower.")
@@ -290,21 +290,21 @@ def taken_back() -> Told:
 
 
 def thrown_away() -> Told:
-    """Edits that git throws away are dead ends, too."""
+    """Edits that git discards are dead ends, too."""
     told = Told().prompt("Make the search of the shop faster than it is today")
     told.edit("search.py", "rows = all()", "rows = cached(all())")
     return told.run("git checkout -- search.py")
 
 
 def refused() -> Told:
-    """An approach that a person turns down is not tried again."""
+    """An approach that a person turns down is a dead end."""
     told = Told().prompt("Let customers log in with their phone number")
     told.say("I'll add a new dependency for sending the messages.")
     return told.prompt("no, don't add any dependency, use the gateway that we have")
 
 
 def denied() -> Told:
-    """A tool that a person refuses, saying why, is a dead end; the edit never happened."""
+    """A tool call that a person refuses with a reason is a dead end; its edit never happened."""
     told = Told().prompt("Let customers log in with their phone number")
     given = {"file_path": f"{ROOT}/settings.py", "old_string": "a", "new_string": "b"}
     call = told.use("Edit", **given)
@@ -318,14 +318,14 @@ def denied() -> Told:
 
 
 def failed_edit() -> Told:
-    """An edit that failed changed no file."""
+    """A failed edit changes no file."""
     told = Told().prompt("Let customers log in with their phone number")
     told.edit("login.py", "a", "b", error=True)
     return told.edit("phone.py", "c", "d")
 
 
 def old_generation() -> Told:
-    """The oldest clients give no exit code, only that a command failed."""
+    """The oldest clients give no exit code, only the fact that a command failed."""
     told = Told(entrypoint="").prompt("Please repair the build of the shop for me")
     call = told.use("Bash", command="make test")
     red = "FAILED tests/test_a.py::test_a\n=== 2 failed, 3 passed in 1.00s ==="
@@ -340,7 +340,7 @@ def person_ran_tests() -> Told:
 
 
 def committed() -> Told:
-    """Work that is said to be done, and was committed, is completed."""
+    """Work that is reported as done, and was committed, is completed."""
     told = Told().prompt("Rename the module basket to cart everywhere in the shop")
     told.edit("cart.py")
     told.run(
@@ -351,24 +351,24 @@ def committed() -> Told:
 
 
 def theory() -> Told:
-    """A theory that nobody has settled is the hypothesis."""
+    """A theory that is neither confirmed nor refuted is the hypothesis."""
     told = Told().prompt("Some orders are stored twice since the last release")
     told.say("I suspect that the retry of the queue sends the same order again.")
     return told.run("grep -rn retry queue.py", "12: retry(order)")
 
 
 def theory_confirmed() -> Told:
-    """A theory that proved right is a success."""
+    """A confirmed theory is a success."""
     return theory().say("Confirmed: the retry has no key. I'll add one.")
 
 
 def theory_refuted() -> Told:
-    """A theory that proved wrong says what happened."""
+    """A refuted theory is recorded with its outcome."""
     return theory().say("Turns out the retry is guarded by a key already.")
 
 
 def completed_by_words_alone() -> Told:
-    """What is only said to be done, and seen nowhere, is not completed."""
+    """Work that is only claimed to be done, without evidence, is not completed."""
     told = Told().prompt("Rename the module basket to cart everywhere in the shop")
     return told.edit("cart.py").say("Done, everything is renamed.")
 
@@ -377,7 +377,7 @@ def completed_by_words_alone() -> Told:
 
 
 def masked_command() -> Told:
-    """A command with a secret that failed and then worked is forgotten, however it was read."""
+    """A command with a secret that failed and then worked is no dead end, however it is read."""
     told = Told().prompt("Fetch the price list of our supplier")
     for code in (1, 1, 1, 0):
         told.run("curl https://bob:s3cretPw9@example.com/prices", "fatal: no route", code=code)
@@ -395,13 +395,13 @@ def secrets_and_signals() -> Told:
 
 
 def other_languages() -> Told:
-    """Other languages pass unharmed."""
+    """Text in other languages passes unchanged."""
     told = Told().prompt("장바구니의 배송비 계산을 고쳐 주세요 🚚")
     return told.say("배송비 표를 먼저 읽겠습니다：")
 
 
 def copied_history() -> Told:
-    """A block that was appended again, old records at the end, changes nothing."""
+    """A block that was appended again, with old records at the end, changes nothing."""
     told = Told().prompt("Write the yearly report of the shop for the accountant")
     told.say("I'll begin with the turnover of each month.")
     first = list(told.lines)

@@ -1,4 +1,4 @@
-"""Scripted transcripts and the checkpoint each must give: folded without a daemon, a disk or a clock."""
+"""Scripted transcripts and their expected checkpoints, folded without a daemon, disk or clock."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ DATA |= {name: scene().data for name, scene in SCENES.items()}
 
 @pytest.mark.parametrize("name", DATA)
 def test_golden(name):
-    """The transcript gives the checkpoint beside it, to the letter, with a receipt for each value.
+    """The transcript gives exactly the checkpoint beside it, and each value has a receipt.
 
     The receipt names the byte at which the record of the value starts.
     """
@@ -34,5 +34,5 @@ def test_golden(name):
 
 
 def test_every_checkpoint_has_its_transcript():
-    """No expected checkpoint is left over."""
+    """Every expected checkpoint has a transcript."""
     assert {path.stem for path in HERE.glob("*.yaml")} == set(DATA)

@@ -1,4 +1,4 @@
-"""Agent Mail, against a server of our own: letters, limits, and tokens that stay where they are."""
+"""Agent Mail with a test server: messages, limits, and tokens that are never disclosed."""
 
 import json
 import os
@@ -40,12 +40,12 @@ def keys(tmp_path):
 
 @pytest.fixture
 def mail_to(token_file, keys):
-    """How we are configured for a server."""
+    """Return our configuration for a server."""
     return lambda server, **more: AgentMail(server.url, str(token_file), str(keys), **more)
 
 
 def refusal(mail, *words):
-    """Send a letter that cannot be sent, and return the error."""
+    """Send a message that cannot be sent, and return the error."""
     with pytest.raises(MailError) as caught:
         mail.send(*(words or LETTER))
     return caught.value
@@ -61,7 +61,7 @@ def kept(keys):
 @pytest.mark.parametrize("newer", [True, False])
 @pytest.mark.parametrize("form", ["structured", "text", "wrapped", "events", "chunks"])
 def test_send(mail_to, newer, form):
-    """A letter goes to ourselves, on servers with and without tokens, however they answer."""
+    """A message to ourselves is sent, with and without tokens and with every answer format."""
     with MailServer(newer=newer, form=form, bearer=TOKEN) as server:
         mail_to(server).send(*LETTER)
 
@@ -75,7 +75,7 @@ def test_send(mail_to, newer, form):
 
 
 def test_registers_once(mail_to, keys):
-    """A project is registered with its path, once; after that a letter is one request."""
+    """A project is registered once, with its path; after that a message is one request."""
     with MailServer() as server:
         mail_to(server).send(*LETTER)
         mail_to(server).send(*LETTER)
@@ -90,7 +90,7 @@ def test_registers_once(mail_to, keys):
 
 
 def test_projects_and_servers_are_apart(mail_to, keys):
-    """Each project on each server has a registration of its own."""
+    """Each project has its own registration on each server."""
     with MailServer() as one, MailServer() as two:
         mail_to(one).send(*LETTER)
         mail_to(one).send("/home/ann/other", *LETTER[1:])
@@ -101,7 +101,7 @@ def test_projects_and_servers_are_apart(mail_to, keys):
 
 
 def test_registration_is_private(mail_to, keys):
-    """What is kept is 0600 in a directory 0700, and its name tells no project."""
+    """A registration is 0600 in a 0700 directory; its name and text do not disclose the project."""
     old = os.umask(0)
     try:
         with MailServer() as server:
@@ -116,7 +116,7 @@ def test_registration_is_private(mail_to, keys):
 
 
 def test_open_directory_is_closed(mail_to, keys):
-    """A directory for keys that others may enter is made ours alone before one is written."""
+    """A key directory that others may enter gets mode 0700 before a key is written."""
     keys.mkdir(parents=True)
     keys.chmod(0o755)
     with MailServer() as server:
@@ -126,7 +126,7 @@ def test_open_directory_is_closed(mail_to, keys):
 
 
 def test_no_link_is_followed(mail_to, keys, tmp_path):
-    """A symlink in the place of a registration is neither read nor written through."""
+    """A symlink in place of a registration is neither read nor written through."""
     with MailServer() as server:
         mail_to(server).send(*LETTER)
         [path] = keys.iterdir()
@@ -143,7 +143,7 @@ def test_no_link_is_followed(mail_to, keys, tmp_path):
 
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '{"name": ""}', '{"name": 3}', "[" * 4000])
 def test_damaged_registration(mail_to, keys, damage):
-    """A damaged registration is made anew."""
+    """A damaged registration is replaced."""
     with MailServer() as server:
         mail_to(server).send(*LETTER)
         [path] = keys.iterdir()
@@ -155,7 +155,7 @@ def test_damaged_registration(mail_to, keys, damage):
 
 
 def test_keys_cannot_be_kept(mail_to, tmp_path):
-    """Where no key can be kept the error names the place, and nothing is left behind."""
+    """If no key can be stored, the error names the directory, and no file is left behind."""
     (tmp_path / "state").write_text("a file")
     with MailServer() as server:
         problem = refusal(mail_to(server))
@@ -166,7 +166,7 @@ def test_keys_cannot_be_kept(mail_to, tmp_path):
 
 @pytest.mark.parametrize("newer", [True, False])
 def test_server_was_reset(mail_to, keys, newer):
-    """A server that forgot us is told again who we are, once, and gets the letter."""
+    """If a server lost our registration, we register again, once, and the message is delivered."""
     with MailServer(newer=newer) as server:
         mail_to(server).send(*LETTER)
         server.forget()
@@ -174,14 +174,14 @@ def test_server_was_reset(mail_to, keys, newer):
 
     assert 2 == len(server.messages)
     assert 2 == len(server.calls("register_agent"))
-    # The name stays, so that the inbox does.
+    # The name is kept, so that the inbox stays the same.
     assert 1 == len({message["from"] for message in server.messages})
     [stored] = kept(keys)
     assert list(server.agents.values()) == [stored["registration_token"]]
 
 
 def test_name_is_taken_after_reset(mail_to, keys):
-    """If our name is somebody else's by now we take another."""
+    """If our name is taken after a reset, we register under another name."""
     with MailServer() as server:
         mail_to(server).send(*LETTER)
         [(project, name)] = server.agents
@@ -193,7 +193,7 @@ def test_name_is_taken_after_reset(mail_to, keys):
 
 
 def test_server_picks_a_name(mail_to):
-    """A server that takes no name of ours gives us one."""
+    """If a server accepts no name of ours, we use the name that it assigns."""
     with MailServer() as server:
         server.reserved = {"*"}
         mail_to(server).send(*LETTER)
@@ -202,7 +202,7 @@ def test_server_picks_a_name(mail_to):
 
 
 def test_registering_again_is_not_repeated(mail_to):
-    """A refusal that registering does not cure is told; we do not register on and on."""
+    """A refusal that registration does not cure is reported, and we register only once more."""
     with MailServer() as server:
         mail_to(server).send(*LETTER)
         server.agents = {}
@@ -214,7 +214,7 @@ def test_registering_again_is_not_repeated(mail_to):
 
 
 def test_secrets_in_a_refusal_are_masked(mail_to):
-    """A server's words may hold any secret, not only ours: its error has it masked."""
+    """A server's error text may contain any secret: it is masked in our error."""
     token = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
     with MailServer(mode="refuse") as server:
         server.refusal = f"{'x' * 280} {token}"
@@ -225,7 +225,7 @@ def test_secrets_in_a_refusal_are_masked(mail_to):
 
 
 def test_other_refusals_do_not_register(mail_to):
-    """A refusal that is not about who we are leaves our registration alone."""
+    """A refusal for another reason than our identity leaves our registration unchanged."""
     with MailServer() as server:
         mail_to(server).send(*LETTER)
         server.mode = "refuse"
@@ -236,7 +236,7 @@ def test_other_refusals_do_not_register(mail_to):
 
 
 def test_first_contact(mail_to):
-    """A server that wants a contact before a message gets one: we accept ourselves."""
+    """If a server requires a contact before a message, we request it and accept it ourselves."""
     with MailServer(contact=True) as server:
         mail_to(server).send(*LETTER)
 
@@ -245,13 +245,13 @@ def test_first_contact(mail_to):
 
 
 def test_contact_without_the_tools(mail_to):
-    """A refused contact that we can do nothing about is told."""
+    """A refused contact without the tools to fix it is reported."""
     with MailServer(newer=False, contact=True) as server:
         assert "Contact request required" in str(refusal(mail_to(server)))
 
 
 def test_two_at_once(mail_to, keys):
-    """Two letters at the same time, the first ones of a project, share one registration."""
+    """Two first messages of a project at the same time share one registration."""
     with MailServer(mode="slow") as server:
         server.slow_seconds = 0.05
         mail = mail_to(server)
@@ -266,7 +266,7 @@ def test_two_at_once(mail_to, keys):
 
 
 def test_without_keys_directory(token_file):
-    """Without a place for keys a letter still goes out."""
+    """A message is sent even without a directory for keys."""
     with MailServer() as server:
         AgentMail(server.url, str(token_file)).send(*LETTER)
 
@@ -274,7 +274,7 @@ def test_without_keys_directory(token_file):
 
 
 def test_what_is_sent_fits(mail_to):
-    """A subject is one line of at most 200 characters; importance is one the server knows."""
+    """A subject is one line of at most 200 characters, and the importance is a known one."""
     with MailServer() as server:
         mail_to(server).send(ROOT, THREAD, "a\nb\r " + "c" * 300, "half \ud83d pair", "enormous")
 
@@ -286,7 +286,7 @@ def test_what_is_sent_fits(mail_to):
 
 @pytest.mark.parametrize("thread", ["", "-a", "handoff:x", "a b", "a" * 129, "a\n", "é"])
 def test_thread_that_does_not_fit(mail_to, thread):
-    """A thread's name that the server would refuse is not sent at all."""
+    """A thread name that the server would refuse is not sent."""
     with MailServer() as server:
         assert refusal(mail_to(server), ROOT, thread, "s", "b", "high").final
 
@@ -295,7 +295,7 @@ def test_thread_that_does_not_fit(mail_to, thread):
 
 @pytest.mark.parametrize("root", ["shop", "", "/home/\udcff"])
 def test_project_that_has_no_name(mail_to, root):
-    """A project without an absolute path in UTF-8 is not sent."""
+    """A project without an absolute UTF-8 path is not sent."""
     with MailServer() as server:
         assert refusal(mail_to(server), root, THREAD, "s", "b", "high").final
 
@@ -314,16 +314,16 @@ def test_project_that_has_no_name(mail_to, root):
     ],
 )
 def test_thread_id(expected, track):
-    """Every track has a thread whose name fits."""
+    """Every track has a thread name that the server accepts."""
     assert expected == agent_mail.thread_id(track)
     assert agent_mail._THREAD.fullmatch(expected)
 
 
-# Once
+# Idempotency
 
 
 def test_sent_again_only_if_it_is_not_there(mail_to):
-    """A second attempt sends nothing if the letter about the same file has come through."""
+    """A second attempt sends nothing if a message about the same file has arrived."""
     with MailServer() as server:
         mail = mail_to(server)
         assert mail.send_once(*LETTER, again=True)
@@ -337,7 +337,7 @@ def test_sent_again_only_if_it_is_not_there(mail_to):
 
 
 def test_answer_was_lost(mail_to):
-    """A letter whose answer was lost is found by the second attempt."""
+    """If the answer to a message was lost, the second attempt finds the message."""
     with MailServer() as server:
         mail = mail_to(server, limit_seconds=LIMIT_SECONDS)
         server.mode = "lost"
@@ -354,7 +354,7 @@ def test_answer_was_lost(mail_to):
 @pytest.mark.parametrize("newer", [True, False])
 @pytest.mark.parametrize("form", ["structured", "text", "wrapped", "events"])
 def test_thread(mail_to, newer, form):
-    """A thread is told with its bodies, the newest message first, and no other thread's."""
+    """A thread is returned with bodies, the newest message first, without other threads."""
     with MailServer(newer=newer, form=form) as server:
         mail = mail_to(server)
         mail.send(*LETTER)
@@ -378,7 +378,7 @@ def test_thread(mail_to, newer, form):
 
 
 def test_handoffs(mail_to):
-    """Every thread of handoffs is told, and what else is in the inbox is not."""
+    """All handoff threads are returned, and no other message of the inbox."""
     with MailServer() as server:
         mail = mail_to(server)
         mail.send(*LETTER)
@@ -390,7 +390,7 @@ def test_handoffs(mail_to):
 
 
 def test_empty_thread(mail_to):
-    """A project without mail has none, in every form of an empty list."""
+    """A project without mail has no messages, for every form of an empty list."""
     for form in ("structured", "text", "wrapped"):
         with MailServer(form=form) as server:
             assert [] == mail_to(server).handoffs(ROOT)
@@ -398,7 +398,7 @@ def test_empty_thread(mail_to):
 
 @pytest.mark.parametrize("missing", ["search_messages", "fetch_inbox"])
 def test_one_way_to_read_is_enough(mail_to, missing):
-    """A server with only one of the two tools that list messages is read by that."""
+    """A server with only one of the two tools that list messages is read with that tool."""
     with MailServer() as server:
         mail = mail_to(server)
         mail.send(*LETTER)
@@ -410,7 +410,7 @@ def test_one_way_to_read_is_enough(mail_to, missing):
 
 
 def test_nothing_to_read_with(mail_to):
-    """A server that lists no messages at all is told as such."""
+    """A server without a tool that lists messages is reported as such."""
     with MailServer() as server:
         server.tools = {}
         with pytest.raises(MailError, match="no tool that lists messages"):
@@ -418,17 +418,17 @@ def test_nothing_to_read_with(mail_to):
 
 
 def test_search_fails(mail_to):
-    """A search that the server cannot do leaves the inbox to be read."""
+    """If the server's search fails, the inbox is read instead."""
     with MailServer() as server:
         mail = mail_to(server)
         mail.send(*LETTER)
-        server.search_messages = lambda: None  # which refuses every argument
+        server.search_messages = lambda: None  # refuses every argument
         server.tools = {**server.tools, "search_messages": []}
         assert [BODY] == [message.body for message in mail.thread(ROOT, THREAD)]
 
 
 def test_full_inbox(mail_to):
-    """An inbox that is too long to be read is read in part."""
+    """An inbox that is too long is read in part."""
     with MailServer() as server:
         mail = mail_to(server)
         mail.send(*LETTER)
@@ -450,7 +450,7 @@ def test_full_inbox(mail_to):
     ],
 )
 def test_times(expected, created):
-    """A time is told in UTC to the millisecond; what is none is empty."""
+    """A time is given in UTC to the millisecond; an invalid time is empty."""
     assert expected == agent_mail._moment(created)
 
 
@@ -458,7 +458,7 @@ def test_times(expected, created):
     "answer", [None, "text", 3, {}, {"messages": None}, [1, None, "x", []], {"messages": [{}]}]
 )
 def test_strange_lists(answer):
-    """An answer that lists no messages is none."""
+    """An answer without a list of messages gives no messages."""
     assert [] == agent_mail._messages(answer)
 
 
@@ -467,9 +467,10 @@ def test_strange_lists(answer):
 
 @pytest.mark.parametrize("mode", ["slow", "hang", "drip", "drip_head", "drip_events"])
 def test_time_limit(mail_to, mode):
-    """However slowly a server answers, a call as a whole ends in time."""
+    """A call as a whole ends within its time limit, however slowly the server answers."""
     with MailServer(mode=mode) as server:
-        server.slow_seconds = LIMIT_SECONDS / 2.5  # each answer in time, all together not
+        # Each answer is in time, but all of them together are not.
+        server.slow_seconds = LIMIT_SECONDS / 2.5
         started = time.monotonic()
         problem = refusal(mail_to(server, limit_seconds=LIMIT_SECONDS))
         took = time.monotonic() - started
@@ -480,7 +481,7 @@ def test_time_limit(mail_to, mode):
 
 
 def test_limit_is_three_seconds():
-    """Unless told otherwise a call may take 3 s."""
+    """By default a call may take 3 s."""
     assert 3.0 == AgentMail("http://127.0.0.1/").limit_seconds
 
 
@@ -500,7 +501,7 @@ def test_limit_is_three_seconds():
     ],
 )
 def test_misbehaving(mail_to, mode, words, final):
-    """Whatever a server does becomes one error, in words; and whether to try again."""
+    """Every misbehaviour of a server becomes a one-line error that knows if a retry makes sense."""
     with MailServer(mode=mode) as server:
         problem = refusal(mail_to(server))
 
@@ -510,7 +511,7 @@ def test_misbehaving(mail_to, mode, words, final):
 
 
 def test_huge_answer_is_not_read(mail_to):
-    """An answer without end is left after 1 MiB."""
+    """An endless answer is abandoned after 1 MiB."""
     with MailServer(mode="huge") as server:
         started = time.monotonic()
         refusal(mail_to(server))
@@ -518,7 +519,7 @@ def test_huge_answer_is_not_read(mail_to):
 
 
 def test_nobody_listens(mail_to):
-    """Where no server is, that is said at once."""
+    """If no server listens, the error says so at once."""
     with MailServer() as server:
         pass
     problem = refusal(mail_to(server))
@@ -528,12 +529,12 @@ def test_nobody_listens(mail_to):
 
 
 def test_no_mail():
-    """Without a URL there is no mail."""
+    """Without a URL no mail is sent."""
     assert "no Agent Mail is configured" == str(refusal(AgentMail("")))
 
 
 def test_redirect_is_not_followed(mail_to):
-    """Nothing at all is sent to where a redirect points, least of all the token."""
+    """Nothing is sent to the target of a redirect, above all not the token."""
     with MailServer() as elsewhere, MailServer(mode="redirect") as server:
         server.redirect_to = elsewhere.url
         refusal(mail_to(server))
@@ -543,7 +544,7 @@ def test_redirect_is_not_followed(mail_to):
 
 
 def test_no_proxy(mail_to, monkeypatch):
-    """A proxy that the environment names is not used."""
+    """A proxy in the environment is not used."""
     with MailServer() as server, MailServer() as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -553,7 +554,7 @@ def test_no_proxy(mail_to, monkeypatch):
 
 
 def test_session_required(mail_to):
-    """A server that demands a session is greeted once, and the session named ever after."""
+    """A server that requires a session is initialized once, and later calls carry the session."""
     with MailServer() as server:
         server.session_id = "s-12345"
         mail_to(server).send(*LETTER)
@@ -566,7 +567,7 @@ def test_session_required(mail_to):
 
 
 def test_headers(mail_to):
-    """A request says what answers it takes and who it is from, and names its host."""
+    """A request has headers for the accepted types, the client's name and the host."""
     with MailServer() as server:
         mail_to(server).send(*LETTER)
 
@@ -578,7 +579,7 @@ def test_headers(mail_to):
 
 
 def test_name_of_a_host(mail_to, token_file, keys):
-    """A host may be given by its name."""
+    """A host may be given by name."""
     with MailServer() as server:
         AgentMail(f"http://localhost:{server.port}/mcp", str(token_file), str(keys)).send(*LETTER)
 
@@ -586,7 +587,7 @@ def test_name_of_a_host(mail_to, token_file, keys):
 
 
 def test_slow_resolver(mail_to, monkeypatch):
-    """A name that nobody resolves costs no more than the limit."""
+    """A name that does not resolve takes no longer than the limit."""
     answered = threading.Event()
 
     def look_up(host, port, **more):
@@ -613,7 +614,7 @@ def test_slow_resolver(mail_to, monkeypatch):
     ],
 )  # fmt: skip
 def test_bad_urls(url):
-    """Only plain http and https addresses are used; a bad one is not repeated in the error."""
+    """Only plain http and https URLs are used; a bad URL is not repeated in the error."""
     problem = refusal(AgentMail(url))
 
     assert problem.final
@@ -621,7 +622,7 @@ def test_bad_urls(url):
 
 
 def test_urls():
-    """An address is taken apart, and no path can become a header."""
+    """A URL is split into its parts, and no path can become a header."""
     assert (False, "127.0.0.1", 8765, "/mcp/") == read_url("http://127.0.0.1:8765/mcp/")
     assert (True, "mail.example", 443, "/a%20b?c=d") == read_url("https://MAIL.example/a b?c=d#e")
     assert (False, "::1", 80, "/") == read_url("http://[::1]")
@@ -634,7 +635,7 @@ def test_urls():
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o620])
 def test_token_that_others_may_read(mail_to, token_file, mode):
-    """A token file that is open to others is refused, with the remedy, before anything is sent."""
+    """A token file that others may read is refused with the remedy, before anything is sent."""
     token_file.chmod(mode)
     with MailServer() as server:
         problem = refusal(mail_to(server))
@@ -645,7 +646,7 @@ def test_token_that_others_may_read(mail_to, token_file, mode):
 
 
 def test_token_is_read_anew(mail_to, token_file):
-    """A token that was changed is used from the next call on."""
+    """A changed token is used from the next call on."""
     with MailServer(bearer="second") as server:
         assert refusal(mail_to(server)).final
         token_file.write_text("second")
@@ -658,7 +659,7 @@ def test_token_is_read_anew(mail_to, token_file):
     "content", [b"", b"\n", b"two words", b"a\r\nX-Evil: 1", b"\xff\xfe", b"a\x00b"]
 )
 def test_token_that_is_none(mail_to, token_file, content):
-    """A token that would not fit into a header is refused, and not repeated."""
+    """A token that does not fit into a header is refused, and not repeated."""
     token_file.write_bytes(content)
     with MailServer() as server:
         problem = refusal(mail_to(server))
@@ -669,7 +670,7 @@ def test_token_that_is_none(mail_to, token_file, content):
 
 
 def test_token_file_is_strange(mail_to, token_file, tmp_path):
-    """A token file that is missing, a directory or a pipe is an error, and nobody hangs."""
+    """A missing token file, a directory or a pipe is an error and does not block."""
     token_file.unlink()
     with MailServer() as server:
         assert "cannot be read: No such file" in str(refusal(mail_to(server)))
@@ -689,7 +690,7 @@ def test_token_of_somebody_else(token_file, monkeypatch):
 
 @pytest.mark.parametrize("status_or_text", ["401", "fault", "tool", "rpc"])
 def test_tokens_are_never_told(mail_to, keys, status_or_text):
-    """No error holds a token, although the server repeats the tokens in its answer."""
+    """No error contains a token, although the server repeats the tokens in its answer."""
     with MailServer(bearer=TOKEN) as server:
         mail = mail_to(server)
         mail.send(*LETTER)
@@ -711,7 +712,7 @@ def test_tokens_are_never_told(mail_to, keys, status_or_text):
 
 
 def test_wrong_token(mail_to):
-    """A wrong token is final, and the remedy is said."""
+    """A wrong token is a final error with a remedy."""
     with MailServer(bearer="other") as server:
         problem = refusal(mail_to(server))
 
@@ -720,17 +721,17 @@ def test_wrong_token(mail_to):
 
 
 def test_long_complaint(mail_to):
-    """What a server says at length is shortened to a line."""
+    """A server's long error text is shortened to one line."""
     with MailServer(mode="refuse") as server:
         server.refusal = "x\n" * 100_000
         assert len("") + 300 == len(str(refusal(mail_to(server))))
 
 
-# Weight
+# Memory
 
 
 def test_no_openssl():
-    """Mail on this machine loads neither OpenSSL nor an HTTP library."""
+    """Mail to this machine loads neither OpenSSL nor an HTTP library."""
     program = (
         "import sys; sys.modules['ssl'] = sys.modules['_ssl'] = None;"
         "from handoffd.links.agent_mail import AgentMail, MailError\n"
@@ -745,7 +746,7 @@ def test_no_openssl():
 
 
 def test_https_asks_for_a_certificate(mail_to, token_file, keys):
-    """https is spoken as such: a server without TLS gets no token."""
+    """An https URL is used with TLS: a server without TLS gets no token."""
     with MailServer() as server:
         url = server.url.replace("http:", "https:")
         problem = refusal(AgentMail(url, str(token_file), str(keys)))
@@ -755,6 +756,6 @@ def test_https_asks_for_a_certificate(mail_to, token_file, keys):
 
 
 def test_limit_that_is_over():
-    """A limit that is over says so at once."""
+    """An expired time limit raises at once."""
     with pytest.raises(TimeoutError):
         Limit(0).remaining()

@@ -1,4 +1,4 @@
-"""The rolling copy of core.db: whole or not there, for nobody else, never with what was erased."""
+"""The rolling copy of core.db: whole or absent, private, and without erased content."""
 
 import asyncio
 import contextlib
@@ -36,13 +36,13 @@ def close(core: CoreStore) -> None:
 
 
 def names(core: CoreStore) -> list[str]:
-    """Return what lies beside core.db, but for what SQLite puts there."""
+    """Return the names of the copies beside core.db, finished or not."""
     found = os.listdir(os.path.dirname(core.path))
     return sorted(name for name in found if name.startswith("core.db.backup"))
 
 
 def test_the_copy_is_a_whole_database(core, tmp_path):
-    """It opens as a core.db of the same schema, with all that was there, for nobody but us."""
+    """The copy opens as a core.db with the same schema and rows, and only its owner can read it."""
     core.back_up()
     copy = CoreStore(f"{core.path}.backup")
 
@@ -52,7 +52,7 @@ def test_the_copy_is_a_whole_database(core, tmp_path):
 
 
 def test_the_copy_can_be_put_in_the_place_of_a_damaged_file(core, tmp_path):
-    """Who renames it to core.db goes on where it was made."""
+    """A copy that is renamed to core.db continues from the time of the copy."""
     core.back_up()
     os.rename(f"{core.path}.backup", tmp_path / "again.db")
     again = CoreStore(str(tmp_path / "again.db"))
@@ -63,7 +63,7 @@ def test_the_copy_can_be_put_in_the_place_of_a_damaged_file(core, tmp_path):
 
 
 def test_how_old_the_copy_is(core):
-    """One that is missing is as old as can be; one of the future is as old as it is ahead."""
+    """A missing copy is infinitely old, and a copy from the future is as old as it is ahead."""
     assert math.inf == backup.age_seconds(core.path)
     assert core.needs_copy()
     core.back_up()
@@ -75,7 +75,7 @@ def test_how_old_the_copy_is(core):
 
 
 def test_a_copy_of_what_has_not_changed_lasts_a_day(core):
-    """A copy is not made anew every hour while core.db stays as it is."""
+    """While core.db does not change, the copy is not renewed every hour."""
     core.back_up()
     core.shorten_log()
     hours = clock.wall() - 5 * 3600
@@ -87,7 +87,7 @@ def test_a_copy_of_what_has_not_changed_lasts_a_day(core):
 
 
 def test_a_copy_that_is_missing_is_made_after_scrubbing(core, tmp_path):
-    """That there is none may mean that a wipe was held up: it is done first."""
+    """A missing copy may mean that scrubbing was interrupted, so core.db is scrubbed first."""
     close(core)
     assert files_with(tmp_path, MARKER.encode())
     core.back_up()
@@ -96,7 +96,7 @@ def test_a_copy_that_is_missing_is_made_after_scrubbing(core, tmp_path):
 
 
 def test_scrubbing_makes_the_copy_anew(core, tmp_path):
-    """What was erased is in no file afterwards, also not in one that a killed process left."""
+    """After scrubbing no file has the erased text, not even one that a killed process left."""
     core.back_up()
     (tmp_path / "core.db.backup.new-0123").write_bytes(MARKER.encode())
     assert {"core.db.backup", "core.db.backup.new-0123"} <= set(
@@ -110,7 +110,7 @@ def test_scrubbing_makes_the_copy_anew(core, tmp_path):
 
 
 def test_without_scrubbing_no_copy_stays(core, tmp_path):
-    """If the wipe fails, the copy that has what was erased goes, finished or not."""
+    """If scrubbing fails, a copy that may have erased text is removed, finished or not."""
     core.back_up()
     (tmp_path / "core.db.backup.new-0123").write_bytes(MARKER.encode())
     close(core)
@@ -124,7 +124,7 @@ def test_without_scrubbing_no_copy_stays(core, tmp_path):
 
 
 def test_a_failure_leaves_the_old_copy(core, monkeypatch):
-    """A copy is replaced by a whole one or not at all; nothing half-made is left."""
+    """A copy is replaced by a whole one or not at all, and no partial file is left."""
     core.back_up()
     before = os.stat(f"{core.path}.backup").st_ino
 
@@ -140,7 +140,7 @@ def test_a_failure_leaves_the_old_copy(core, monkeypatch):
 
 
 def test_what_cannot_be_removed_is_said(core):
-    """A copy that still has what was erased is named, to be removed by hand."""
+    """A copy with erased text that cannot be removed is named, to be removed by hand."""
     core.back_up()
     os.unlink(f"{core.path}.backup")
     os.mkdir(f"{core.path}.backup")
@@ -149,7 +149,7 @@ def test_what_cannot_be_removed_is_said(core):
 
 
 def test_whose_copy_was_removed_meanwhile_begins_again(core, monkeypatch):
-    """Another who erases removes unfinished copies: they may have what is to be gone."""
+    """A copy is started again if another process removes unfinished copies during an erasure."""
     real, calls = os.fsync, []
 
     def removed(handle: int) -> None:
@@ -180,7 +180,7 @@ core.close()
 
 
 def test_several_processes_scrub_at_once(core):
-    """Where one is in the way of another it is told so; nothing else goes wrong."""
+    """Processes that scrub at the same time get at most a message that another is at work."""
     close(core)
     core.scrub()
     command = [sys.executable, "-c", ERASER, core.path]
@@ -206,7 +206,7 @@ def run(core: CoreStore, problem: str = "") -> str:
 
 
 def test_the_daemon_copies_once_an_hour(core):
-    """At a look nothing is done while the copy is young; an old one is made anew."""
+    """A young copy is kept, and a copy older than an hour is renewed."""
     assert "" == run(core)
     first = os.stat(f"{core.path}.backup").st_ino
     run(core)
@@ -219,7 +219,7 @@ def test_the_daemon_copies_once_an_hour(core):
 
 
 def test_a_copy_that_fails_is_a_warning(core, monkeypatch):
-    """The daemon keeps the problem to say it, and does not fail."""
+    """The daemon stores the problem as a warning and does not fail."""
 
     def fail(*_: object) -> None:
         raise StoreError("core.db could not be copied: no room.")

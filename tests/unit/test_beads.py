@@ -1,4 +1,4 @@
-"""Beads: the real programs of both lines, stand-ins that fail, and repositories that mean harm."""
+"""Beads: the real programs of both lines, stand-ins that fail, and hostile repositories."""
 
 import json
 import os
@@ -33,7 +33,7 @@ LINES = [
 
 @pytest.fixture(params=KINDS)
 def world(request, tmp_path, tmp_path_factory):
-    """A project with Beads, of every kind there is."""
+    """A project with Beads, for every kind of program."""
     return fresh(request.param, tmp_path, tmp_path_factory)
 
 
@@ -44,7 +44,7 @@ def write_lines(directory: Path, *records) -> None:
 
 
 def scripted(tmp_path: Path, shape="current", mode="well") -> World:
-    """A project with one epic, made by a healthy stand-in, and one that fails in its place."""
+    """A project with one epic from a healthy stand-in, and a failing one in its place."""
     world = make_world(f"scripted {shape}", tmp_path)
     world.epic()
     scripted_bd.install(world.program.parent, shape, mode)
@@ -53,7 +53,7 @@ def scripted(tmp_path: Path, shape="current", mode="well") -> World:
 
 
 def words_of(world) -> list[str]:
-    """Return the commands that were asked of a stand-in."""
+    """Return the commands that a stand-in was given."""
     names = ("list", "show", "ready", "update")
     words = [call["words"] for call in scripted_bd.calls(world.program)]
     return [each[0] for each in words if each[0] in names and "--help" not in each]
@@ -67,11 +67,11 @@ def ids(issues) -> list[str]:
     return [issue.id for issue in issues]
 
 
-# What every kind of program does
+# Behaviour of every kind of program
 
 
 def test_epics(world):
-    """All epics are told, also closed ones, and nothing else."""
+    """All epics are returned, closed ones included, and no other issue."""
     first, second = world.epic("Login"), world.epic("Search")
     world.child(first)
     world.bd("close", second)
@@ -85,7 +85,7 @@ def test_epics(world):
 
 
 def test_children_beyond_fifty(world):
-    """Closed children count, and more than the fifty that bd shows by itself."""
+    """Closed children count, and so do children beyond the fifty that bd shows by default."""
     epic = world.epic()
     children = [
         {"id": f"{epic}.{number}", "title": f"T{number}", "issue_type": "task", "priority": 2,
@@ -107,7 +107,7 @@ def test_children_beyond_fifty(world):
 
 
 def test_ready(world):
-    """What can be begun is told; what is closed is not."""
+    """Issues that can be started are returned, and closed ones are not."""
     epic = world.epic()
     first, second = world.child(epic), world.child(epic)
     world.bd("close", first)
@@ -116,7 +116,7 @@ def test_ready(world):
 
 
 def test_show(world):
-    """An issue is shown by its id; a missing one, or a part of an id, is a final error."""
+    """An issue is shown by its id; a missing id or a part of an id is a final error."""
     epic = world.epic()
     child = world.child(epic, "Ümläut")
     shown = world.beads.show(child)
@@ -129,7 +129,7 @@ def test_show(world):
 
 
 def test_notes_of_a_person_survive(world):
-    """Notes are added in whole, below what a person wrote, each once."""
+    """Notes are appended whole, below a person's notes, each once."""
     epic = world.epic()
     world.bd("update", epic, "--notes", "Mind the gap.\n\n  - by a person")
     world.beads.append_notes(epic, NOTE)
@@ -140,7 +140,7 @@ def test_notes_of_a_person_survive(world):
 
 
 def test_a_first_note(world):
-    """Where there are no notes yet, ours are the notes."""
+    """The first note of an issue becomes its notes."""
     epic = world.epic()
     world.beads.append_notes(epic, NOTE)
 
@@ -148,7 +148,7 @@ def test_a_first_note(world):
 
 
 def test_no_note_for_a_missing_issue(world):
-    """Neither an unknown id nor a part of one gets a note, nor does any other issue."""
+    """An unknown id or a part of an id gets no note, and neither does another issue."""
     epic = world.epic()
     for bad in ("shop-nope", epic.partition("-")[2]):
         with pytest.raises(BeadsError) as caught:
@@ -159,7 +159,7 @@ def test_no_note_for_a_missing_issue(world):
 
 
 def test_stamp(world):
-    """It changes with what others write, and neither by itself nor by our own reading."""
+    """The stamp changes with others' writes, and not by itself or by our own reads."""
     epic = world.epic()
     child = world.child(epic)
     beads = world.beads
@@ -180,7 +180,7 @@ def test_stamp(world):
 
 
 def test_an_epic_closed_elsewhere_is_seen(world):
-    """Whoever takes the stamp and reads when it changed sees a closed epic, and comes to rest."""
+    """A reader that reads only if the stamp changed sees a closed epic, and then stops reading."""
     epic = world.epic()
     known, read, seen = "", 0, []
     for number in range(6):
@@ -196,7 +196,7 @@ def test_an_epic_closed_elsewhere_is_seen(world):
 
 
 def test_reading_leaves_the_issues_file_alone(world):
-    """Our calls neither make nor change issues.jsonl; that a note is in it is bd's own doing."""
+    """Reading neither creates nor changes issues.jsonl (bd itself writes a note into it)."""
     epic = world.epic()
     path = world.directory / "issues.jsonl"
     before = path.stat() if path.exists() else None
@@ -207,7 +207,7 @@ def test_reading_leaves_the_issues_file_alone(world):
 
 
 def test_another_bd_at_the_same_time(world):
-    """Our reading does not make a person's command fail, nor theirs ours."""
+    """Our reads and a person's commands do not make each other fail."""
     epic = world.epic()
     stop = threading.Event()
     problems = []
@@ -234,7 +234,7 @@ def test_another_bd_at_the_same_time(world):
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["classic", "current"])
 def test_notes_beside_another_bd(line, tmp_path, tmp_path_factory):
-    """A note that is written while a person writes is there in the end, as are the person's."""
+    """A note that is written while a person writes is kept, and so are the person's notes."""
     world = fresh(f"real {line}", tmp_path, tmp_path_factory)
     epic = world.epic()
     child = world.child(epic)
@@ -249,7 +249,7 @@ def test_notes_beside_another_bd(line, tmp_path, tmp_path_factory):
 
 @pytest.mark.slow
 def test_issues_that_came_by_git(tmp_path):
-    """A newer issues.jsonl is read as it is, and imported before a note is written."""
+    """A newer issues.jsonl is read directly, and imported before a note is written."""
     world = make_world("real classic", tmp_path)
     epic = world.epic("Login")
     record = {
@@ -258,7 +258,7 @@ def test_issues_that_came_by_git(tmp_path):
         "updated_at": "2026-01-01T00:00:00Z",
     }  # fmt: skip
     before = world.beads.stamp()
-    time.sleep(1.1)  # bd looks at the file's time, in seconds
+    time.sleep(1.1)  # bd compares the file's time in seconds
     with (world.directory / "issues.jsonl").open("a") as stream:
         stream.write(json.dumps(record) + "\n")
 
@@ -272,7 +272,7 @@ def test_issues_that_came_by_git(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["classic", "current"])
 def test_no_database_is_made(line, tmp_path):
-    """In a fresh clone, where there is only issues.jsonl, that is read and nothing is created."""
+    """In a fresh clone, which has only issues.jsonl, the file is read and nothing is created."""
     path = real_program(line)
     write_lines(tmp_path / ".beads", *LINES)
     before = sorted(os.listdir(tmp_path / ".beads"))
@@ -287,7 +287,7 @@ def test_no_database_is_made(line, tmp_path):
 
 @pytest.mark.slow
 def test_the_envelope_of_the_real_one(tmp_path):
-    """The real program's answers in an envelope are understood as those without."""
+    """Answers of the real program are understood with and without an envelope."""
     path = real_program("current")
     wrapper = tmp_path / "bd"
     wrapper.write_text(f'#!/bin/sh\nBD_JSON_ENVELOPE=1 exec {path} "$@"\n')
@@ -306,7 +306,7 @@ def test_the_envelope_of_the_real_one(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("line", "appends"), [("classic", False), ("current", True)])
 def test_features_of_the_real_ones(line, appends):
-    """The classic line has no --append-notes, the current one has."""
+    """The classic line has no --append-notes, and the current one has it."""
     found = beads_program.features(str(real_program(line)), confine=True)
 
     assert (line == "classic", appends) == (found.is_classic, found.appends)
@@ -318,7 +318,7 @@ def test_features_of_the_real_ones(line, appends):
 @pytest.mark.parametrize("mode", ["hang", "exit 1", "garbage", "huge"])
 @pytest.mark.parametrize("shape", ["classic", "current"])
 def test_reading_falls_back(shape, mode, tmp_path, monkeypatch):
-    """Where the program gives no answer, issues.jsonl does; a note is not written at all."""
+    """If the program gives no answer, issues.jsonl is read; a note is not written."""
     monkeypatch.setattr(beads_program, "TIMEOUT_SECONDS", 1.0)
     world = scripted(tmp_path, shape, mode)
     write_lines(world.directory, *LINES)
@@ -338,7 +338,7 @@ def test_reading_falls_back(shape, mode, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mode", ["hang", "exit 1", "garbage", "huge"])
 def test_without_a_file_the_reason_is_told(mode, tmp_path, monkeypatch):
-    """Where there is nothing to fall back to, the program's failure is the error."""
+    """Without a file to fall back to, the program's failure is the error."""
     monkeypatch.setattr(beads_program, "TIMEOUT_SECONDS", 1.0)
     world = scripted(tmp_path, "current", mode)
     words = {"hang": "within 1 s", "exit 1": "failed to open database: locked",
@@ -349,7 +349,7 @@ def test_without_a_file_the_reason_is_told(mode, tmp_path, monkeypatch):
 
 
 def test_slow_ones_are_waited_for_one_at_a_time(tmp_path):
-    """Calls from several threads follow each other."""
+    """Calls from several threads run one after the other."""
     world = scripted(tmp_path, "current", "slow")
     answers: list = []
     threads = [threading.Thread(target=lambda: answers.append(world.beads.epics())) for _ in "ab"]
@@ -364,7 +364,7 @@ def test_slow_ones_are_waited_for_one_at_a_time(tmp_path):
 
 
 def test_a_program_that_leaves_a_child(tmp_path):
-    """It is answered, and the child is gone."""
+    """A program that leaves a child is answered, and the child is ended."""
     world = scripted(tmp_path, "current", "child")
     started = time.monotonic()
 
@@ -373,7 +373,7 @@ def test_a_program_that_leaves_a_child(tmp_path):
 
 
 def test_no_program(tmp_path, monkeypatch):
-    """Without a program issues.jsonl is read, and the error of a note says what is missing."""
+    """Without a program issues.jsonl is read, and a note's error names the missing program."""
     monkeypatch.setattr(beads_program, "_PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     write_lines(tmp_path / ".beads", *LINES)
@@ -384,11 +384,11 @@ def test_no_program(tmp_path, monkeypatch):
     assert caught.value.missing
 
 
-# Which program, and in which surroundings
+# Choice of the program, and its environment
 
 
 def test_the_program_on_path(tmp_path, monkeypatch):
-    """bd is taken where there is one, else br; another name by configuration, also with ~."""
+    """bd is used if it exists, else br; the configuration may name another one, also with ~."""
     monkeypatch.setattr(beads_program, "_PLACES", ("~/.local/bin",))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -406,7 +406,7 @@ def test_the_program_on_path(tmp_path, monkeypatch):
 
 
 def test_no_program_of_the_project_is_run(tmp_path, monkeypatch):
-    """Neither from a relative place on PATH, nor from a place or by a link into the project."""
+    """No program is run from a relative PATH entry, or from the project, directly or by a link."""
     monkeypatch.setattr(beads_program, "_PLACES", ())
     monkeypatch.chdir(tmp_path)
     project = tmp_path / "shop"
@@ -420,7 +420,7 @@ def test_no_program_of_the_project_is_run(tmp_path, monkeypatch):
 
 
 def test_surroundings(tmp_path, monkeypatch):
-    """Of our environment it gets next to nothing, and it is not run in the project."""
+    """The program gets a minimal environment and does not run in the project's directory."""
     for name in ("BEADS_DB", "BD_DB", "LISTEN_FDS", "NOTIFY_SOCKET", "WATCHDOG_USEC", "GIT_DIR",
                  "SECRET_TOKEN", "LD_PRELOAD", "BD_JSON_ENVELOPE"):  # fmt: skip
         monkeypatch.setenv(name, "x")
@@ -440,7 +440,7 @@ def test_surroundings(tmp_path, monkeypatch):
 
 
 def test_no_directory_is_left(tmp_path, monkeypatch):
-    """A call removes its directory; that of a killed one is removed when a daemon starts."""
+    """A call removes its directory; a start of the daemon removes one that a killed call left."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     world = scripted(tmp_path)
@@ -456,7 +456,7 @@ def test_no_directory_is_left(tmp_path, monkeypatch):
 
 
 def test_features_are_asked_once(tmp_path):
-    """A program says once what it can do, and again when another one is in its place."""
+    """A program is asked once for its features, and again after it was replaced."""
     world = scripted(tmp_path, "classic")
     for _ in range(3):
         world.beads.epics()
@@ -471,7 +471,7 @@ def test_features_are_asked_once(tmp_path):
 
 @pytest.mark.parametrize("bad", ["", "null", "-x", "--all", "a\nb", "a b", "x" * 201, "\x1b[0m"])
 def test_what_is_no_id_is_never_passed_on(bad, tmp_path):
-    """An empty id, a `null` and the like are refused before anything is run."""
+    """An empty id, `null` and the like are refused before a program is run."""
     world = scripted(tmp_path)
     for ask in (world.beads.show, world.beads.children, world.beads.ready, world.beads.notes):
         with pytest.raises(BeadsError) as caught:
@@ -484,7 +484,7 @@ def test_what_is_no_id_is_never_passed_on(bad, tmp_path):
 
 
 def test_a_note_has_a_size(tmp_path):
-    """An empty note and one of more than 32 KiB are refused; 32 KiB arrive in whole."""
+    """An empty note and one over 32 KiB are refused; a note of 32 KiB arrives whole."""
     world = scripted(tmp_path)
     for bad in ("", "\n", "x" * 32769):
         with pytest.raises(BeadsError):
@@ -496,7 +496,7 @@ def test_a_note_has_a_size(tmp_path):
 
 
 def test_the_classic_line_has_room_for_so_much(tmp_path):
-    """Notes that would not fit into one word of a command line are left as they are."""
+    """For the classic line, notes too long for one command-line argument are left unchanged."""
     world = scripted(tmp_path, "classic")
     world.bd("update", "shop-0", "--notes", "x" * 100_000)
     with pytest.raises(BeadsError, match="too long") as caught:
@@ -515,7 +515,7 @@ def read(tmp_path, *records):
 
 
 def test_lines(tmp_path):
-    """Damaged lines, other types and the dead are left out; the last line of an id wins."""
+    """Damaged lines, other types and tombstones are left out; the last line of an id wins."""
     found = read(
         tmp_path,
         {"id": "a", "title": "old"},
@@ -537,7 +537,7 @@ def test_lines(tmp_path):
 
 
 def test_children_in_lines(tmp_path):
-    """By edge, by the nonstandard edge, or by id where an issue has no edge of its own."""
+    """Children are found by edge, by the nonstandard edge, or by id if an issue has no edge."""
     found = read(tmp_path, *LINES)
 
     assert ["e.1", "x", "y"] == ids(beads_issues.children(found, "e"))
@@ -545,7 +545,7 @@ def test_children_in_lines(tmp_path):
 
 
 def test_ready_in_lines(tmp_path):
-    """What is open and waits for nothing, at any depth, the most urgent first."""
+    """Open issues that wait for nothing, at any depth, are ready, the most urgent first."""
     found = read(tmp_path, *LINES, {"id": "x.1", "status": "open", "priority": 0})
     assert ["x.1", "x"] == ids(beads_issues.ready(found, "e"))
     closed = {**LINES[2], "status": "closed"}
@@ -558,7 +558,7 @@ def test_ready_in_lines(tmp_path):
 
 
 def test_a_circle_has_an_end(tmp_path):
-    """Issues that are each other's children do not keep us for ever."""
+    """A cycle of children does not cause an endless loop."""
     found = read(tmp_path, {"id": "a", "parent": "b"}, {"id": "b", "parent": "a"})
 
     assert [] == beads_issues.ready(found, "a")
@@ -584,11 +584,11 @@ def test_a_link_is_not_followed(tmp_path):
         beads.show("e")
 
 
-# Where it is, and what in it means harm
+# Location of .beads, and hostile content
 
 
 def test_exists(tmp_path, monkeypatch):
-    """A .beads counts here and above, up to the top of the repository, and never in HOME."""
+    """A .beads counts here and above, up to the repository's root, and never in HOME."""
     monkeypatch.setenv("HOME", str(tmp_path))
     deep = tmp_path / "code/shop/api"
     deep.mkdir(parents=True)
@@ -604,7 +604,7 @@ def test_exists(tmp_path, monkeypatch):
 
 
 def test_a_worktree_has_the_issues_of_its_repository(tmp_path):
-    """A worktree without a database of its own takes that of the main repository."""
+    """A worktree without its own database uses that of the main repository."""
     world = scripted(tmp_path)
     environment = {**world.environment, **_IDENTITY}
     for words in ("init -q", "commit -q --allow-empty -m x", "worktree add -q ../tree"):
@@ -622,7 +622,7 @@ _IDENTITY = {"GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.invalid",
              "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid"}  # fmt: skip
 
 
-# What a `.git` file names.
+# The targets of a `.git` file.
 LINKS = (
     "{victim}/.git/worktrees/../../../evil/x",
     "../victim/.git/worktrees/../../../evil/x",
@@ -636,7 +636,7 @@ LINKS = (
 @pytest.mark.parametrize("target", LINKS)
 @pytest.mark.parametrize("named", ["", "{victim}/.git", "../../victim/.git", ".."])
 def test_no_git_file_leads_to_another_project(target, named, tmp_path):
-    """A `.git` file brings no issue of another project, and that one gets no note."""
+    """A `.git` file brings in no issue of another project, and that project gets no note."""
     victim = scripted(tmp_path).root.rename(tmp_path / "victim")
     wanted = BeadsProgram(str(tmp_path / "bin/bd"), confine=False)
     (victim / ".git/worktrees/tree").mkdir(parents=True)
@@ -682,7 +682,7 @@ def test_nothing_of_another_user_is_used(foreign, tmp_path):
 
 
 def test_nothing_leads_out_of_a_repository(tmp_path):
-    """A redirect or a link to another project is not followed; one inside the repository is."""
+    """A redirect or link to another project is not followed; one inside the repository is."""
     other = scripted(tmp_path / "other")
     project = tmp_path / "shop"
     (project / ".git").mkdir(parents=True)
@@ -700,7 +700,7 @@ def test_nothing_leads_out_of_a_repository(tmp_path):
 
 
 def test_a_databases_link_is_not_followed(tmp_path):
-    """A database that is a link into another project is none."""
+    """A database that is a link into another project is ignored."""
     other, world = scripted(tmp_path / "other", "classic"), scripted(tmp_path / "here", "classic")
     (world.directory / "beads.db").unlink()
     (world.directory / "beads.db").symlink_to(other.directory / "beads.db")
@@ -721,7 +721,7 @@ SERVED = (
 
 @pytest.mark.parametrize("text", SERVED)
 def test_issues_that_are_not_in_the_directory(text, tmp_path):
-    """Where a server has the issues, or metadata.json names no database here, the file is read."""
+    """If a server has the issues, or metadata.json names no local database, the file is read."""
     world = scripted(tmp_path)
     (world.directory / "metadata.json").write_text(text)
     write_lines(world.directory, *LINES)
@@ -752,7 +752,7 @@ def test_no_setting_of_the_project_is_given(tmp_path):
 
 @pytest.mark.parametrize("machine", ["x86_64", "armv7l"])
 def test_without_confinement_it_is_not_run(machine, tmp_path, monkeypatch):
-    """Where the kernel cannot confine it, issues.jsonl is read, and the reason is told."""
+    """If the kernel cannot confine the program, issues.jsonl is read and the reason is given."""
     monkeypatch.setattr(confinement.platform, "machine", lambda: machine)
     monkeypatch.setattr(confinement, "_landlock", lambda: 1)
     world = scripted(tmp_path)
@@ -768,7 +768,7 @@ def test_without_confinement_it_is_not_run(machine, tmp_path, monkeypatch):
 
 
 def test_a_script_is_not_confined(tmp_path):
-    """npm's script is passed by for the program beside it; another script is not run."""
+    """For npm's script the binary beside it is run; another script is not run."""
     world = scripted(tmp_path)
     with pytest.raises(BeadsError, match="is a script"):
         beads_program.find(BeadsProgram(str(world.program)), "/p")
@@ -786,7 +786,7 @@ def test_a_script_is_not_confined(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("line", ["classic", "current"])
 def test_settings_lead_nowhere_else(line, tmp_path):
-    """A project's own settings cannot lead the real programs to another project's issues."""
+    """A project's settings cannot direct the real programs to another project's issues."""
     other = make_world(f"real {line}", tmp_path / "other")
     theirs = other.epic("Theirs")
     world = make_world(f"real {line}", tmp_path / "here")

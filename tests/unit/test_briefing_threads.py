@@ -1,4 +1,4 @@
-"""The mention of unread entries in what a new session is told."""
+"""The mention of unread thread entries in a new session's brief."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def thread_id(number: int) -> str:
 
 
 def test_a_mention_alone_is_a_brief():
-    """A project of which nothing else is known is told of its threads, inside our mark."""
+    """Without other facts about a project the brief is its threads' mention, inside our mark."""
     text = brief.render(
         NOTHING, "/p", context=BriefContext(unread=[(thread_id(1), 2), (thread_id(2), 1)])
     )
@@ -30,7 +30,7 @@ def test_a_mention_alone_is_a_brief():
 
 
 def test_nothing_unread_is_not_mentioned():
-    """Without unread entries the brief is what it was."""
+    """Without unread entries the brief is unchanged."""
     document = {"goal": "g", "now": "n"}
 
     assert brief.render(document, "/p") == brief.render(document, "/p", context=BriefContext())
@@ -39,7 +39,7 @@ def test_nothing_unread_is_not_mentioned():
 
 
 def test_five_are_named():
-    """Five threads are named, the others are counted."""
+    """Five threads are named, and the others are counted."""
     five = [(thread_id(number), number) for number in range(1, 6)]
 
     assert f"{thread_id(5)} (5). get" in brief.render({}, "/p", context=BriefContext(unread=five))
@@ -52,7 +52,7 @@ def test_five_are_named():
 
 @pytest.mark.parametrize("level", brief.LEVELS)
 def test_the_mention_survives_the_limit(level):
-    """However much else there is, all of the mention stays, and the brief is at most 2 KB."""
+    """The mention stays whole in a brief of at most 2 KB, however much else there is."""
     document = {
         "goal": "ü" * 5000,
         "now": "n" * 5000,
@@ -70,7 +70,7 @@ def test_the_mention_survives_the_limit(level):
 
 @pytest.mark.parametrize("level", brief.LEVELS)
 def test_a_mention_is_made_anew(level):
-    """Another mention takes the place of the old one, or none, and nothing else is changed."""
+    """A new mention, or none, replaces the old one, and nothing else changes."""
     document = {"goal": "g", "now": "n", "timestamp": "t", "files": ["a", "b"], "next": ["x"]}
     one, two = [(thread_id(1), 1)], [(thread_id(1), 2), (thread_id(2), 1)]
 
@@ -86,7 +86,7 @@ def test_a_mention_is_made_anew(level):
 
 
 def test_a_mention_made_anew_keeps_to_the_limit():
-    """Where a brief is full already, its last lines go for the mention."""
+    """In a full brief the last lines make room for the mention."""
     document = {"goal": "g", "now": "n", "next": ["x" * 300] * 50}
     full = brief.render(document, "/p")
     assert len(full.encode()) <= 2048
@@ -99,7 +99,7 @@ def test_a_mention_made_anew_keeps_to_the_limit():
 
 
 def test_a_mention_alone_is_told_from_a_state():
-    """What says nothing but which threads are unread may be taken away with the last of them."""
+    """A brief with only a mention is recognised, to be removed with the last unread entry."""
     unread = [(thread_id(1), 1)]
 
     assert brief.is_mention_only(brief.render({}, "/p", context=BriefContext(unread=unread)))

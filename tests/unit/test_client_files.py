@@ -1,4 +1,4 @@
-"""The JSON files that Claude Code keeps: what is odd is taken for nothing."""
+"""The JSON files of Claude Code: odd content counts as missing."""
 
 import os
 
@@ -8,7 +8,7 @@ from handoffd.agents.claude_code.client_files import read_json
 
 
 def test_object(tmp_path):
-    """An object is read, also by a link: people keep their settings elsewhere."""
+    """An object is read, also through a link, because people keep settings elsewhere."""
     (tmp_path / "real.json").write_text('{"a": [1]}')
     (tmp_path / "link.json").symlink_to("real.json")
 
@@ -20,7 +20,7 @@ def test_object(tmp_path):
     "text", ["", "[]", "{", "\udcff", '{"a":' * 100_000, '{"a": "' + "x" * (1 << 20) + '"}']
 )
 def test_odd_text(tmp_path, text):
-    """What is no object, no JSON, no UTF-8, nested too deeply or too long is nothing."""
+    """Text that is no object, no JSON, no UTF-8, too deep or too long counts as missing."""
     path = tmp_path / "odd.json"
     path.write_text(text, errors="surrogateescape")
 
@@ -28,7 +28,7 @@ def test_odd_text(tmp_path, text):
 
 
 def test_no_file(tmp_path):
-    """A pipe without a writer, a directory, a device and what is absent are nothing, at once."""
+    """A pipe without a writer, a directory, a device and no file count as missing, at once."""
     os.mkfifo(tmp_path / "pipe")
 
     for path in (f"{tmp_path}/pipe", str(tmp_path), "/dev/zero", f"{tmp_path}/none", "/a\0b"):

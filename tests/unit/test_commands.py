@@ -15,7 +15,7 @@ def names(told):
 
 
 def test_a_persons_command_is_kept():
-    """A command is kept with what was typed behind it, and with its receipt."""
+    """A command is kept with its arguments and its receipt."""
     told = slash(Told(), "conductor-newtrack", "login")
 
     assert [("conductor-newtrack", "login")] == names(told)
@@ -23,7 +23,7 @@ def test_a_persons_command_is_kept():
 
 
 def test_the_assistants_own_commands_are_kept():
-    """A command that the assistant gives itself is one, in both shapes of the tool."""
+    """A command that the assistant runs is kept, in both shapes of the tool."""
     told = Told()
     told.use("Skill", skill="conductor-finish", args="auth")
     told.use("SlashCommand", command="/conductor-newtrack big login")
@@ -33,7 +33,7 @@ def test_the_assistants_own_commands_are_kept():
 
 
 def test_the_clients_commands_are_not():
-    """What is said to the client itself is no work."""
+    """A command for the client itself is not kept."""
     assert [] == names(slash(slash(Told(), "clear"), "model", "opus"))
 
 
@@ -47,7 +47,7 @@ def test_only_the_last_ones_are_kept():
 
 
 def test_a_secret_behind_a_command_is_masked():
-    """What was typed behind a command passes the same gate as all else."""
+    """A secret in a command's arguments is masked like in any other text."""
     told = slash(Told(), "deploy", "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
 
     assert [("deploy", "[redacted:github-token]")] == names(told)
@@ -74,7 +74,7 @@ def test_handing_over_asks_for_no_work():
 
 
 def test_what_is_typed_behind_open_is_a_request():
-    """/open takes up; what a person types behind it is what they want done."""
+    """/open continues earlier work, and text behind it is a request."""
     told = slash(Told(), "open", "round tax per line in the invoice module")
 
     assert "round tax per line in the invoice module" == told.folded().goal.text

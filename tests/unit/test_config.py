@@ -1,4 +1,4 @@
-"""The configuration: what is refused, and what a person is told about it."""
+"""The configuration: refused values, and the messages about them."""
 
 import pytest
 
@@ -36,7 +36,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_refused(tmp_path, text):
-    """A mistyped key is answered with the near one, a value of another type with what it must be."""
+    """A mistyped key is answered with a similar one, a wrong type with the right one."""
     path = tmp_path / "config.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as problem:
@@ -48,7 +48,7 @@ def test_refused(tmp_path, text):
 
 
 def test_sensible_values_are_taken(tmp_path):
-    """A whole number of minutes is a number, and every list may be empty."""
+    """An integer is a valid number of minutes, and every list may be empty."""
     path = tmp_path / "config.toml"
     path.write_text("[triggers]\nidle_minutes = 5\nnotify = true\n[projects]\ninclude = []\n")
     found = config.load(str(path))
@@ -61,7 +61,7 @@ def test_sensible_values_are_taken(tmp_path):
 
 
 def test_harmless_types_keep_no_daemon_from_starting(tmp_path):
-    """A number in quotation marks, or a whole one with a point, is that number; 1 is true."""
+    """A quoted number, and an integer with a decimal point, is that number; 1 is true."""
     path = tmp_path / "config.toml"
     path.write_text(
         '[http]\nport = "8377"\nenabled = 1\n[privacy]\nretention_days = 30.0\n'

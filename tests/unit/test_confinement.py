@@ -1,4 +1,4 @@
-"""Confined programs: a Python interpreter tries in vain what a hostile database could ask for."""
+"""Confined programs: an interpreter attempts, in vain, actions that a hostile database could."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ from handoffd.links import confinement, program
 from handoffd.links.confinement import Reach
 
 PYTHON = os.path.realpath(sys.executable)
-# Each tries one thing; {secret} and {outside} lie beyond its reach, {inside} within it.
+# Each tries one action; {secret} and {outside} are out of its reach, {inside} is within it.
 ATTEMPTS = {
     "read": "open({secret!r}).read()",
     "list": "os.listdir({outside!r})",
@@ -56,12 +56,12 @@ POSSIBLE = {
 }
 
 
-# The version of Landlock that confines an attempt; the second one is the oldest that we use.
+# The Landlock version that confines an attempt; the second one is the oldest that we use.
 NEEDED = {"truncate": 3, "empty": 3, "signal": 6}
 
 
 def require(version: int) -> None:
-    """Skip a test that this kernel cannot pass; it fails where all tests must run."""
+    """Skip a test that this kernel cannot pass, or fail it if all tests must run."""
     reason = f"this kernel has version {confinement._landlock()} of Landlock, not {version}"
     if confinement.problem() or confinement._landlock() < version:
         if os.environ.get("CI") == "true" and version < 6:
@@ -71,7 +71,7 @@ def require(version: int) -> None:
 
 @pytest.fixture
 def attempt(tmp_path):
-    """Run a line of Python in a confined interpreter and return how that ends."""
+    """Run a line of Python in a confined interpreter and return the result."""
     require(2)
     (tmp_path / "outside").mkdir()
     (tmp_path / "inside").mkdir()
@@ -97,7 +97,7 @@ def attempt(tmp_path):
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_beyond_its_reach(name, attempt, tmp_path):
-    """A confined program neither uses a file beyond its reach, nor a socket, nor a program."""
+    """A confined program can use no file out of its reach, no socket and no other program."""
     require(NEEDED.get(name, 2))
     said = attempt(ATTEMPTS[name])
 
@@ -110,12 +110,12 @@ def test_beyond_its_reach(name, attempt, tmp_path):
 
 @pytest.mark.parametrize("name", POSSIBLE)
 def test_within_its_reach(name, attempt):
-    """A confined program can use the files that it is given, threads and pipes."""
+    """A confined program can use its given files, threads and pipes."""
     assert "done" == attempt(POSSIBLE[name])
 
 
 def test_we_are_not_confined(attempt, tmp_path):
-    """Neither the thread that asks nor any other is confined by it, nor the next program."""
+    """Neither the calling thread nor another one is confined, and neither is the next program."""
     attempt("pass")
     (tmp_path / "outside/ours").write_text("x")
     socket.socket().close()
@@ -131,7 +131,7 @@ def test_we_are_not_confined(attempt, tmp_path):
 
 
 def test_what_cannot_be_started(tmp_path):
-    """A program that is missing is an error as always, and no process is left."""
+    """A missing program raises the usual error, and no process is left."""
     require(2)
     for words, reached in ((["/bin/sh"], "/bin/true"), ([f"{tmp_path}/no"], f"{tmp_path}/no")):
         with pytest.raises(program.ProgramError) as caught:
@@ -140,7 +140,7 @@ def test_what_cannot_be_started(tmp_path):
 
 
 class Finalized:
-    """A ring of objects that only a garbage collection ends; it notes the thread that does."""
+    """A reference cycle that only a garbage collection ends; it records the collecting thread."""
 
     def __init__(self, threads: list[str]):
         self.me, self.threads = self, threads
@@ -150,7 +150,7 @@ class Finalized:
 
 
 def test_nothing_else_runs_in_the_confined_thread(monkeypatch, tmp_path):
-    """No finalizer and no search for programs runs there: both could not reach their files."""
+    """Finalizers and the search for programs run elsewhere: there they could not reach files."""
     require(2)
     threads, searches = [], []
 
@@ -174,7 +174,7 @@ def test_nothing_else_runs_in_the_confined_thread(monkeypatch, tmp_path):
 
 
 def test_where_it_is_possible(monkeypatch):
-    """With Landlock it is; without it, or on another machine, the reason is told."""
+    """Confinement needs Landlock; without it, or on another machine, the reason is given."""
     monkeypatch.setattr(confinement.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(confinement, "_landlock", lambda: 2)
     assert "" == confinement.problem()

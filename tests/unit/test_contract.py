@@ -1,4 +1,4 @@
-"""The handoff a session leaves: written and read, whose line is whose, and where it lies."""
+"""The handoff of a session: format, ownership of lines, and files on disk."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ OURS = Contract(
     sections={"Done": ["- One", "- Two"], "Next": ["- Three"]},
 )
 
-# Written and read
+# Rendering and parsing
 
 
 words = st.text(st.sampled_from("abc xyz'\"éß中:.,()#-*`_/"), min_size=1, max_size=40)
@@ -41,7 +41,7 @@ one_line = words.map(str.strip).filter(bool)
 
 
 def is_plain(line: str) -> bool:
-    """Tell a line that is no heading and no fence."""
+    """Return True if the line is neither a heading nor a fence."""
     return not line.startswith(("#", "```"))
 
 
@@ -67,13 +67,13 @@ contracts = st.builds(
 
 @given(contracts)
 def test_round_trip(given_contract):
-    """What is written is read again, field by field and line by line."""
+    """A rendered handoff parses to the same fields and lines."""
     assert given_contract == parse(render(given_contract))
 
 
 @given(contracts)
 def test_metadata_is_in_the_first_lines(given_contract):
-    """Title, session and purpose are in the first five lines, whatever else there is."""
+    """Title, session and purpose are in the first five lines, for any other content."""
     head = render(given_contract).split("\n")[:5]
 
     assert f"# Handoff — {given_contract.date}" == head[0]
@@ -83,7 +83,7 @@ def test_metadata_is_in_the_first_lines(given_contract):
 
 @given(st.text(max_size=2000))
 def test_any_text_is_read(text):
-    """No text makes the reader fail, and what it gives can be written and read again."""
+    """No text makes the parser fail, and its result can be rendered and parsed again."""
     found = parse(text)
 
     assert isinstance(parse(render(found)), Contract)
@@ -92,12 +92,12 @@ def test_any_text_is_read(text):
 
 @given(contracts, st.sampled_from(["\r\n", "\r"]))
 def test_line_ends_do_not_matter(given_contract, end):
-    """CRLF and CR are read as LF is."""
+    """CRLF and CR are read like LF."""
     assert given_contract == parse(render(given_contract).replace("\n", end))
 
 
 def test_blank_values_have_no_trailing_space():
-    """A session that is not known leaves its line blank rather than guessed."""
+    """An unknown session gives a blank line without a trailing space."""
     text = render(Contract(date="2026-11-15"))
 
     assert ["session_id:", "purpose:", "cwd:"] == text.split("\n")[2:5]
@@ -105,7 +105,7 @@ def test_blank_values_have_no_trailing_space():
 
 
 def test_sections_have_their_order():
-    """The usual sections come in the usual order, others after them, empty ones not at all."""
+    """The usual sections come in the usual order, then the others; empty ones are left out."""
     text = render(
         Contract(sections={"Zed": ["- z"], "Next": ["- n"], "Risks": [], "Done": ["- d"]})
     )
@@ -136,7 +136,7 @@ Patience.
 
 
 def test_fond():
-    """A later version's zones are read by their inner headings; its own keys are kept."""
+    """A later version's zones are read by their inner headings, and its own keys are kept."""
     found = parse(FOND)
 
     assert ("2026-05-01", "amp:T-1234") == (found.date, found.session_id)
@@ -146,12 +146,12 @@ def test_fond():
 
 
 def test_automatic_header():
-    """A title that goes on after the date is one all the same."""
+    """A title with more text after the date is recognised."""
     assert "2026-05-01" == parse("# Handoff — 2026-05-01 (auto)\n").date
 
 
 def test_leading_blank_lines_and_mark():
-    """A byte order mark and blank lines before the title hide nothing."""
+    """A byte order mark and blank lines before the title are ignored."""
     found = parse("\ufeff\n\n# Handoff — 2026-05-01\n\nsession_id: s\npurpose: p\n")
 
     assert ("2026-05-01", "s", "p") == (found.date, found.session_id, found.purpose)
@@ -165,12 +165,12 @@ def test_leading_blank_lines_and_mark():
     ],
 )
 def test_text_is_no_metadata(text):
-    """A line with a colon is somebody's text, unless it stands among the metadata."""
+    """A line with a colon is text unless it is among the metadata."""
     assert "todo: this" in parse(text).sections[""]
 
 
 def test_without_metadata():
-    """A flat text has no purpose; its first lines stand for one."""
+    """In a flat text without a purpose the first lines are the purpose."""
     found = parse("Just some notes\n- second\n* third\n\nfourth\n")
 
     assert ("", "", "") == (found.date, found.session_id, found.purpose)
@@ -179,7 +179,7 @@ def test_without_metadata():
 
 
 def test_first_done_stands_for_the_purpose():
-    """Without a purpose the first thing done is the gist, cut to 60 characters."""
+    """Without a purpose the first done item is the gist, cut to 60 characters."""
     found = parse("## Done this week\n- [x] " + "word " * 30)
 
     assert 60 >= len(found.gist)
@@ -187,12 +187,12 @@ def test_first_done_stands_for_the_purpose():
 
 
 def test_apostrophe():
-    """An apostrophe in a purpose is no quote."""
+    """An apostrophe in a purpose is not a quote."""
     assert "Don't" == parse("# Handoff\npurpose: Don't\n").purpose
 
 
 def test_heading_in_a_fence_is_code():
-    """A comment in a code block begins no section."""
+    """A comment in a code block does not begin a section."""
     found = parse("## Done\n- x\n```sh\n## not a section\n```\n- y\n")
 
     assert ["Done"] == list(found.sections)
@@ -201,12 +201,12 @@ def test_heading_in_a_fence_is_code():
 
 @pytest.mark.parametrize("text", ["", "\n", "\0", "# ", "##", "```", "# Handoff — "])
 def test_nothing(text):
-    """Next to nothing is a handoff that says next to nothing."""
+    """A nearly empty text is a nearly empty handoff."""
     assert "" == parse(text).purpose
 
 
 def test_one_megabyte():
-    """A megabyte is read in good time."""
+    """A megabyte is read in a short time."""
     assert 100_000 <= len(parse("## Done\n" + "- 1234567\n" * 100_000).sections["Done"])
 
 
@@ -214,7 +214,7 @@ def test_one_megabyte():
 
 
 def grep(text: str) -> bool:
-    """Ask as the known consumer asks."""
+    """Search with grep, like the known consumer."""
     done = subprocess.run(
         ["grep", "-qi", "HUMAN REVIEW NEEDED"],
         input=text.encode(), check=False, env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
@@ -238,20 +238,20 @@ def grep(text: str) -> bool:
     ],
 )
 def test_calls(text, reasons):
-    """A call is found where `grep -qi` finds one: anywhere, in any case, within a line."""
+    """A call is found where `grep -qi` finds it: anywhere in a line, in any case."""
     assert reasons == escalation_reasons(text)
     assert grep(text) is bool(reasons)
 
 
 @given(st.text(st.sampled_from("HUMANhuman REVIEWreview\nNEEDEDneeded: "), max_size=80))
 def test_calls_as_grep(text):
-    """Whatever is around it, we and `grep -qi` agree."""
+    """Our search agrees with `grep -qi` for any surrounding text."""
     for line in (text, f"{text}human review needed{text}"):
         assert grep(line) is bool(escalation_reasons(line))
 
 
 def test_call_is_written_before_the_sections():
-    """A call stands alone on its line, in capitals, and is read with its reason."""
+    """A call is on its own line, in capitals, before the sections, and is read with its reason."""
     text = render(Contract(escalations=("the key", ""), sections={"Done": ["- x"]}))
 
     assert "\n\nHUMAN REVIEW NEEDED: the key\nHUMAN REVIEW NEEDED\n\n## Done\n" in text
@@ -260,23 +260,23 @@ def test_call_is_written_before_the_sections():
 
 
 def test_our_own_words_never_call():
-    """What we say about somebody's words is no call: the words are broken up."""
+    """Our description of a person's words is not a call: the phrase is broken up."""
     lines = contract_format.bullets(["the phrase Human Review Needed was discussed"])
 
     assert () == escalation_reasons("\n".join(lines))
     assert not grep("\n".join(lines))
 
 
-# Whose line is whose
+# Ownership of lines
 
 
 def test_nothing_changed():
-    """Our own handoff, read again, holds nothing of anybody else."""
+    """Our own handoff, read again, has no foreign lines."""
     assert not foreign_lines(parse(render(OURS)), OURS)
 
 
 def test_added_lines_are_theirs():
-    """Lines, sections, a purpose and a call that were added are told from ours, and stay."""
+    """Added lines, sections, a purpose and a call are foreign, and they are kept."""
     text = render(OURS).replace("- Two\n", "- Two\n- Theirs\n").replace(OURS.purpose, "Their words")
     text += "\n## Reflection\nFirst.\n\nSecond.\n\nHUMAN REVIEW NEEDED: look\n"
 
@@ -292,7 +292,7 @@ def test_added_lines_are_theirs():
 
 
 def test_removed_lines_stay_removed():
-    """A line of ours that a person took out does not come back."""
+    """A line of ours that a person removed does not come back."""
     given_theirs = foreign_lines(parse(render(OURS).replace("- Two\n", "")), OURS)
 
     assert frozenset({"- Two"}) == given_theirs.removed
@@ -300,7 +300,7 @@ def test_removed_lines_stay_removed():
 
 
 def test_call_taken_out_stays_out():
-    """A person who takes our call out has looked: it does not come back, but another one may."""
+    """A call of ours that a person removed does not come back, but a different one may."""
     ours = replace(OURS, escalations=("the key",))
     given_theirs = foreign_lines(parse(render(OURS)), ours)
 
@@ -310,14 +310,14 @@ def test_call_taken_out_stays_out():
 
 
 def test_others_metadata_stays():
-    """A key that another writer put among the metadata is kept."""
+    """A key that another writer added to the metadata is kept."""
     text = render(OURS).replace("cwd:", "source: amp\ncwd:")
 
     assert "\nsource: amp\n" in render(complete(OURS, foreign_lines(parse(text), OURS)))
 
 
 def test_rewritten_file_is_foreign():
-    """A file without a line of ours was written anew; a blank line in both is nobody's."""
+    """A file without a line of ours is foreign; blank lines do not count as ours."""
     ours = Contract(sections={"Reflection": ["One.", "", "Two."]})
 
     assert is_foreign(parse("# Handoff\n\n## Done\nA.\n\nB.\n"), ours)
@@ -327,7 +327,7 @@ def test_rewritten_file_is_foreign():
 
 @given(contracts)
 def test_merging_twice_is_merging_once(given_contract):
-    """What a person added is merged once, however often we write."""
+    """A person's added lines are merged once, however often we write."""
     text = render(OURS) + "\n## Reflection\n- Mine\n"
     once = complete(OURS, foreign_lines(parse(text), OURS))
     twice = complete(OURS, foreign_lines(parse(render(once)), OURS))
@@ -336,7 +336,7 @@ def test_merging_twice_is_merging_once(given_contract):
 
 
 def test_ours_is_shortened_not_theirs():
-    """Above 6 KB lines of ours go, from the longest section; a person's stay."""
+    """Above 6 KB our lines are dropped, from the longest section; a person's lines stay."""
     ours = Contract(sections={"Done": [f"- {n} {'x' * 90}" for n in range(200)], "Next": ["- n"]})
     whole = complete(ours, ForeignLines(sections={"Done": ["- Theirs"]}))
 
@@ -347,7 +347,7 @@ def test_ours_is_shortened_not_theirs():
 
 
 def test_theirs_may_be_long():
-    """A person's own words are kept whole, however long."""
+    """A person's own words are kept whole, at any length."""
     long = ["word " * 2000]
     whole = complete(OURS, ForeignLines(sections={"Reflection": long}))
 
@@ -356,7 +356,7 @@ def test_theirs_may_be_long():
 
 
 def test_persons_words_are_masked():
-    """Secrets and controls do not get into a handoff, not even by a person's own hand."""
+    """Secrets and control characters in a person's words do not get into a handoff."""
     secret = "ghp_" + "aB3" * 12
     lines, masked = persons_words(f"\n  use {secret}\x1b[31m \r\nthen\n\n")
 
@@ -367,7 +367,7 @@ def test_persons_words_are_masked():
 
 
 def test_path_is_one_line():
-    """A path with controls in it is written as one line."""
+    """A path with control characters is written as one line."""
     assert "/a/b c" == written_path("/a/b c")
     assert "/a\\nb" == written_path("/a\nb")
     assert "/a\\udcff" == written_path("/a\udcff")
@@ -383,8 +383,8 @@ def base(tmp_path) -> str:
     return str(path)
 
 
-def leave(base: str, cwd: str, name: str, seconds: int, **given_fields) -> str:
-    """Leave a handoff and give it a time."""
+def write_handoff(base: str, cwd: str, name: str, seconds: int, **given_fields) -> str:
+    """Write a handoff with the given time."""
     text = render(Contract(**{"date": "2026-11-15", "cwd": cwd, **given_fields}))
     return put(f"{handoff_directory.directory_of(base, cwd)}/{name}", seconds, text)
 
@@ -403,28 +403,28 @@ def found(base: str, cwd: str, **place) -> list[str]:
 
 
 def test_newest_by_time(base):
-    """The file changed last is the newest, whatever its name and its header say."""
-    leave(base, "/p", "z.md", 100, date="2026-12-31")
-    leave(base, "/p", "a.md", 200, date="2026-01-01")
-    leave(base, "/p", "m.md", 150)
+    """The most recently changed file is the newest, for any name and header."""
+    write_handoff(base, "/p", "z.md", 100, date="2026-12-31")
+    write_handoff(base, "/p", "a.md", 200, date="2026-01-01")
+    write_handoff(base, "/p", "m.md", 150)
 
     assert ["a.md", "m.md", "z.md"] == found(base, "/p")
     assert "a.md" == os.path.basename(handoff_directory.newest(base, HandoffScope("/p", "/p")).path)
 
 
 def test_ties(base):
-    """Of the same time, as after a checkout, the later header date wins, then the name."""
-    leave(base, "/p", "c.md", 100, date="2026-01-01")
-    leave(base, "/p", "a.md", 100, date="2026-01-02")
-    leave(base, "/p", "b.md", 100, date="2026-01-02")
-    leave(base, "/p", "d.md", 100, date="")
+    """For equal times, as after a checkout, the later date in the header wins, then the name."""
+    write_handoff(base, "/p", "c.md", 100, date="2026-01-01")
+    write_handoff(base, "/p", "a.md", 100, date="2026-01-02")
+    write_handoff(base, "/p", "b.md", 100, date="2026-01-02")
+    write_handoff(base, "/p", "d.md", 100, date="")
 
     assert ["b.md", "a.md", "c.md", "d.md"] == found(base, "/p")
 
 
 def test_what_is_no_handoff(base):
     """Indexes, other files, dotfiles, links, FIFOs and directories are no handoffs."""
-    leave(base, "/p", "a.md", 1)
+    write_handoff(base, "/p", "a.md", 1)
     directory = handoff_directory.directory_of(base, "/p")
     for name in ("README.md", "index.md", "LEDGER.md", "Readme.md", "x.txt", ".x.md", "md"):
         put(f"{directory}/{name}", 100)
@@ -438,15 +438,15 @@ def test_what_is_no_handoff(base):
 
 
 def test_none(base):
-    """A project without a handoff has none, and looking makes nothing."""
+    """A project without a handoff has none, and the search creates nothing."""
     assert handoff_directory.newest(base, HandoffScope("/p", "/p")) is None
     assert [] == os.listdir(base)
 
 
 def test_two_projects_in_one_directory(base):
-    """Two paths with the same name share a directory; the `cwd:` line tells whose is whose."""
-    leave(base, "/a/b-c", "one.md", 1)
-    leave(base, "/a/b/c", "two.md", 2)
+    """Two paths with the same name share a directory; the `cwd:` line separates their handoffs."""
+    write_handoff(base, "/a/b-c", "one.md", 1)
+    write_handoff(base, "/a/b/c", "two.md", 2)
     put(f"{base}/-a-b-c/unsigned.md", 3)
 
     assert ["unsigned.md", "one.md"] == found(base, "/a/b-c")
@@ -454,7 +454,7 @@ def test_two_projects_in_one_directory(base):
 
 
 def test_below_the_root(base, tmp_path):
-    """A handoff from a directory below counts for the project, unless that is one of its own."""
+    """A handoff of a subdirectory counts for the project, unless that is a project itself."""
     root = tmp_path / "p"
     (root / "src").mkdir(parents=True)
     (root / "inner/.git").mkdir(parents=True)
@@ -474,8 +474,8 @@ def test_below_the_root(base, tmp_path):
 
 
 def test_v1_directory_counts_meanwhile(base):
-    """A v1 directory is read until it is migrated; the link that follows is not read twice."""
-    leave(base, "/a_b", "new.md", 1)
+    """A v1 directory is read until its migration; the link that follows is not read twice."""
+    write_handoff(base, "/a_b", "new.md", 1)
     put(f"{base}/-a_b/old.md", 2)
 
     assert ["old.md", "new.md"] == found(base, "/a_b")
@@ -487,8 +487,8 @@ def test_v1_directory_counts_meanwhile(base):
 
 
 def test_reading_changes_no_time(base):
-    """Whatever is read, no time of a file or directory moves."""
-    path = leave(base, "/p", "a.md", 100)
+    """Reading changes no time of a file or directory."""
+    path = write_handoff(base, "/p", "a.md", 100)
     os.utime(os.path.dirname(path), (50, 50))
 
     handoff_directory.newest(base, HandoffScope("/p", "/p"))
@@ -498,8 +498,8 @@ def test_reading_changes_no_time(base):
 
 
 def test_unreadable_is_passed_over(base, monkeypatch):
-    """A handoff that cannot be read is passed over; broken UTF-8 is read as far as it goes."""
-    leave(base, "/p", "a.md", 1)
+    """An unreadable handoff is skipped; a file with broken UTF-8 is read as far as possible."""
+    write_handoff(base, "/p", "a.md", 1)
     path = f"{base}/-p/b.md"
     with open(path, "wb") as stream:
         stream.write(b"# Handoff \xff\n\n## Done\n- \xc3x\n")
@@ -523,12 +523,12 @@ def test_unreadable_is_passed_over(base, monkeypatch):
     ],
 )
 def test_names(session, taken, name):
-    """A file is named by its session, longer where that is taken; what is no name is not used."""
+    """A file is named after its session, longer if taken; an unusable session id is not used."""
     assert name == handoff_directory.file_name(session, taken, "2026-11-15-1200")
 
 
 def test_put(tmp_path):
-    """What we write is ours alone, beside it are dotfiles only, and the same again is no write."""
+    """Our file and its directory are private, only dotfiles are beside it, a repeat is no write."""
     base = f"{tmp_path}/claude/handoffs"
     directory = handoff_directory.directory_of(base, "/p")
     text = render(OURS)
@@ -546,7 +546,7 @@ def test_put(tmp_path):
 
 
 def test_put_sees_what_is_there(base):
-    """The writer is shown the file as it is, and what came between is shown again."""
+    """The writer sees the current file, and sees it again if it changed in between."""
     directory = handoff_directory.directory_of(base, "/p")
     seen = []
 
@@ -563,8 +563,8 @@ def test_put_sees_what_is_there(base):
 
 
 def test_v1_link(base):
-    """Where the versions differ a relative link leads old readers right; else there is none."""
-    leave(base, "/a_b", "a.md", 1)
+    """If the versions differ, a relative link serves old readers; otherwise there is none."""
+    write_handoff(base, "/a_b", "a.md", 1)
 
     assert handoff_directory.link_v1(base, "/a_b")
     assert not handoff_directory.link_v1(base, "/a_b")
@@ -574,7 +574,7 @@ def test_v1_link(base):
 
 
 def test_v1_link_replaces_nothing(base):
-    """A v1 directory that is still there stays as it is."""
+    """An existing v1 directory stays unchanged."""
     put(f"{base}/-a_b/old.md", 1)
 
     assert not handoff_directory.link_v1(base, "/a_b")

@@ -1,4 +1,4 @@
-"""A notification on the desktop: what is run, what is not, and that nobody waits for it."""
+"""A desktop notification: the command that is run, and that a failure or hang does no harm."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from handoffd.links import desktop
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
-    """A directory that is all of PATH, on a machine with a desktop; its programs tell their words."""
+    """A directory that is all of PATH, with programs that record their arguments, and a desktop."""
     for name in ("notify-send", "osascript"):
         program = tmp_path / name
         program.write_text(
@@ -30,7 +30,7 @@ def words(programs):
 
 
 def test_linux(programs):
-    """On Linux notify-send is given title and text, markup made harmless."""
+    """On Linux notify-send gets the title and the text, with markup made harmless."""
     desktop.notify("handoff", 'a <img src="x"> & b')
 
     expected = ["--app-name=handoffd", "--", "handoff", 'a &lt;img src="x"&gt; &amp; b']
@@ -38,7 +38,7 @@ def test_linux(programs):
 
 
 def test_macos(programs, monkeypatch):
-    """On macOS the texts are arguments of a script that never changes."""
+    """On macOS the texts are arguments of a constant script."""
     monkeypatch.setattr(sys, "platform", "darwin")
     desktop.notify("handoff", '" & (do shell script "id") & "')
 
@@ -59,7 +59,7 @@ def test_no_desktop(programs, monkeypatch):
 
 
 def test_bus_of_a_service(programs, monkeypatch):
-    """A service that was told of no desktop finds the session bus where it always is."""
+    """A service without desktop variables finds the session bus at its default path."""
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(desktop.os.path, "exists", lambda path: path.startswith("/run/user/"))
@@ -90,7 +90,7 @@ def test_texts(programs, expected, text):
 
 
 def test_no_program(programs):
-    """Where the program is missing nothing happens."""
+    """If the program is missing, nothing happens."""
     (programs / "notify-send").unlink()
     desktop.notify("a", "b")
 
@@ -98,13 +98,13 @@ def test_no_program(programs):
 
 
 def test_failing_program(programs):
-    """A program that fails concerns nobody."""
+    """A failing program is ignored."""
     (programs / "notify-send").write_text("#!/bin/sh\nexit 1\n")
     desktop.notify("a", "b")
 
 
 def test_hanging_program(programs, monkeypatch):
-    """A program that hangs is ended, and its children with it."""
+    """A hanging program is ended together with its children."""
     monkeypatch.setattr(desktop, "TIMEOUT_SECONDS", 0.1)
     trace = programs / "late"
     (programs / "notify-send").write_text(

@@ -12,7 +12,7 @@ from handoffd.fs import files
 
 
 def test_write_replaces_and_leaves_nothing_beside(tmp_path):
-    """After a write the directory holds the new file, 0600, and no temporary one."""
+    """After a write the directory holds the new file, mode 0600, and no temporary one."""
     with files.directory(str(tmp_path)) as handle:
         files.write(handle, "a", b"one")
         files.write(handle, "a", b"two")
@@ -40,7 +40,7 @@ def test_symlinked_components_are_refused(tmp_path, part):
 
 
 def test_symlinked_target_is_refused(tmp_path):
-    """A target that is a symlink is not replaced, and what it points to is not read."""
+    """A target that is a symlink is not replaced, and its target is not read."""
     secret = tmp_path / "secret"
     secret.write_text("s")
     (tmp_path / "a").symlink_to(secret)
@@ -56,7 +56,7 @@ def test_symlinked_target_is_refused(tmp_path):
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_fifo_and_directory_are_refused_at_once(tmp_path, make):
-    """A FIFO or a directory in the place of the file neither blocks nor is replaced."""
+    """A FIFO or a directory in place of the file does not block and is not replaced."""
     make(tmp_path / "a")
     with files.directory(str(tmp_path)) as handle:
         with pytest.raises((UnsafePathError, OSError)):
@@ -68,7 +68,7 @@ def test_fifo_and_directory_are_refused_at_once(tmp_path, make):
 
 
 def test_compare_refuses_a_changed_file(tmp_path):
-    """With `compare`, a file that is not the one that was read is left alone."""
+    """With `compare`, a file that changed since it was read is left alone."""
     (tmp_path / "a").write_text("one")
     with files.directory(str(tmp_path)) as handle:
         _, status = files.read(handle, "a", 100)
@@ -82,7 +82,7 @@ def test_compare_refuses_a_changed_file(tmp_path):
 
 
 def test_missing_root_is_not_made(tmp_path):
-    """A root that is gone is an error, never a new directory."""
+    """A missing root is an error and is not created."""
     with (
         pytest.raises(FileNotFoundError),
         files.directory(str(tmp_path / "gone"), "x", create=True),
@@ -91,7 +91,7 @@ def test_missing_root_is_not_made(tmp_path):
 
 
 def test_lock_gives_up(tmp_path):
-    """A lock that another process holds is waited for, but not for ever."""
+    """A lock that another process holds is waited for, with a limit."""
     with files.directory(str(tmp_path)) as handle, files.locked(handle, ".lock", 1):
         code = (
             "import sys; from handoffd.fs import files\n"
@@ -118,7 +118,7 @@ def test_read_limit(tmp_path):
 
 
 def test_sweep_removes_only_ours(tmp_path):
-    """Only temporary files of ours are swept."""
+    """Only our own temporary files are removed."""
     (tmp_path / f".a.123{files.TEMPORARY_SUFFIX}").touch()
     (tmp_path / ".hidden").touch()
     with files.directory(str(tmp_path)) as handle:
@@ -128,7 +128,7 @@ def test_sweep_removes_only_ours(tmp_path):
 
 
 def test_full_disk_keeps_the_old_file(tmp_path, monkeypatch):
-    """When writing fails, the old file stays byte for byte and nothing is left beside it."""
+    """If writing fails, the old file stays byte for byte, and no file is left beside it."""
     (tmp_path / "a").write_text("old")
 
     def full(*_):
@@ -145,7 +145,7 @@ def test_full_disk_keeps_the_old_file(tmp_path, monkeypatch):
 
 
 def test_order_of_system_calls(tmp_path):
-    """A save opens with O_EXCL|O_NOFOLLOW 0600, writes, syncs, renames, syncs the directory."""
+    """A write opens with O_EXCL|O_NOFOLLOW 0600, writes, syncs, renames, syncs the directory."""
     if shutil.which("strace") is None:
         pytest.skip("strace is missing: install it (Debian: apt-get install strace)")
     code = (
@@ -172,7 +172,7 @@ def test_order_of_system_calls(tmp_path):
 
 
 def test_modes_hold_whatever_the_umask(tmp_path):
-    """A mode that is asked for is given to what is made, and to that only."""
+    """A requested mode is given to created files only, for any umask."""
     (tmp_path / "there").mkdir(mode=0o711)
     before = os.umask(0o077)
     try:
@@ -187,7 +187,7 @@ def test_modes_hold_whatever_the_umask(tmp_path):
 
 
 def test_touch(tmp_path):
-    """A file gets the time of now and keeps its content; one that is not there is made."""
+    """A file gets the current time and keeps its content; a missing file is created."""
     (tmp_path / "a").write_text("kept")
     os.utime(tmp_path / "a", (1000, 1000))
     with files.directory(str(tmp_path)) as handle:
@@ -201,7 +201,7 @@ def test_touch(tmp_path):
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("elsewhere", path)])
 def test_touch_refuses_what_is_no_file(tmp_path, make):
-    """A link, a FIFO or a directory is not touched, and nothing is made in its place."""
+    """A link, a FIFO or a directory is not touched, and nothing replaces it."""
     make(tmp_path / "a")
     with files.directory(str(tmp_path)) as handle, pytest.raises(UnsafePathError):
         files.touch(handle, "a")
@@ -210,7 +210,7 @@ def test_touch_refuses_what_is_no_file(tmp_path, make):
 
 
 def test_directory_is_its_own_lock(tmp_path):
-    """A locked directory keeps others away until it is closed; those who share it do not."""
+    """A locked directory excludes others until it is closed; shared locks allow each other."""
     root = str(tmp_path)
     with files.directory(root) as first, files.directory(root) as second:
         files.lock_directory(first, "it", 0, shared=True)
@@ -224,7 +224,7 @@ def test_directory_is_its_own_lock(tmp_path):
 
 
 def test_directory_that_cannot_be_locked(tmp_path, monkeypatch):
-    """On a disk that locks no directories a writer goes on without."""
+    """On a file system that cannot lock directories a writer goes on without a lock."""
 
     def refuse(*_):
         raise OSError(9, "Bad file descriptor")

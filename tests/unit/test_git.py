@@ -1,4 +1,4 @@
-"""What git is asked for a handoff: real repositories, hostile ones, and limits."""
+"""Questions to git for a handoff: real repositories, hostile ones, and limits."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from handoffd.links import git, git_process, program
 
 @pytest.fixture
 def repository(tmp_path):
-    """A repository with one commit, and a way to run git in it."""
+    """Yield a repository with one commit, and a function that runs git in it."""
     root = tmp_path / "shop"
     root.mkdir()
     environment = {
@@ -34,7 +34,7 @@ def repository(tmp_path):
 
 
 def test_unpushed_commits(repository, tmp_path):
-    """Commits that no remote has are counted; without a remote nothing is said."""
+    """Commits that no remote has are counted; without a remote the count is unknown."""
     root, run = repository
     assert git.unpushed_commits(str(root)) is None
     run("init", "-q", "--bare", str(tmp_path / "origin"))
@@ -48,7 +48,7 @@ def test_unpushed_commits(repository, tmp_path):
 
 
 def test_uncommitted_files(repository):
-    """What differs from the last commit is told, but not what is half written or compiled."""
+    """Files that differ from the last commit are listed, without temporary and compiled ones."""
     root, _run = repository
     (root / "__pycache__").mkdir()
     (root / "__pycache__/a.pyc").write_text("")
@@ -59,7 +59,7 @@ def test_uncommitted_files(repository):
 
 
 def test_added_lines(repository):
-    """The lines that a commit added are told by file; those it took out are not."""
+    """The lines that a commit added are returned by file; removed lines are not."""
     root, run = repository
     (root / "a.txt").write_text("two\n")
     (root / "b c.txt").write_text("three\nfour\n")
@@ -71,7 +71,7 @@ def test_added_lines(repository):
 
 
 def test_output_is_bounded(repository, monkeypatch):
-    """A huge diff is read up to a limit, and git is ended there."""
+    """A huge diff is read up to a limit, and git is ended at that point."""
     root, run = repository
     (root / "big.txt").write_text("x" * 99 + "\n" + "y" * 2_000_000)
     run("add", ".")
@@ -84,6 +84,6 @@ def test_output_is_bounded(repository, monkeypatch):
 
 
 def test_no_repository(tmp_path):
-    """Outside a repository git fails, and that is told as such."""
+    """Outside a repository git fails, and that is reported as such."""
     with pytest.raises(git.GitError):
         git.unpushed_commits(str(tmp_path))

@@ -1,4 +1,4 @@
-"""git on a repository's data alone says the same as git in the repository."""
+"""git on a repository's data alone gives the same answers as git in the repository."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def make(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_as_git(make, kind):
-    """For every kind of repository, the status is git's own, byte for byte."""
+    """The status equals git's own, byte for byte, for every kind of repository."""
     path = KINDS[kind](make)
     words = (*git.STATUS, "--branch", "--", ".")
 
@@ -39,7 +39,7 @@ def test_same_as_git(make, kind):
     assert b"# branch.oid" in ours
 
 
-# Versions of git differ in whether they keep a tab.
+# Versions of git differ in keeping a tab.
 SPACE = re.compile(r"[\t\r]")
 PIECES = st.sampled_from(
     ["[core]", "[Core]", '[filter "a=b"]', '[branch "x\\"y\\\\z"]', "[a.B]", "[]", "[bad", "name", "Na-me2",
@@ -50,7 +50,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=150)
 @given(st.lists(PIECES, max_size=14))
 def test_configuration_is_read_as_git_reads_it(pieces):
-    """A file that git understands has the same settings for us, and another one is refused."""
+    """A file that git understands gives us the same settings, and any other file is refused."""
     data = "".join(["[core]\n", *pieces]).encode()
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
@@ -76,7 +76,7 @@ def test_configuration_is_read_as_git_reads_it(pieces):
 
 
 def test_the_index_is_not_written(make):
-    """Nothing that git is asked renews a person's index, also where git itself would."""
+    """No question to git writes a person's index, even where git itself would."""
     path = make.repository()
     index = path / ".git/index"
     os.utime(index, (1, 1))
@@ -91,7 +91,7 @@ def test_the_index_is_not_written(make):
 
 
 def test_nothing_is_left_behind(make, monkeypatch, tmp_path):
-    """The directory in which git works goes with the answer; one of a killed process later."""
+    """git's work directory is removed after the answer, or later if the process was killed."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     base = tmp_path / "state/handoffd/git"
     git.uncommitted_files(str(make.repository()))
@@ -109,7 +109,7 @@ def test_nothing_is_left_behind(make, monkeypatch, tmp_path):
 
 
 def test_files_with_a_filter(make):
-    """No filter is run: such a file is changed if its time or size is not that of the index."""
+    """No filter is run: a filtered file is changed if its time or size differs from the index."""
     seen = make.home / "seen"
     filtering = make.home / "filter"
     filtering.write_text(f"#!/bin/sh\necho >> {seen}\ntr a-z A-Z\n")
@@ -124,7 +124,7 @@ def test_files_with_a_filter(make):
     make.commit(path, "Large")
     later = (path / ".git/index").stat().st_mtime_ns
     for name in ("same.bin", "changed.bin", "docs/shorter.bin"):
-        os.utime(path / name, ns=(later, later))  # so that git must look into them
+        os.utime(path / name, ns=(later, later))  # so that git must compare their content
     make.git(path, "add", "-A")
     os.utime(path / ".git/index", ns=(later, later))
     assert b"" == make.git(path, "status", "--porcelain")
@@ -185,7 +185,7 @@ def pipe(name):
 
 
 def work_tree_of_another(make, path):
-    """A `.git` that leads to a work tree of the victim, which leads to its own place."""
+    """Make a `.git` that names a work tree of the victim, which names its own directory."""
     make.git(make.home / "victim", "worktree", "add", "-q", str(make.home / "theirs"))
     git_file("gitdir: {victim}/.git/worktrees/theirs\n")(make, path)
 
@@ -208,7 +208,7 @@ def branch_of_the_victim(make, path):
 
 
 def loose_object(*, below):
-    """Link an object of the victim, whose id the repository names, or the directory that holds it."""
+    """Link an object of the victim that the repository names, or the object's directory."""
 
     def damage(make, path):
         commit = make.git(make.home / "victim", "rev-parse", "HEAD").decode().strip()
@@ -273,7 +273,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("how", REFUSED)
 def test_refused(make, how):
-    """Where we cannot be sure which repository it is, git is not asked, and the reason is given."""
+    """If the repository cannot be identified with certainty, git is not asked, with a reason."""
     make.change(make.repository("victim"), "secret.txt")
     path = make.repository()
     REFUSED[how](make, path)
@@ -288,7 +288,7 @@ def test_refused(make, how):
 
 
 def test_too_many_files_to_look_at(make, monkeypatch):
-    """More files than we look at are refused with a remedy, and taken once they are packed."""
+    """Too many files are refused with a remedy; the same repository is accepted when packed."""
     path = make.repository()
     make.git(path, "gc", "-q")
     packed = sum(len(names) for _, *both in os.walk(path / ".git/objects") for names in both)
@@ -302,7 +302,7 @@ def test_too_many_files_to_look_at(make, monkeypatch):
 
 
 def test_separate_directory_that_leads_back(make):
-    """A git directory elsewhere is taken once its core.worktree names the work tree."""
+    """A separate git directory is accepted if its core.worktree names the work tree."""
     path = make.repository()
     separate(make, path)
     make.git(path, "config", "core.worktree", str(path))
@@ -316,7 +316,7 @@ def test_separate_directory_that_leads_back(make):
     reason="gives a file to another user, which only root may do: run the tests as root",
 )
 def test_another_users_repository(make):
-    """Another user's repository is refused, as git refuses it, unless the user calls it safe."""
+    """Another user's repository is refused, as by git, unless the user declares it safe."""
     path = make.change(make.repository(), "a.txt")
     os.chown(path / ".git", 12345, 12345)
     with pytest.raises(git.GitError, match="belongs to another user"):
@@ -335,12 +335,12 @@ def test_another_users_repository(make):
     ],
 )  # fmt: skip
 def test_safe_directory(named, safe):
-    """`safe.directory` has the forms that git gives it: a path, all below a path, all, none so far."""
+    """`safe.directory` has git's forms: a path, all below a path, all, and a reset."""
     assert safe == git_process._is_safe("/code/shop", named)
 
 
 def test_work_trees_that_lead_back(make):
-    """Only those work trees are told that lead back to the repository."""
+    """Only work trees that lead back to the repository are returned."""
     path = make.repository()
     for name in ("auth", "moved", "taken"):
         make.git(path, "worktree", "add", "-q", "-b", name, str(make.home / name))
@@ -355,7 +355,7 @@ def test_work_trees_that_lead_back(make):
 
 
 def test_work_trees_of_a_bare_repository(make):
-    """A bare repository is no work tree; a submodule is one."""
+    """A bare repository is no work tree, and a submodule is one."""
     linked = KINDS["linked_to_a_bare_repository"](make)
     assert [str(linked)] == [each.path for each in repository.worktrees(str(linked))]
     inside = KINDS["inside_a_submodule"](make)
@@ -363,7 +363,7 @@ def test_work_trees_of_a_bare_repository(make):
 
 
 def test_what_stands_in_our_configuration(make, monkeypatch):
-    """Of a repository's settings git is told those on the list, and of these only known words."""
+    """Only listed settings of a repository are passed to git, and only with known values."""
     path = make.repository()
     with (path / ".git/config").open("a") as stream:
         stream.write(
@@ -380,10 +380,10 @@ def test_what_stands_in_our_configuration(make, monkeypatch):
 
 
 def test_an_answer_that_is_cut(make, monkeypatch):
-    """The begin of a list of changes is enough, without the name that is cut; of all else it is not."""
+    """A truncated list of changes is used without its cut name; other truncated answers fail."""
     path = make.change(make.repository(), *(f"new-{number:03}.txt" for number in range(300)))
     names = {f"new-{number:03}.txt" for number in range(300)}
-    git.uncommitted_files(str(path))  # the user's settings are known now
+    git.uncommitted_files(str(path))  # so that the user's settings are already known
     monkeypatch.setattr(git_process, "OUTPUT_MAX_BYTES", 1000)
     found = git.uncommitted_files(str(path))
     assert 10 < len(found) < 100
@@ -398,7 +398,7 @@ def test_an_answer_that_is_cut(make, monkeypatch):
 
 
 def test_settings_of_the_user_that_are_cut(make, monkeypatch):
-    """A configuration of the user that we read in part is not used: a setting may be missing."""
+    """A truncated user configuration is not used, because a setting may be missing."""
     path = make.repository()
     (make.home / ".gitconfig").write_text("[x]\n" + "\ty = z\n" * 1000)
     git_process._user_settings.clear()
@@ -408,7 +408,7 @@ def test_settings_of_the_user_that_are_cut(make, monkeypatch):
 
 
 def test_configurations_are_not_kept(make):
-    """Reading ever new versions of a long configuration takes no memory that stays."""
+    """Reading new versions of a long configuration does not leak memory."""
     path = make.repository()
     config = path / ".git/config"
     begin = config.read_text()

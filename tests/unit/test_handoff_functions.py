@@ -90,7 +90,7 @@ def test_find_project_root_flow_guardian(root):
 
 
 def test_find_project_root_others(root):
-    """A .git file and pyproject.toml are markers; the nearest wins; without any, the start."""
+    """A .git file and pyproject.toml are markers; the nearest one wins; without any, the start."""
     (root / "tree/src").mkdir(parents=True)
     (root / "tree/.git").write_text("gitdir: elsewhere")
     (root / "tree/package/src").mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_find_project_root_others(root):
 
 
 def test_find_project_root_defaults_to_the_current_directory(root, monkeypatch):
-    """Without an argument the current directory is the start."""
+    """Without an argument the search starts in the current directory."""
     (root / ".git").mkdir()
     (root / "a").mkdir()
     monkeypatch.chdir(root / "a")
@@ -113,7 +113,7 @@ def test_find_project_root_defaults_to_the_current_directory(root, monkeypatch):
 
 
 def test_markers_in_home_and_root_do_not_count(root, monkeypatch):
-    """A marker in $HOME does not capture what lies below it."""
+    """A marker in $HOME or / does not capture the directories below it."""
     (root / ".git").mkdir()
     (root / "below").mkdir()
     monkeypatch.setenv("HOME", str(root))
@@ -127,14 +127,14 @@ def test_markers_in_home_and_root_do_not_count(root, monkeypatch):
 
 
 def test_reading_creates_nothing(root):
-    """Loading leaves the directory as it was."""
+    """Loading leaves the directory unchanged."""
     load_handoff(root)
 
     assert [] == list(root.iterdir())
 
 
 def test_timestamp_is_made_and_refreshed(root):
-    """A missing timestamp is made in ISO 8601; an update always makes a new one."""
+    """A missing timestamp is set in ISO 8601, and an update always sets a new one."""
     save_handoff({**GOOD, "timestamp": "2026-01-17T10:30:00Z"}, root)
     kept = load_handoff(root)["timestamp"]
     refreshed = update_handoff({}, root)["timestamp"]
@@ -150,21 +150,21 @@ def test_timestamp_is_made_and_refreshed(root):
     "text", ["2026-01-17T10:30:00Z", "'2026-01-17T10:30:00Z'", '"2026-01-17T10:30:00Z"']
 )
 def test_bare_and_quoted_timestamps_load_as_text(root, text):
-    """A bare YAML timestamp and a quoted one both load as the same ISO text."""
+    """A bare YAML timestamp and a quoted one load as the same ISO text."""
     write(root, f"goal: a\nstatus: blocked\nnow: b\ntimestamp: {text}\n")
 
     assert "2026-01-17T10:30:00Z" == load_handoff(root)["timestamp"]
 
 
 def test_datetime_is_saved_as_text(root):
-    """A datetime given by a caller is written as ISO text."""
+    """A caller's datetime is written as ISO text."""
     save_handoff({**GOOD, "timestamp": datetime(2026, 1, 17, tzinfo=UTC)}, root)
 
     assert "2026-01-17T00:00:00+00:00" == load_handoff(root)["timestamp"]
 
 
 def test_the_specifications_example_loads(root):
-    """The specification's own example, comments and all, loads with its nine fields."""
+    """The specification's own example, with its comments, loads with its nine fields."""
     write(
         root,
         """# .flow-guardian/handoff.yaml
@@ -208,7 +208,7 @@ session_id: "abc123"  # Claude Code session ID
     ],
 )
 def test_invalid_yaml_is_none_with_a_warning(root, text, caplog):
-    """Whatever is no checkpoint loads as None, with a warning, and never crashes."""
+    """A file that is no checkpoint loads as None with a warning, and never raises."""
     write(root, text)
 
     assert load_handoff(root) is None
@@ -217,7 +217,7 @@ def test_invalid_yaml_is_none_with_a_warning(root, text, caplog):
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "goal: null\nstatus: ~\nnow:\n"])
 def test_null_only_counts_as_absent(root, text):
-    """An empty file, and one of nothing but nulls, is absent; an update begins anew."""
+    """An empty file or one with only nulls counts as absent, and an update starts anew."""
     write(root, text)
 
     assert load_handoff(root) is None
@@ -225,7 +225,7 @@ def test_null_only_counts_as_absent(root, text):
 
 
 def test_update_of_a_file_with_some_nulls(root):
-    """A half-empty file does not stop an update."""
+    """A file with some nulls can be updated."""
     write(root, "goal: null\nstatus: null\nnow: null\nbranch: main\n")
     updated = update_handoff({"session_id": "x"}, root)
 
@@ -237,7 +237,7 @@ def test_update_of_a_file_with_some_nulls(root):
 
 
 def test_update_begins_with_defaults(root):
-    """Without a file the defaults are the specification's."""
+    """Without a file the defaults are those of the specification."""
     updated = update_handoff({"goal": "Make it fast"}, root)
 
     assert ("Make it fast", "in_progress", "Make it fast") == tuple(
@@ -246,7 +246,7 @@ def test_update_begins_with_defaults(root):
 
 
 def test_unreadable_file_is_kept_aside(root):
-    """Saving over a file we cannot read keeps it beside the new one."""
+    """A save over an unreadable file keeps that file beside the new one."""
     write(root, "goal: [my precious notes")
     save_handoff(GOOD, root)
     kept = list((root / ".flow-guardian").glob("handoff.yaml.unreadable-*"))
@@ -256,7 +256,7 @@ def test_unreadable_file_is_kept_aside(root):
 
 
 def test_large_file_is_refused(root):
-    """A file over 64 KiB is not loaded, and not overwritten either."""
+    """A file over 64 KiB is neither loaded nor overwritten."""
     path = write(root, "goal: " + "x" * (64 << 10))
 
     assert load_handoff(root) is None
@@ -287,7 +287,7 @@ def test_wrong_types_are_named(root, field, value):
 
 
 def test_permission_error_has_a_clear_message(root):
-    """Where we may not write, the error is a PermissionError that names the file."""
+    """Without permission to write, the error is a PermissionError that names the file."""
     if os.getuid() == 0:
         code = (
             "import os,sys; os.setgid(65534); os.setuid(65534)\n"
@@ -296,7 +296,7 @@ def test_permission_error_has_a_clear_message(root):
             "try: save_handoff({'goal':'a','status':'blocked','now':'b'}, Path(sys.argv[1]))\n"
             "except PermissionError as problem: print(problem)\n"
         )
-        # Everything is imported before the user is changed: the interpreter may be private.
+        # Import everything before the user changes: the interpreter may be private.
         code = "import handoff\nhandoff.save_handoff\n" + code
         root.chmod(0o755)
         done = subprocess.run(
@@ -313,7 +313,7 @@ def test_permission_error_has_a_clear_message(root):
 
 
 def test_yaml_one_one_surprises_stay_texts(root):
-    """`no`, `12:30:00`, `010` and dates stay what was typed; numbers and booleans are typed."""
+    """`no`, `12:30:00`, `010` and dates stay text; numbers and booleans have their types."""
     write(
         root,
         "goal: a\nstatus: blocked\nnow: b\nw: no\nx: 12:30:00\ny: 010\nz: 2026-01-01\nn: 3\nt: true\n",
@@ -328,7 +328,7 @@ def test_yaml_one_one_surprises_stay_texts(root):
 
 
 def test_unicode_round_trip(root):
-    """Any language and emoji survive, readable in the file."""
+    """Text in any language and emoji survive, readable in the file."""
     save_handoff({**GOOD, "goal": "로그인 고치기 — größer 修复 🚀", "now": "a: b # c"}, root)
 
     assert "로그인 고치기 — größer 修复 🚀" == load_handoff(root)["goal"]
@@ -337,7 +337,7 @@ def test_unicode_round_trip(root):
 
 
 def test_secrets_are_masked(root):
-    """The gate stands before this door, too."""
+    """Secrets in saved values are masked."""
     token = "ghp_" + "Zz9" * 12
     save_handoff({**GOOD, "now": f"pushing with {token}", "notes": {"deep": [token]}}, root)
 
@@ -345,7 +345,7 @@ def test_secrets_are_masked(root):
 
 
 def test_mode_and_gitignore(root):
-    """The file is 0600, its directory 0700 and ignored by git; an own .gitignore is kept."""
+    """The file is 0600, its directory 0700 and ignored by git; an existing .gitignore is kept."""
     save_handoff(GOOD, root)
     directory = root / ".flow-guardian"
     assert 0o600 == stat.S_IMODE((directory / "handoff.yaml").stat().st_mode)
@@ -357,14 +357,14 @@ def test_mode_and_gitignore(root):
 
 
 def test_safe_loader_agrees(root):
-    """What we write, PyYAML's plain safe loader reads with the same values."""
+    """PyYAML's plain safe loader reads our files with the same values."""
     save_handoff({**GOOD, "files": ["a b.py", "ünï.py"], "outcome": None}, root)
 
     assert load_handoff(root) == yaml.safe_load(get_handoff_path(root).read_text())
 
 
 def test_concurrent_writers_lose_nothing(root):
-    """Four processes that update at once: every one of their keys is there in the end."""
+    """Four processes that update at once lose no key."""
     save_handoff(GOOD, root)
     code = (
         "import sys; from pathlib import Path; from handoff import update_handoff\n"
@@ -380,7 +380,7 @@ def test_concurrent_writers_lose_nothing(root):
 
 
 def test_editor_between_read_and_write_wins_nothing_lost(root, monkeypatch):
-    """A file that an editor changed between our read and our write is merged, not clobbered."""
+    """A change by an editor between our read and our write is merged, not overwritten."""
     from handoffd.fs import files
 
     save_handoff(GOOD, root)

@@ -1,4 +1,4 @@
-"""The HTTP door in this process: its limits, its log, and what is loaded for it."""
+"""The HTTP server in this process: its limits, its log and its imports."""
 
 import asyncio
 import contextlib
@@ -24,8 +24,8 @@ HEAD = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: applicatio
 
 
 @contextlib.asynccontextmanager
-async def door(directory):
-    """An open door without a daemon behind it; yields the port and the token."""
+async def serving(directory):
+    """Serve HTTP without a daemon, and yield the port and the token."""
     settings = HttpConfig(enabled=True, port=free_port())
     context = SimpleNamespace(http_listener=SimpleNamespace(state_dir=str(directory)))
     token = http_token.ensure(str(directory))
@@ -33,8 +33,8 @@ async def door(directory):
         yield settings.port, token
 
 
-async def told(port: int, data: bytes) -> bytes:
-    """Send bytes, and return all that comes until the other side closes."""
+async def answer_to(port: int, data: bytes) -> bytes:
+    """Send bytes, and return all bytes until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     try:
@@ -54,13 +54,13 @@ def head(port: int, token: str, *lines: str) -> bytes:
     ids=["silent", "head", "body", "next"],
 )
 def test_slow_clients_are_cut_off(tmp_path, monkeypatch, begun):
-    """A connection whose next request is not there in time ends, wherever it stopped."""
+    """A connection whose next request is not complete in time is closed, at every stage."""
     monkeypatch.setattr(
         http_server, "REQUEST_SECONDS" if begun == b"whole head" else "HEAD_SECONDS", 0.3
     )
 
     async def look() -> bytes:
-        async with door(tmp_path) as (port, token):
+        async with serving(tmp_path) as (port, token):
             data = begun
             if begun == b"whole head":
                 data = head(port, token, "Content-Length: 10") + b"{"
@@ -68,7 +68,7 @@ def test_slow_clients_are_cut_off(tmp_path, monkeypatch, begun):
                 ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
                 data = head(port, token, f"Content-Length: {len(ping)}") + ping + b"POST"
             with contextlib.suppress(ConnectionResetError):
-                return await asyncio.wait_for(told(port, data), 20)
+                return await asyncio.wait_for(answer_to(port, data), 20)
             return b""
 
     answer = asyncio.run(look())
@@ -77,18 +77,20 @@ def test_slow_clients_are_cut_off(tmp_path, monkeypatch, begun):
 
 
 def test_silent_connections_make_way(tmp_path, monkeypatch):
-    """One connection too many cuts the one off that has been silent longest, and is answered."""
+    """A connection over the limit closes the longest silent one, and is answered."""
     monkeypatch.setattr(http_server, "BUSY_CONNECTIONS", 4)
 
     async def look() -> tuple[bytes, list[bytes]]:
-        async with door(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
+        async with serving(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
             held = []
             for number in range(20):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 stack.callback(writer.close)
                 writer.write((b"", b"POST /mcp HT")[number % 2])
                 held.append(reader)
-            answer = await told(port, head(port, token, "Content-Length: 0", "Connection: close"))
+            answer = await answer_to(
+                port, head(port, token, "Content-Length: 0", "Connection: close")
+            )
             return answer, [await asyncio.wait_for(_rest(reader), 20) for reader in held[:16]]
 
     answer, ended = asyncio.run(look())
@@ -98,7 +100,7 @@ def test_silent_connections_make_way(tmp_path, monkeypatch):
 
 
 def test_too_many_requests_at_work(tmp_path, monkeypatch):
-    """While every connection is at work, requests are told so, and beyond twice that, cut off."""
+    """While all connections are busy a request gets 503, and beyond twice as many it is cut off."""
     monkeypatch.setattr(http_server, "BUSY_CONNECTIONS", 4)
     working: asyncio.Queue[http_server._Connection] = asyncio.Queue()
 
@@ -111,7 +113,7 @@ def test_too_many_requests_at_work(tmp_path, monkeypatch):
     monkeypatch.setattr(http_server, "_Connection", Connection)
 
     async def look() -> tuple[list[bool], bytes, bytes]:
-        async with door(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
+        async with serving(tmp_path) as (port, token), contextlib.AsyncExitStack() as stack:
             held = []
             for number in range(9):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -133,13 +135,13 @@ def test_too_many_requests_at_work(tmp_path, monkeypatch):
 
 
 def test_every_answer_has_the_date(tmp_path):
-    """The Date is that of the answer, for what we answer and for what the SDK does."""
+    """The Date header is the time of the answer, for our answers and for the SDK's."""
 
     async def look() -> list[bytes]:
-        async with door(tmp_path) as (port, token):
+        async with serving(tmp_path) as (port, token):
             right = head(port, token, "Content-Length: 2", "Connection: close") + b"{}"
             wrong = head(port, "no", "Content-Length: 2") + b"{}"
-            return [await told(port, data) for data in (right, wrong)]
+            return [await answer_to(port, data) for data in (right, wrong)]
 
     begun = dt.datetime.now(dt.UTC).replace(microsecond=0)
     answers = asyncio.run(look())
@@ -152,7 +154,7 @@ def test_every_answer_has_the_date(tmp_path):
 
 
 def test_answers_are_not_delayed(tmp_path, monkeypatch):
-    """Both halves of an answer are sent at once: the kernel does not wait for the first's receipt."""
+    """Both parts of an answer are sent at once: TCP_NODELAY is set."""
     seen = []
 
     class Connection(http_server._Connection):
@@ -164,8 +166,8 @@ def test_answers_are_not_delayed(tmp_path, monkeypatch):
     monkeypatch.setattr(http_server, "_Connection", Connection)
 
     async def look() -> None:
-        async with door(tmp_path) as (port, _):
-            await told(port, b"x\r\n\r\n")
+        async with serving(tmp_path) as (port, _):
+            await answer_to(port, b"x\r\n\r\n")
 
     asyncio.run(look())
 
@@ -173,13 +175,13 @@ def test_answers_are_not_delayed(tmp_path, monkeypatch):
 
 
 def test_closing_waits_for_nobody(tmp_path):
-    """Half a request, a silent connection and an answered one do not keep the door open."""
+    """Half a request, a silent connection and an answered one do not delay closing."""
 
     async def look() -> list[bytes]:
         ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
         async with contextlib.AsyncExitStack() as stack:
             readers = []
-            async with door(tmp_path) as (port, token):
+            async with serving(tmp_path) as (port, token):
                 for data in (
                     b"",
                     head(port, token, "Content-Length: 10") + b"{",
@@ -203,7 +205,7 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
 
 
 def run(code: str) -> list[str]:
-    """Run Python elsewhere: what this process loaded cannot be unloaded."""
+    """Run Python in a new process, because modules cannot be unloaded from this one."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
@@ -212,7 +214,7 @@ def run(code: str) -> list[str]:
 
 
 def test_loading_installs_no_log_handler():
-    """The SDK and uvicorn leave the loggers as they were: ours is the one handler."""
+    """The SDK and uvicorn leave the loggers unchanged: our handler is the only one."""
     code = """
 import logging
 from handoffd.api import http_server

@@ -1,4 +1,4 @@
-"""Who may speak to the HTTP door."""
+"""The checks that a request to the HTTP server must pass."""
 
 import json
 
@@ -21,12 +21,12 @@ def guard(tls=False, token=TOKEN, **settings):
 
 
 def status(found, *headers, method="POST", path="/mcp"):
-    """Return what is answered; 0: it may speak to the tools."""
+    """Return the status of the answer, or 0 if the request may use the tools."""
     answer = found.answer(HttpRequest(method, path, tuple(headers)))
     return 0 if answer is None else int(answer.status)
 
 
-def knock(name="127.0.0.1:8377", origin=None, **settings):
+def status_for(name="127.0.0.1:8377", origin=None, **settings):
     headers = [(b"host", name.encode()), *BEARER, *JSON]
     if origin is not None:
         headers.append((b"origin", origin.encode()))
@@ -37,8 +37,8 @@ def knock(name="127.0.0.1:8377", origin=None, **settings):
     "host", ["127.0.0.1:8377", "localhost:8377", "LocalHost:8377", "[::1]:8377"]
 )
 def test_loopback_names_with_our_port(host):
-    """A loopback name with our port is ours, in any letters."""
-    assert 0 == knock(host)
+    """A loopback name with our port is accepted, in any case."""
+    assert 0 == status_for(host)
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_loopback_names_with_our_port(host):
     ],
 )
 def test_other_names_are_misdirected(host):
-    """A name that is not ours, or another port, is answered 421."""
-    assert 421 == knock(host)
+    """Another name or another port is answered with 421."""
+    assert 421 == status_for(host)
 
 
 def test_no_host_and_two_hosts():
-    """A request without a Host is misdirected, and so is one with two."""
+    """A request without a Host header, or with two, is answered with 421."""
     twice = (*NAMED, *NAMED)
 
     assert 421 == status(guard(), *BEARER, *JSON)
@@ -70,41 +70,41 @@ def test_no_host_and_two_hosts():
 
 
 def test_usual_port_needs_no_mention():
-    """On the port that a scheme implies, the name alone is ours."""
-    assert 0 == knock("localhost", port=80)
-    assert 0 == knock("localhost", port=443, tls=True)
-    assert 421 == knock("localhost", port=443)
+    """For the default port of the scheme the name alone is accepted."""
+    assert 0 == status_for("localhost", port=80)
+    assert 0 == status_for("localhost", port=443, tls=True)
+    assert 421 == status_for("localhost", port=443)
 
 
 @pytest.mark.parametrize("host", ["bridge.example", "bridge.example:8377", "Bridge.Example"])
 def test_allowed_hosts(host):
-    """A name of the configuration is ours, alone or with our port."""
-    assert 0 == knock(host, allowed_hosts=["bridge.example"])
-    assert 421 == knock("x.bridge.example", allowed_hosts=["bridge.example"])
-    assert 421 == knock("bridge.example:9", allowed_hosts=["bridge.example"])
+    """A configured name is accepted, alone or with our port."""
+    assert 0 == status_for(host, allowed_hosts=["bridge.example"])
+    assert 421 == status_for("x.bridge.example", allowed_hosts=["bridge.example"])
+    assert 421 == status_for("bridge.example:9", allowed_hosts=["bridge.example"])
 
 
 def test_allowed_host_with_a_port():
-    """A name with a port is ours with that port only."""
+    """A configured name with a port is accepted with that port only."""
     allowed = ["bridge.example:444"]
 
-    assert 0 == knock("bridge.example:444", allowed_hosts=allowed)
-    assert 421 == knock("bridge.example", allowed_hosts=allowed)
+    assert 0 == status_for("bridge.example:444", allowed_hosts=allowed)
+    assert 421 == status_for("bridge.example", allowed_hosts=allowed)
 
 
 def test_configured_address_is_a_name():
-    """The address we listen at is a name of ours, unless it stands for every one."""
-    assert 0 == knock("192.0.2.7:8377", host="192.0.2.7")
-    assert 0 == knock("[2001:db8::7]:8377", host="2001:db8::7")
-    assert 421 == knock("0.0.0.0:8377", host="0.0.0.0")
+    """The address that we listen on is an accepted name, unless it is a wildcard."""
+    assert 0 == status_for("192.0.2.7:8377", host="192.0.2.7")
+    assert 0 == status_for("[2001:db8::7]:8377", host="2001:db8::7")
+    assert 421 == status_for("0.0.0.0:8377", host="0.0.0.0")
 
 
 @pytest.mark.parametrize(
     "origin", ["http://127.0.0.1:8377", "http://localhost:8377", "HTTP://[::1]:8377"]
 )
 def test_own_origins(origin):
-    """A page of our own may speak to us."""
-    assert 0 == knock(origin=origin)
+    """A page of our own origin is accepted."""
+    assert 0 == status_for(origin=origin)
 
 
 @pytest.mark.parametrize(
@@ -119,20 +119,20 @@ def test_own_origins(origin):
     ],
 )
 def test_other_origins_are_forbidden(origin):
-    """A page from elsewhere is answered 403, with the right token, too."""
-    assert 403 == knock(origin=origin)
+    """A page of another origin is answered with 403, even with the right token."""
+    assert 403 == status_for(origin=origin)
 
 
 def test_allowed_origins():
-    """A page of the configuration may speak to us; with TLS our own is https."""
-    assert 0 == knock(origin="https://app.example", allowed_origins=["https://app.example/"])
-    assert 403 == knock(origin="http://app.example", allowed_origins=["https://app.example"])
-    assert 0 == knock(origin="https://localhost:8377", tls=True)
-    assert 403 == knock(origin="http://localhost:8377", tls=True)
+    """A configured origin is accepted; with TLS our own origin is https."""
+    assert 0 == status_for(origin="https://app.example", allowed_origins=["https://app.example/"])
+    assert 403 == status_for(origin="http://app.example", allowed_origins=["https://app.example"])
+    assert 0 == status_for(origin="https://localhost:8377", tls=True)
+    assert 403 == status_for(origin="http://localhost:8377", tls=True)
 
 
 def test_token_is_needed():
-    """Without the token it is 401 with a challenge; a wrong one is called so."""
+    """Without the token the answer is 401 with a challenge, and a wrong token is named as such."""
     found = guard()
     without = found.answer(HttpRequest("POST", "/mcp", (*NAMED, *JSON)))
     wrong = (b"authorization", b"Bearer " + TOKEN.encode()[:-1])
@@ -162,17 +162,17 @@ def test_token_is_needed():
     ],
 )
 def test_what_is_no_token(value):
-    """Nothing but the scheme and the whole token opens."""
+    """Only the scheme with the whole token is accepted."""
     assert 401 == status(guard(), *NAMED, *JSON, (b"authorization", value))
 
 
 def test_scheme_in_any_letters():
-    """The scheme may be written small."""
+    """The scheme may be in lower case."""
     assert 0 == status(guard(), *NAMED, *JSON, (b"authorization", b"bearer " + TOKEN.encode()))
 
 
 def test_two_credentials_are_none():
-    """A header that is given twice is not taken, even if one of them is right."""
+    """A header that is given twice is refused, even if one value is right."""
     wrong = (b"authorization", b"Bearer no")
 
     assert 401 == status(guard(), *NAMED, *JSON, *BEARER, wrong)
@@ -180,7 +180,7 @@ def test_two_credentials_are_none():
 
 
 def test_token_in_the_address_only_where_wanted():
-    """The secret path opens when it is turned on; a wrong one looks like any other path."""
+    """The secret path works only if it is enabled; a wrong one looks like any other path."""
     secret = f"/mcp/{TOKEN}"
     on, off = guard(secret_path=True), guard()
 
@@ -194,7 +194,7 @@ def test_token_in_the_address_only_where_wanted():
 
 
 def test_secret_path_is_guarded_like_the_other():
-    """On the secret path a strange name, page, method or type is refused all the same."""
+    """On the secret path a wrong name, origin, method or type is refused, too."""
     found, path = guard(secret_path=True), f"/mcp/{TOKEN}"
     page = (b"origin", b"http://evil.example")
 
@@ -206,7 +206,7 @@ def test_secret_path_is_guarded_like_the_other():
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS", "HEAD", "PATCH"])
 def test_only_post(method):
-    """Nothing is streamed unasked and no session is kept, so every other method is 405."""
+    """Every other method is 405, because there are no streams and no sessions."""
     answer = guard().answer(HttpRequest(method, "/mcp", (*NAMED, *BEARER, *JSON)))
 
     assert (405, b"POST") == (answer.status, dict(answer.headers)[b"allow"])
@@ -216,19 +216,19 @@ def test_only_post(method):
     "kind", [b"text/plain", b"application/x-www-form-urlencoded", b"json", b""]
 )
 def test_only_json(kind):
-    """What a page could send without asking first is answered 415."""
+    """A type that a page can send without a preflight request is answered with 415."""
     assert 415 == status(guard(), *NAMED, *BEARER, (b"content-type", kind))
 
 
 def test_json_with_a_charset():
-    """A charset may be named."""
+    """A charset may be given."""
     kind = (b"content-type", b"Application/JSON; charset=utf-8")
 
     assert 0 == status(guard(), *NAMED, *BEARER, kind)
 
 
 def test_health_tells_two_things():
-    """/health needs no token, says that we are here and our version, and is guarded by name."""
+    """/health needs no token, returns only a sign of life and our version, and checks the name."""
     from handoff import __version__
 
     answer = guard().answer(HttpRequest("GET", "/health", NAMED))
@@ -240,7 +240,7 @@ def test_health_tells_two_things():
 
 
 def test_unreadable_token_opens_nothing():
-    """Where the token cannot be read nobody is let in, and health still answers."""
+    """If the token cannot be read every request is refused, and /health still answers."""
 
     def unsafe():
         raise HandoffError("others may read it")
@@ -257,7 +257,7 @@ def test_unreadable_token_opens_nothing():
     st.sampled_from(["GET", "POST"]),
 )
 def test_nothing_passes_without_the_token(path, credentials, method):
-    """Whatever the path and the credentials, nobody without the token reaches the tools."""
+    """For any path and credentials, no request without the token reaches the tools."""
     headers = (*NAMED, *JSON, (b"authorization", credentials))
 
     assert 0 != status(guard(secret_path=True), *headers, path=f"/mcp{path}", method=method)

@@ -1,4 +1,4 @@
-"""Private keys that carry no marks of PEM are masked; what is public, or only looks alike, stays."""
+"""Private keys without PEM marks are masked; public and similar data stays."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ WRITTEN = {
 @pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
 @pytest.mark.parametrize("jwk", JWKS.values(), ids=JWKS)
 def test_private_members_of_a_jwk_are_masked(jwk, written):
-    """Each private member goes, wherever "kty" stands, and the public ones stay."""
+    """Each private member is masked, in any position of "kty", and the public ones stay."""
     text = written(jwk)
     masked = redact(text)[0]
     public = {"kty", "e", "n", "x", "y", "crv", "alg"}
@@ -56,7 +56,7 @@ def test_private_members_of_a_jwk_are_masked(jwk, written):
 
 
 def test_a_public_jwk_stays():
-    """A key set without private members, and a member with such a name elsewhere, are unchanged."""
+    """A key set without private members, and a member with such a name elsewhere, stay."""
     text = json.dumps({"keys": [{"kty": "RSA", "e": "AQAB", "n": url64(256), "kid": url64(24)}]})
     other = json.dumps({"d": url64(32), "name": "digest"})
 
@@ -65,7 +65,7 @@ def test_a_public_jwk_stays():
 
 @pytest.mark.parametrize("prefix", ["", "  12→", "+"])
 def test_numbers_that_openssl_prints_are_masked(prefix):
-    """The private numbers of `openssl pkey -text` go to their last byte; the modulus stays."""
+    """The private numbers of `openssl pkey -text` are masked whole, and the modulus stays."""
     names = ("privateExponent", "prime1", "prime2", "exponent1", "exponent2", "coefficient", "priv")
     modulus = f"Private-Key: (2048 bit, 2 primes)\nmodulus:{colons(257)}\npublicExponent: 65537"
     text = modulus + "".join(f"\n{name}:{colons(128)}" for name in names) + "\nASN1 OID: prime256v1"
@@ -77,7 +77,7 @@ def test_numbers_that_openssl_prints_are_masked(prefix):
 
 
 def test_a_key_in_xml_loses_its_private_numbers():
-    """The modulus of an RSAKeyValue stays, and every other number goes."""
+    """The modulus of an RSAKeyValue stays, and every other number is masked."""
     numbers = {
         name: b64encode(CHANCE.randbytes(128)).decode()
         for name in ("Modulus", "P", "InverseQ", "D")
@@ -89,7 +89,7 @@ def test_a_key_in_xml_loses_its_private_numbers():
 
 
 def test_keys_in_lists_of_bytes_are_masked():
-    """The bytes of a key's text go, as Node and Python print them; those of a certificate stay."""
+    """A key as a list of bytes, as Node and Python print it, is masked; a certificate stays."""
     key = list("\n".join(KEYS["rsa"](CHANCE)).encode())
     public = list("\n".join(certificate(CHANCE)).encode())
 
@@ -109,7 +109,7 @@ def test_keys_in_lists_of_bytes_are_masked():
     ],
 )  # fmt: skip
 def test_der_in_hexadecimal_is_masked(head):
-    """A private key in digits goes, in one line, in several and in capitals; hashes stay."""
+    """A private key in hexadecimal is masked, on one or several lines, in any case; hashes stay."""
     digits = head + CHANCE.randbytes(120).hex()
     lines = "\n".join(textwrap.wrap(digits, 60))
 
@@ -119,7 +119,7 @@ def test_der_in_hexadecimal_is_masked(head):
 
 
 def test_a_short_key_in_hexadecimal_is_masked():
-    """A key of P-256 goes, which is known only by the bytes on both sides of it."""
+    """A P-256 key, which only the bytes on both sides of it identify, is masked."""
     secret, public = CHANCE.randbytes(32).hex(), CHANCE.randbytes(64).hex()
     digits = f"30770201010420{secret}a00a06082a8648ce3d030107a14403420004{public}"
 
@@ -127,7 +127,7 @@ def test_a_short_key_in_hexadecimal_is_masked():
 
 
 def test_public_keys_and_hashes_in_hexadecimal_stay():
-    """The encoding of a public key, and digits that are none, are left alone."""
+    """The encoding of a public key, and other hexadecimal digits, stay."""
     for head in (
         "30820122300d06092a864886f70d01010105000382010f00",
         "3059301306072a8648ce3d0201",
@@ -148,7 +148,7 @@ def wif(content):
 
 
 def test_keys_of_bitcoin_are_known_by_their_checksum():
-    """A key in the import format goes; the same characters in another order stay."""
+    """A key in the import format is masked; the same characters in another order stay."""
     for _ in range(40):
         secret = CHANCE.randbytes(32)
         keys = wif(b"\x80" + secret), wif(b"\x80" + secret + b"\1")

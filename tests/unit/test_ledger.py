@@ -1,4 +1,4 @@
-"""The ledger of triggers: once for each cause, pending until done, and no news of the past."""
+"""The ledger of triggers: once per cause, pending until settled, and silent about the past."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def core(tmp_path):
 
 
 def changed(ledger, found, kind="epic", project="p", at=0.0):
-    """Observe, and return the changes that were news."""
+    """Observe, and return the changes that were new."""
     told = []
 
     def news(name, before, now, changes):
@@ -33,7 +33,7 @@ def changed(ledger, found, kind="epic", project="p", at=0.0):
 
 
 def test_a_trigger_fires_once_for_a_cause(tmp_path):
-    """The ledger takes a cause once, also after it was opened again."""
+    """The ledger accepts a cause once, even after it is opened again."""
     path = str(tmp_path / "core.db")
     first = CoreStore(path)
     fired = [first.ledger.fire(IDLE) for _ in range(2)]
@@ -46,7 +46,7 @@ def test_a_trigger_fires_once_for_a_cause(tmp_path):
 
 
 def test_pending_until_settled(core):
-    """What fired is pending, with all that is needed to do it, until its outcome is entered."""
+    """A fired trigger is pending, with all that is needed to run it, until it has an outcome."""
     core.ledger.fire(IDLE)
     before = core.ledger.pending()
     core.ledger.set_request(IDLE.cause, {"name": "x.md"})
@@ -60,7 +60,7 @@ def test_pending_until_settled(core):
 
 
 def test_withdrawn(core):
-    """What a person asked for and was refused leaves no entry."""
+    """A withdrawn trigger leaves no entry."""
     core.ledger.fire(IDLE)
     core.ledger.withdraw(IDLE.cause)
 
@@ -68,7 +68,7 @@ def test_withdrawn(core):
 
 
 def test_recent_is_of_a_project_or_of_all(core):
-    """The newest comes first; another project's is told only where all are asked for."""
+    """The newest comes first; other projects' triggers are listed only for all projects."""
     core.ledger.fire(IDLE)
     later = replace(IDLE, cause="c", project_id="q", fired_at="2026-03-01T10:00:00.000Z")
     core.ledger.fire(later)
@@ -78,7 +78,7 @@ def test_recent_is_of_a_project_or_of_all(core):
 
 
 def test_first_sight_is_no_news(core):
-    """What is there when a project is seen for the first time fires nothing; what changes does."""
+    """The state at a project's first sight fires nothing, and later changes do."""
     first = changed(core.ledger, {"e1": "open", "e2": "closed"})
     same = changed(core.ledger, {"e1": "open", "e2": "closed"})
     later = changed(core.ledger, {"e1": "in_progress", "e2": "closed", "e3": "open"})
@@ -88,14 +88,14 @@ def test_first_sight_is_no_news(core):
 
 
 def test_an_empty_first_sight_counts(core):
-    """A project without anything was seen, too: the first epic to come is news."""
+    """A first sight without epics counts, too: the first epic after it is a change."""
     changed(core.ledger, {})
 
     assert [("e1", "", "open", 1)] == changed(core.ledger, {"e1": "open"})
 
 
 def test_a_change_back_and_forth_is_two(core):
-    """Reopened and closed again is another change, with a number of its own."""
+    """Reopening and closing an epic again is another change, with its own number."""
     changed(core.ledger, {"e1": "open"})
     numbers = [
         told[0][3]
@@ -108,7 +108,7 @@ def test_a_change_back_and_forth_is_two(core):
 
 
 def test_what_is_older_is_no_news(core):
-    """A file that lags behind the program brings no epic back to what it was."""
+    """A file that lags behind the program does not reset an epic to an older state."""
     changed(core.ledger, {"e1": "in_progress"}, at=100.0)
     changed(core.ledger, {"e1": "closed"}, at=200.0)
 
@@ -120,7 +120,7 @@ def test_what_is_older_is_no_news(core):
 
 
 def test_what_is_seen_and_what_fires_go_together(core):
-    """If the firing cannot be entered, the change is not taken for seen: it is news once more."""
+    """If the trigger cannot be stored, the change is not stored either, and comes again."""
     changed(core.ledger, {"e1": "open"})
 
     def broken(*_):
@@ -133,7 +133,7 @@ def test_what_is_seen_and_what_fires_go_together(core):
 
 
 def test_kinds_and_projects_are_apart(core):
-    """A track and an epic of the same name, or of two projects, are two things."""
+    """A track and an epic of one name, or of two projects, are separate things."""
     changed(core.ledger, {"x": "open"})
 
     assert [] == changed(core.ledger, {"x": "designed"}, kind="track")
@@ -141,7 +141,7 @@ def test_kinds_and_projects_are_apart(core):
 
 
 def test_birth_is_kept(tmp_path):
-    """When we began to watch is fixed once, and survives a restart."""
+    """The start of watching is stored once, and survives a restart."""
     path = str(tmp_path / "core.db")
     before = clock.iso_milliseconds()
     first = CoreStore(path)
@@ -153,7 +153,7 @@ def test_birth_is_kept(tmp_path):
 
 
 def test_the_track_of_a_session(core):
-    """A session's track is the one it was bound to last."""
+    """A session's track is the one to which it was last bound."""
     core.ledger.bind_track("s", "p", "a")
     core.ledger.bind_track("s", "p", "b")
 
@@ -161,7 +161,7 @@ def test_the_track_of_a_session(core):
 
 
 def test_forgotten(core):
-    """With a project go its triggers, what was seen of it, and its sessions' tracks."""
+    """With a project its triggers, its sightings and its sessions' tracks are deleted."""
     core.ledger.fire(IDLE)
     changed(core.ledger, {"e1": "open"})
     core.ledger.bind_track("s", "p", "a")

@@ -1,4 +1,4 @@
-"""The log: every line is one JSON object without secrets, whoever wrote it."""
+"""The log: every line is one JSON object without secrets, from any writer."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ TOKEN = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
 
 
 def lines_of(code: str, tmp_path) -> list[dict]:
-    """Run Python with our log in a file; return its lines. Nothing may go to stderr."""
+    """Run Python with our log in a file, assert an empty stderr, and return the log's lines."""
     path = tmp_path / "log"
     prelude = f"from handoffd.runtime import log\nlog.configure('info', {str(path)!r})\nTOKEN = {TOKEN!r}\n"
     done = subprocess.run(
@@ -75,16 +75,16 @@ log.get().info('noted', one=TOKEN, many=[TOKEN, (TOKEN,)], deep={'key': {'more':
 
 @pytest.mark.parametrize("event", WAYS)
 def test_whoever_writes_it_is_masked_json(event, tmp_path):
-    """Each way by which Python and libraries speak ends in masked JSON lines of ours."""
+    """Each way in which Python and libraries write ends in a masked JSON line."""
     lines = lines_of(WAYS[event], tmp_path)
 
     assert {event} == {line["event"] for line in lines}
-    # Libraries that see a session's words have none of theirs logged.
+    # The texts of libraries that see a session's words are not logged.
     assert (event != "library_failed") == ("[redacted:" in str(lines))
 
 
 def test_an_unexpected_error_keeps_its_traceback(tmp_path):
-    """The line of an unexpected error names the frames; the words of an unknown error stay out."""
+    """An unexpected error is logged with its frames, and the text of an unknown error is not."""
     code = "def outer():\n    raise ValueError('what a session said')\nouter()\n"
     (line,) = lines_of(code, tmp_path)
 
@@ -94,7 +94,7 @@ def test_an_unexpected_error_keeps_its_traceback(tmp_path):
 
 
 def test_expected_endings_are_no_failures(tmp_path):
-    """A job or thread that is ended, and a client that hung up in asyncio, leave no line."""
+    """A job or thread that is ended, and a client that hangs up in asyncio, log no line."""
     code = """
 import asyncio, logging, sys, threading
 for problem in (asyncio.CancelledError(), BaseExceptionGroup('', [asyncio.CancelledError()])):
@@ -114,7 +114,7 @@ log.get().info('alive')
 
 
 def test_connection_errors_of_our_own_code_are_logged(tmp_path):
-    """A failure of our own code, or of a task or library, is logged also if it is a connection's."""
+    """A connection error of our own code, a task or a library is logged."""
     code = """
 import logging
 for problem in (BrokenPipeError(), ConnectionResetError(), ConnectionAbortedError()):
@@ -131,7 +131,7 @@ log.asyncio_failed({'message': 'x'})
 
 
 def test_a_handler_that_loses_a_connection(monkeypatch):
-    """It is answered with "see `handoff logs`", and there the failure is found."""
+    """The answer says "see `handoff logs`", and the failure is logged."""
 
     async def dispatch(*_given):
         raise ConnectionResetError
@@ -146,7 +146,7 @@ def test_a_handler_that_loses_a_connection(monkeypatch):
 
 
 def test_a_loop_that_loses_a_connection():
-    """A loop that ends by it stops the daemon, and the reason is logged."""
+    """A loop that fails with it stops the daemon, and the reason is logged."""
 
     async def broken():
         raise BrokenPipeError
@@ -180,7 +180,7 @@ def test_a_terminal_gets_json(tmp_path):
 
 
 def test_threads_do_not_mix_lines(tmp_path):
-    """Lines that many threads write while the file is moved aside are whole."""
+    """Lines that many threads write during a rotation of the file are whole."""
     found = log.LogFile(str(tmp_path / "log"))
     line = json.dumps({"text": "x" * 2000}) + "\n"
     writers = [

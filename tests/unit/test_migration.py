@@ -1,4 +1,4 @@
-"""From the contract's first encoding to the second: nothing is lost, and every file keeps its time."""
+"""Migration from the contract's first encoding to the second: files and their times are kept."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def said(base: Path, *, dry_run: bool = False) -> list[str]:
 
 
 def test_rename(base):
-    """Without a v2 directory the v1 one is renamed, with all it holds, and a link stays behind."""
+    """Without a v2 directory the v1 directory is renamed with its content, and a link remains."""
     put(base / OLD / "a.md", "a", 111)
     put(base / OLD / "notes/plan.txt", "p", 222)
 
@@ -73,7 +73,7 @@ def test_rename(base):
 
 
 def test_again_is_nothing(base):
-    """A second run finds nothing, says so, and changes nothing."""
+    """A second run finds nothing to do, says so, and changes nothing."""
     put(base / OLD / "a.md")
     migrate(base)
     before = tree(base)
@@ -104,7 +104,7 @@ def test_merge(base):
 
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1), (2, 2)])
 def test_identical_files_become_one(base, old, new):
-    """Of two files that are the same the later time stays."""
+    """Of two identical files the later time is kept."""
     put(base / OLD / "a.md", "same", old)
     put(base / NEW / "a.md", "same", new)
 
@@ -114,7 +114,7 @@ def test_identical_files_become_one(base, old, new):
 
 
 def test_other_things_stay_and_are_said(base):
-    """What is no handoff stays in the v1 directory, which is then no link; again changes nothing."""
+    """Other files stay in the v1 directory, which becomes no link; a second run changes nothing."""
     put(base / OLD / "a.md")
     put(base / OLD / "notes.txt")
     put(base / OLD / ".hidden")
@@ -134,7 +134,7 @@ def test_other_things_stay_and_are_said(base):
 
 
 def test_second_index_stays(base):
-    """An index never gets a longer name, under which it would pass for a handoff."""
+    """An index is not renamed, because under another name it would pass for a handoff."""
     put(base / OLD / "LEDGER.md", "one")
     put(base / OLD / "README.md", "readme")
     put(base / NEW / "LEDGER.md", "two")
@@ -161,7 +161,7 @@ def test_our_leftovers_go(base, both):
 
 
 def test_empty_directory_becomes_a_link(base):
-    """A v1 directory with nothing in it beside a v2 one is a link afterwards."""
+    """An empty v1 directory beside a v2 directory becomes a link."""
     (base / OLD).mkdir()
     put(base / NEW / "a.md")
 
@@ -169,7 +169,7 @@ def test_empty_directory_becomes_a_link(base):
 
 
 def test_siblings_are_left_alone(base):
-    """Directories that encode no path, v2 ones, links and files are none of our business."""
+    """Directories that encode no path, v2 directories, links and files are left alone."""
     put(base / "email/thread.md")
     put(base / "stray_file.md")
     put(base / "-stray_file.md")
@@ -184,13 +184,13 @@ def test_siblings_are_left_alone(base):
 
 
 def test_no_directory_at_all(tmp_path):
-    """Where there are no handoffs yet, there is nothing to migrate, and nothing is made."""
+    """Without any handoffs there is nothing to migrate, and nothing is created."""
     assert ["Nothing to migrate."] == said(tmp_path / "none")
     assert [] == os.listdir(tmp_path)
 
 
 def test_dry_run_says_what_a_run_does(base):
-    """A dry run changes nothing and names, in its words, the very steps of the run."""
+    """A dry run changes nothing and names exactly the steps of the run."""
     for number, old in enumerate(("-a_b", "-a b", "-a@b")):
         put(base / old / "x.md", old, number)
         put(base / old / "same.md", "same", number)
@@ -216,7 +216,7 @@ def test_dry_run_says_what_a_run_does(base):
 
 
 def test_json(base):
-    """With --json the steps, the problems and the exit code are data, whatever a name holds."""
+    """With --json the steps, the problems and the exit code are data, for any file name."""
     odd = os.fsdecode(b"-a\xff\n\x1b[31m_")
     put(base / odd / "a.md")
 
@@ -229,7 +229,7 @@ def test_json(base):
 
 
 def test_odd_names(base):
-    """Bytes that are no UTF-8, newlines and escapes in a name: migrated, and printed harmlessly."""
+    """Names with non-UTF-8 bytes, newlines and escapes are migrated, and printed harmlessly."""
     odd = os.fsdecode(b"-a\xff\n\x1b[31m_")
     put(base / odd / "a.md")
 
@@ -244,7 +244,7 @@ def test_odd_names(base):
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling"])
 def test_target_in_the_way(base, kind):
-    """A file or a link where the v2 directory should be: said with a remedy, and nothing moves."""
+    """A file or link in place of the v2 directory is an error with a remedy, and nothing moves."""
     put(base / OLD / "a.md")
     put(base / "-x_y/b.md")
     if kind == "file":
@@ -262,7 +262,7 @@ def test_target_in_the_way(base, kind):
 
 
 def test_base_is_no_directory(tmp_path):
-    """A file in the place of the directory of all handoffs is said."""
+    """A file in place of the base directory is an error."""
     put(tmp_path / "handoffs")
 
     with pytest.raises(HandoffError, match="cannot be read: Not a directory"):
@@ -270,7 +270,7 @@ def test_base_is_no_directory(tmp_path):
 
 
 def test_busy_directory(base, monkeypatch):
-    """While another writer holds the v2 directory's lock, its files stay, and that is said."""
+    """While another writer holds the v2 directory's lock, its files stay, with a message."""
     monkeypatch.setattr(migration, "WAIT_SECONDS", 0.01)
     put(base / OLD / "a.md")
     (base / NEW).mkdir()
@@ -300,7 +300,7 @@ def test_two_at_once(base, monkeypatch):
 
 @pytest.mark.parametrize("what", ["base", "old", "new"])
 def test_no_permission(what):
-    """Where we may not write: a clear message, and everything is where it was."""
+    """Without permission to write there is a clear message, and every file stays."""
     place = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
     base = place / "handoffs"
     put(base / OLD / "a.md")
@@ -333,7 +333,7 @@ def test_no_permission(what):
 
 
 def test_without_hard_links(base, monkeypatch):
-    """Where the file system has no hard links, files move by rename, and none is replaced."""
+    """On a file system without hard links files move by rename, and none is replaced."""
     put(base / OLD / "a.md", "old", 1)
     put(base / OLD / "b.md", "b", 2)
     put(base / NEW / "a.md", "new", 3)
@@ -353,7 +353,7 @@ def test_without_hard_links(base, monkeypatch):
 
 
 def test_file_that_comes_between(base, monkeypatch):
-    """A file that another program writes while we migrate is found and moved, too."""
+    """A file that another program writes during the migration is found and moved, too."""
     put(base / OLD / "a.md", "a", 1)
     put(base / NEW / "b.md", "b", 2)
     remove = files.remove_directory
@@ -387,7 +387,7 @@ migration.migrate(base)
 
 
 def killed(base: Path, step: int) -> bool:
-    """Kill a migration just before its n-th change; tells whether there was one."""
+    """Kill a migration just before its n-th change; return True if there was one."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED_AT, str(base), str(step)],
         env={"PYTHONPATH": os.pathsep.join(sys.path), "HOME": str(base)},
@@ -399,7 +399,7 @@ def killed(base: Path, step: int) -> bool:
 
 @pytest.mark.parametrize("both", [True, False])
 def test_killed_at_any_point(base, tmp_path, both):
-    """Killed before any of its changes, a second run ends where one that was let run ends."""
+    """After a kill before any change a second run ends in the same state as an unbroken run."""
 
     def prepare(place: Path) -> None:
         put(place / OLD / "a.md", "old a", 1)
@@ -437,7 +437,7 @@ def test_foreign_journal_is_harmless(base):
     assert (base / OLD).is_symlink()
 
 
-# What doctor says
+# Findings of doctor
 
 
 def findings(base: Path) -> list[tuple[str, str, str]]:
@@ -445,7 +445,7 @@ def findings(base: Path) -> list[tuple[str, str, str]]:
 
 
 def test_doctor_names_what_waits(base):
-    """Directories to migrate are a note with the command; too many are counted."""
+    """Directories to migrate are a note with the command; beyond three they are counted."""
     for name in ("-a_1", "-a_2", "-a_3", "-a_4"):
         (base / name).mkdir()
 
@@ -456,7 +456,7 @@ def test_doctor_names_what_waits(base):
 
 
 def test_doctor_does_not_promise_what_migrate_cannot_do(base):
-    """A directory that holds only other things is not sent to `handoff migrate` for ever."""
+    """A directory with only other files does not get the remedy `handoff migrate`."""
     put(base / OLD / "notes.txt")
     (base / NEW).mkdir()
 
@@ -468,7 +468,7 @@ def test_doctor_does_not_promise_what_migrate_cannot_do(base):
 
 
 def test_doctor_judges_links(base):
-    """A link that leads right is fine; one that leads nowhere or elsewhere has a remedy."""
+    """A correct link is fine; one to nowhere or to another directory has a remedy."""
     put(base / OLD / "a.md")
     migrate(base)
     (base / "-gone_1").symlink_to("-gone-1")
@@ -489,14 +489,14 @@ def test_doctor_judges_links(base):
 
 
 def test_doctor_is_quiet_where_all_is_well(base):
-    """With v2 directories alone there is nothing to say."""
+    """With only v2 directories there is no finding."""
     put(base / NEW / "a.md")
 
     assert [] == findings(base)
 
 
 def test_commands(house):
-    """Without a daemon: doctor names what waits, migrate does it, check-contract agrees."""
+    """Without a daemon doctor names the directory, migrate moves it, check-contract agrees."""
     base = house.home / ".claude/handoffs"
     put(base / OLD / "a.md", "# Handoff — 2026-01-01\n\nsession_id: s\npurpose: p\n\n## Done\n")
 
@@ -518,7 +518,7 @@ def test_commands(house):
 
 
 def test_configured_place(house):
-    """`[contract] directory` says where handoffs are."""
+    """`[contract] directory` sets the base directory."""
     config = house.home / ".config/handoffd/config.toml"
     put(config, '[contract]\ndirectory = "~/elsewhere"\n')
     put(house.home / "elsewhere" / OLD / "a.md")

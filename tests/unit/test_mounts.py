@@ -1,4 +1,4 @@
-"""Which disks come over a network, and what becomes of one that does not answer."""
+"""Detection of network disks, and of disks that do not answer."""
 
 import threading
 
@@ -52,12 +52,12 @@ def table(tmp_path, monkeypatch):
     ],
 )
 def test_kinds_of_disks(table, path, remote):
-    """A disk of a network is known by its kind, and a path by the disk it lies on."""
+    """A network disk is known by its type, and a path by the disk on which it lies."""
     assert remote == bool(mounts.disk_of(path))
 
 
 def test_silent_disk(table, monkeypatch):
-    """A disk that does not answer is asked once, and nothing else on the machine is."""
+    """A disk that does not answer is asked once, and no other disk is asked."""
     answered, asked = threading.Event(), []
     monkeypatch.setattr(
         mounts.os, "statvfs", lambda point: asked.append(point) or answered.wait(20)
@@ -74,7 +74,7 @@ def test_silent_disk(table, monkeypatch):
 
 
 def test_disk_that_is_gone(table):
-    """A disk that was unmounted is asked no more."""
+    """An unmounted disk no longer counts as a network disk."""
     assert mounts.disk_of("/shared/code")
     table.write_text(TABLE.replace("9p", "ext4"))
     mounts.refresh()
@@ -83,14 +83,14 @@ def test_disk_that_is_gone(table):
 
 
 def test_everything_on_a_network_disk(table):
-    """A machine without a disk of its own is known, and what it mounts of its own below that."""
+    """A machine with a network root is recognised, and so are the local mounts below the root."""
     table.write_text(TABLE.replace("ext4 /dev/sda1", "nfs server:/root"))
 
     assert ["/", "/", ""] == [mounts.disk_of(path) for path in ("/home/ann", "/", "/proc/self")]
 
 
 def test_no_network_disk(table):
-    """A machine with disks of its own only is never asked about one."""
+    """A machine with only local disks has no network disk."""
     table.write_text("31 27 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n")
 
     assert "" == mounts.disk_of("/home/ann")

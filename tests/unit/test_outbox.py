@@ -1,4 +1,4 @@
-"""The outbox: held, waiting, sent or dead; in order, and never queued twice."""
+"""The outbox: letters are held, waiting, sent or dead, in order, and never queued twice."""
 
 import sqlite3
 
@@ -12,7 +12,7 @@ AT = "2026-01-01T00:00:00Z"
 
 @pytest.fixture
 def db(tmp_path):
-    """A database with the table."""
+    """A database with the outbox table."""
     connection = open_database(
         str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX))
     )
@@ -22,7 +22,7 @@ def db(tmp_path):
 
 @pytest.fixture
 def outbox(db):
-    """The letters in it."""
+    """An outbox on that database."""
     return Outbox(db)
 
 
@@ -52,7 +52,7 @@ def test_a_letter_is_held_until_its_file_is_there(outbox):
 
 
 def test_one_release_for_all_kinds(outbox):
-    """Note and mail about one file have its name as their key, and go together."""
+    """The note and the mail about one file share its name as key, and are released together."""
     hold(outbox, "a")
     hold(outbox, "a", kind="mail")
     outbox.release("a")
@@ -61,7 +61,7 @@ def test_one_release_for_all_kinds(outbox):
 
 
 def test_a_held_letter_can_be_taken_back(outbox):
-    """What was not released is gone, what was released stays, and the key is free again."""
+    """A held letter can be dropped, and its key is free again; a released letter stays."""
     hold(outbox, "a")
     put(outbox, "b")
     outbox.drop_held("a")
@@ -72,7 +72,7 @@ def test_a_held_letter_can_be_taken_back(outbox):
 
 
 def test_a_key_is_taken_once(outbox):
-    """Queued twice it is one letter, also after it was sent; another kind is another letter."""
+    """A key is queued once, even after it was sent; another kind is another letter."""
     assert [True, False, True] == [put(outbox, "a"), put(outbox, "a"), put(outbox, "a", kind="m")]
     outbox.sent(outbox.due(0, 1)[0].id, AT)
 
@@ -81,7 +81,7 @@ def test_a_key_is_taken_once(outbox):
 
 
 def test_what_was_sent_keeps_no_words(outbox, db):
-    """Of a sent letter the key stays, the body does not."""
+    """A sent letter keeps its key but not its body."""
     put(outbox, "a")
     outbox.sent(1, AT)
 
@@ -89,7 +89,7 @@ def test_what_was_sent_keeps_no_words(outbox, db):
 
 
 def test_marks_are_dropped_after_90_days(outbox, db):
-    """A mark of something sent goes after 90 days, and nothing else does."""
+    """The row of a sent letter is deleted after 90 days, and no other row is."""
     for key in ("old", "new", "waiting"):
         put(outbox, key)
     outbox.sent(1, "2026-01-01T00:00:00Z")
@@ -99,7 +99,7 @@ def test_marks_are_dropped_after_90_days(outbox, db):
 
 
 def test_letters_to_one_target_keep_their_order(outbox):
-    """A later letter waits for the earlier one, and not for one to another target."""
+    """A letter waits for earlier ones to the same target, and not for those to another target."""
     put(outbox, "a")
     put(outbox, "b")
     put(outbox, "c", target="e-2")
@@ -113,7 +113,7 @@ def test_letters_to_one_target_keep_their_order(outbox):
 
 
 def test_what_is_due_can_be_narrowed(outbox):
-    """By kind, by key and by number."""
+    """The due letters can be limited by kind, by key and by number."""
     put(outbox, "a")
     put(outbox, "a", kind="mail")
     put(outbox, "b", target="e-2")
@@ -124,7 +124,7 @@ def test_what_is_due_can_be_narrowed(outbox):
 
 
 def test_an_attempt_is_counted_before_it_is_made(outbox, tmp_path):
-    """After a crash the attempt is known, and the letter is due again when its time is over."""
+    """After a crash the attempt is counted, and the letter is due after the attempt's time."""
     put(outbox, "a")
     assert outbox.begin(outbox.due(0, 1)[0], 45.0)
     again = Outbox(
@@ -138,7 +138,7 @@ def test_an_attempt_is_counted_before_it_is_made(outbox, tmp_path):
 
 
 def test_an_attempt_is_made_by_one(outbox):
-    """Of two that want to send a letter at the same time one does."""
+    """Of two senders that begin the same letter one succeeds."""
     put(outbox, "a")
     first, second = outbox.due(0, 1) + outbox.due(0, 1)
 
@@ -146,7 +146,7 @@ def test_an_attempt_is_made_by_one(outbox):
 
 
 def test_dead_letters(outbox):
-    """They are listed, not tried again by themselves, and tried again on request."""
+    """Dead letters are listed, not retried automatically, and retried on request."""
     put(outbox, "a")
     outbox.begin(outbox.due(0, 1)[0], 0.0)
     outbox.failed(1, "no such issue", 0.0, dead=True)
@@ -161,7 +161,7 @@ def test_dead_letters(outbox):
 
 
 def test_a_letter_goes_with_the_transaction_around_it(outbox, db):
-    """Queued inside a transaction that fails, it was never there."""
+    """A letter that is queued in a failed transaction is not stored."""
 
     def both():
         with transaction(db):

@@ -1,4 +1,4 @@
-"""The one neutraliser: tags, calls for a person and unseen characters, in any spelling."""
+"""The neutraliser: tags, calls for a person and invisible characters, in any spelling."""
 
 import io
 import json
@@ -22,7 +22,7 @@ from hostile_text import CALLS, CONTROLS, TAGS, TEXTS, assert_harmless, unseen
 
 @pytest.mark.parametrize("text", TAGS)
 def test_a_tag_in_any_spelling(text):
-    """No spelling of a tag is one afterwards, alone or in the midst of words."""
+    """No spelling of a tag remains a tag, alone or within other words."""
     for given_text in (text, f"Fix {text} it", f"{text}{text}"):
         assert_harmless(plain(given_text))
         assert plain(given_text) != given_text
@@ -31,7 +31,7 @@ def test_a_tag_in_any_spelling(text):
 
 @pytest.mark.parametrize("text", CALLS)
 def test_a_call_in_any_spelling(text):
-    """A mention of the call for a person is none, unless it is said to be meant."""
+    """A mention of the call for a person is broken up, unless calls are allowed."""
     assert_harmless(plain(f"see {text}: now"))
     if not unseen(text):
         assert "review (needed)" in plain(text) or "& " in plain(text)
@@ -40,7 +40,7 @@ def test_a_call_in_any_spelling(text):
 
 @pytest.mark.parametrize("text", [*CONTROLS, "half \ud800 a character"])
 def test_unseen_characters_are_shown(text):
-    """What a terminal would obey, or nobody would see, stands there as its escape."""
+    """Control and invisible characters are shown as escapes."""
     assert_harmless(plain(text))
     assert "\\" in plain(text)
 
@@ -69,19 +69,19 @@ def test_unseen_characters_are_shown(text):
     ],
 )
 def test_ordinary_text_stays_readable(text, shown):
-    """Comparisons, arrows, quotes and emoji stay as they are; a type keeps its sense."""
+    """Comparisons, arrows, quotes and emoji stay unchanged, and a type remains readable."""
     assert shown == plain(text)
 
 
 def test_a_line_of_the_log():
-    """A line that is no JSON is escaped as if it were."""
+    """A line that is not JSON is escaped like JSON."""
     assert r"\u001b[31m \u003csystem-reminder> \u202e" == escaped_json(
         "\x1b[31m <system-reminder> \u202e"
     )
 
 
 def test_one_line():
-    """Where one line is promised, a line break is shown as its escape."""
+    """In a text of one line a line break is shown as an escape."""
     assert r"a\nb\tc" == plain_line("a\nb\tc")
     assert {"k\\n": ["a\\nb"], "text": "a\nb", "n": 1} == plain_values(
         {"k\n": ["a\nb"], "text": "a\nb", "n": 1}, ("text",)
@@ -89,14 +89,14 @@ def test_one_line():
 
 
 def test_our_own_text_passes():
-    """Text that is known to be harmless is left as it is, by its type alone."""
+    """Text of the type for harmless text is left unchanged."""
     ours = PlainText("<handoffd-context>\x1b[1m")
     assert ours is plain(ours) is plain_line(ours)
     assert plain(str(ours)) != ours
 
 
 def test_attribute():
-    """The value of an attribute can neither end it nor the mark, and is bounded."""
+    """A value cannot close its attribute or the mark, and is bounded."""
     found = attribute('/p" at="x"><b＞›<evil', 40)
     assert 2 == found.count('"')
     assert not {*"<>＞›"} & {*found}
@@ -104,7 +104,7 @@ def test_attribute():
 
 
 def test_stream():
-    """What a command prints is made harmless on its way out, line by line and piece by piece."""
+    """A command's output is made harmless on its way out, per line and per write."""
     inner = io.StringIO()
     stream = PlainStream(inner)
     print("\x1b[2J", "<", "system-reminder>", file=stream)
@@ -117,7 +117,7 @@ def test_stream():
 @given(TEXTS)
 @settings(max_examples=200)
 def test_whatever_is_said(text):
-    """No text at all gets through, a second pass changes nothing, and JSON keeps every value."""
+    """Any text becomes harmless, a second pass changes nothing, and JSON keeps every value."""
     once = plain(text)
     assert_harmless(once.replace("\t", " "))
     assert once == plain(str(once))
@@ -134,7 +134,7 @@ def test_whatever_is_said(text):
 @given(TEXTS, TEXTS)
 @settings(max_examples=100)
 def test_two_texts_side_by_side(one, other):
-    """Two harmless texts make no tag together."""
+    """Two harmless texts side by side form no tag."""
     assert_harmless(plain_line(one) + " " + plain_line(other))
 
 
@@ -148,7 +148,7 @@ def test_two_texts_side_by_side(one, other):
 )  # fmt: skip
 @pytest.mark.parametrize("make", [plain, plain_line, plain_json])
 def test_no_text_takes_its_square(make, unit):
-    """A character takes a few microseconds of the processor, however many stand before it."""
+    """The time per character does not grow with the number of characters before it."""
     text = unit * (100_000 // len(unit))
     assert seconds(make, text) < SECONDS_MAX
 

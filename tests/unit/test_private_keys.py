@@ -19,7 +19,7 @@ def drawn(kind):
 
 @pytest.mark.parametrize("listing", LISTINGS)
 def test_keys_are_masked_in_every_listing(listing):
-    """Not 16 characters of a key of any kind are left, and the text around the key stays."""
+    """No 16 characters of a key of any kind are left, and the text around the key stays."""
     for kind in KEYS:
         key = drawn(kind)
         text = LISTINGS[listing](key)
@@ -34,7 +34,7 @@ def test_keys_are_masked_in_every_listing(listing):
 
 @pytest.mark.parametrize("listing", LISTINGS)
 def test_keys_are_masked_in_a_text_that_is_kept_as_one_line(listing):
-    """Lines that were joined before the masking leave nothing of a key of any kind either."""
+    """Lines that were joined before the masking leave nothing of a key of any kind, either."""
     for kind in KEYS:
         key = drawn(kind)
         assert [] == parts_left(parts(key), keep(LISTINGS[listing](key), 8000)), kind
@@ -42,7 +42,7 @@ def test_keys_are_masked_in_a_text_that_is_kept_as_one_line(listing):
 
 @pytest.mark.parametrize("gap", ["\n" * 9, "\n" * 900, " \n\t\n" * 40, "\n    7\t" * 30, "\n> " * 20])  # fmt: skip
 def test_blank_lines_do_not_end_a_key(gap):
-    """However many empty lines stand between the lines of a key, each line is masked."""
+    """Each line of a key is masked, with any number of empty lines between them."""
     for kind in KEYS:
         key = drawn(kind)
         assert [] == parts_left(parts(key), redact(gap.join(["", *key, ""]))[0]), kind
@@ -50,7 +50,7 @@ def test_blank_lines_do_not_end_a_key(gap):
 
 @pytest.mark.parametrize("kind", KEYS)
 def test_keys_with_a_nul_behind_each_character_are_masked(kind):
-    """A file in UTF-16 that was read as bytes hides no key, and a NUL still separates two values."""
+    """A key in UTF-16 that was read as bytes is masked, and a NUL still separates two values."""
     key = drawn(kind)
     wide = "\0".join("\n".join(key) + "\n")
 
@@ -60,7 +60,7 @@ def test_keys_with_a_nul_behind_each_character_are_masked(kind):
 
 
 def test_keys_with_other_bytes_are_masked(record_property):
-    """The masking does not depend on the bytes of a key: two keys of each kind, in each listing."""
+    """Two keys of each kind are masked in each listing: a key's bytes do not matter."""
     keys = [make(random.Random(seed)) for make in KEYS.values() for seed in range(2)]
     left = [
         name
@@ -75,14 +75,14 @@ def test_keys_with_other_bytes_are_masked(record_property):
 
 @pytest.mark.parametrize("listing", [name for name in LISTINGS if "middle" not in name])
 def test_certificates_stay(listing):
-    """A certificate is no secret: with one of its marks in sight, it is left as it is."""
+    """A certificate is no secret: with one of its marks in sight it stays unchanged."""
     text = LISTINGS[listing](certificate(random.Random(3)))
 
     assert (text, ()) == redact(text)
 
 
 def test_only_the_key_goes_from_a_file_with_its_certificate():
-    """The certificate behind a key, or before it, stays whole."""
+    """A certificate before or behind a key stays whole."""
     one, key, other = (certificate(random.Random(1)), drawn("rsa"), certificate(random.Random(2)))
     lines = ["\n".join(part) for part in (one, key, other)]
 
@@ -102,12 +102,12 @@ def test_only_the_key_goes_from_a_file_with_its_certificate():
     ],
 )
 def test_a_mark_that_is_only_mentioned_hides_nothing(text):
-    """Without the body of a key behind it, a mark is ordinary text."""
+    """A mark without the body of a key behind it is ordinary text."""
     assert (text, ()) == redact(text)
 
 
 def test_hashes_in_columns_stay():
-    """Equally long hashes of files, in hexadecimal or in base64 with their name, are no key."""
+    """Hashes of files with equal length, in hexadecimal or base64 with a name, are no key."""
     chance = random.Random(7)
     text = "\n".join(
         f"{chance.randbytes(32).hex()}  f{n}.js\nintegrity sha384-{b64encode(chance.randbytes(48)).decode()}"

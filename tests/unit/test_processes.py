@@ -1,4 +1,4 @@
-"""Which sessions a client runs: real processes and the files that clients keep."""
+"""The sessions that running clients claim: real processes and the clients' files."""
 
 import json
 import os
@@ -19,14 +19,14 @@ def claim(config, pid, session_id="s-1", **more):
 
 
 def test_living_client(tmp_path, client):
-    """A claim of a process that lives is alive; a directory without claims says nothing."""
+    """A claim of a living process is alive; a directory without claims gives nothing."""
     claim(tmp_path, client.pid)
 
     assert {"s-1": (True, "")} == processes.running_clients([str(tmp_path), str(tmp_path / "none")])
 
 
 def test_killed_client(tmp_path, client):
-    """A claim stays behind when its process is killed, also while nobody has taken note of that."""
+    """A claim of a killed process is dead, even before the process is reaped."""
     claim(tmp_path, client.pid)
     client.kill()
     os.waitid(os.P_PID, client.pid, os.WEXITED | os.WNOWAIT)
@@ -37,7 +37,7 @@ def test_killed_client(tmp_path, client):
 
 
 def test_reused_number(tmp_path, client):
-    """A process that is younger than the claim has only got its number."""
+    """A process that is younger than the claim only reuses its process id."""
     path = claim(tmp_path, client.pid)
     os.utime(path, (1_000_000_000, 1_000_000_000))
 
@@ -45,7 +45,7 @@ def test_reused_number(tmp_path, client):
 
 
 def test_waiting_client(tmp_path, client):
-    """What a client waits for is told, while it waits."""
+    """The reason for which a client waits is returned while it waits."""
     claim(tmp_path, client.pid, status="waiting", waitingFor="permission to run Bash")
     assert {"s-1": (True, "permission to run Bash")} == processes.running_clients([str(tmp_path)])
     claim(tmp_path, client.pid, status="busy", waitingFor="permission to run Bash")
@@ -62,7 +62,7 @@ def test_two_clients_of_one_session(tmp_path, client):
 
 
 def test_what_is_no_claim(tmp_path):
-    """Broken, foreign, huge and secret files beside the claims are left alone."""
+    """Broken, foreign, huge and secret files beside the claims are ignored."""
     directory = tmp_path / "sessions"
     directory.mkdir()
     (directory / "12.json").write_text("{")
@@ -83,7 +83,7 @@ def test_what_is_no_claim(tmp_path):
     reason="becomes another user, which only root on Linux may do: run the tests as root",
 )
 def test_process_of_another_user(tmp_path):
-    """A process that is not ours cannot be the client of our session."""
+    """Another user's process cannot be the client of our session."""
     path = claim(tmp_path, 1)
     code = (
         "import os, sys; from handoffd.agents.claude_code import processes;"

@@ -1,4 +1,4 @@
-"""Running another program: bounded in time and in output, nothing of it left behind."""
+"""Running another program: bounded time and output, and no process left behind."""
 
 import os
 import sys
@@ -30,19 +30,19 @@ def is_alive(pid: int) -> bool:
 
 
 def test_both_streams_and_the_code_are_told():
-    """What a program says, what it complains about and its exit code come back."""
+    """A program's output, its error output and its exit code are returned."""
     said = run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)")
 
     assert program.ProgramOutput(3, b"out\n", b"err\n", whole=True) == said
 
 
 def test_input_is_empty():
-    """A program that reads its input finds the end of it."""
+    """A program that reads its input gets the end of file."""
     assert b"''\n" == run("import sys; print(repr(sys.stdin.read()))").output
 
 
 def test_a_program_that_is_late_is_ended_with_its_children(tmp_path, record_property):
-    """After the deadline neither the program nor what it started is there."""
+    """After the deadline the program and its children are ended."""
     pids = tmp_path / "pids"
     source = (
         "import os, subprocess, sys, time\n"
@@ -78,14 +78,14 @@ def test_a_child_that_keeps_the_output_is_ended():
 
 
 def test_output_is_bounded():
-    """A program that says too much is ended there, and what was read comes back."""
+    """A program with too much output is ended, and the output so far is returned."""
     said = run("while True: print('x' * 1000)", most_bytes=5000)
 
     assert (5000, False) == (len(said.output), said.whole)
 
 
 def test_complaints_are_bounded():
-    """Endless complaints are read, so that nobody waits, and cut."""
+    """Endless error output is read, so that the program does not block, and cut."""
     said = run("import sys; sys.stderr.write('x' * 3_000_000); print('done')")
 
     assert (b"done\n", program.COMPLAINT_MAX_BYTES) == (said.output, len(said.complaint))
@@ -93,7 +93,7 @@ def test_complaints_are_bounded():
 
 @pytest.mark.parametrize("before", [0, program.COMPLAINT_MAX_BYTES - 20])
 def test_secrets_in_complaints_are_masked(before):
-    """A token in a program's complaint is masked, also where the complaint is cut within it."""
+    """A token in error output is masked, even if the output is cut within it."""
     said = run(f"import sys; sys.stderr.write('x' * {before} + ' {TOKEN} ' + 'y' * 9999)")
 
     assert TOKEN[:12].encode() not in said.complaint
@@ -102,7 +102,7 @@ def test_secrets_in_complaints_are_masked(before):
 
 
 def test_missing(tmp_path):
-    """A program that is not there, or is none, is told as missing."""
+    """A path without an executable program is reported as missing."""
     (tmp_path / "text").write_text("no program")
     for path in (tmp_path / "nowhere", tmp_path / "text", tmp_path):
         with pytest.raises(program.ProgramError) as caught:
@@ -111,7 +111,7 @@ def test_missing(tmp_path):
 
 
 def test_end_all():
-    """When the daemon ends, so does every program it waits for."""
+    """When the daemon ends, every program that it waits for is ended."""
     found = []
     waiting = threading.Thread(target=lambda: found.append(run("import time; time.sleep(600)")))
     waiting.start()

@@ -1,4 +1,4 @@
-"""Which directories of PATH are looked in: none into which a project can bring a program."""
+"""The search path excludes directories into which a project can put a program."""
 
 import os
 
@@ -10,7 +10,7 @@ from handoffd.links import desktop
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A HOME that is a repository itself, with programs where people have them."""
+    """A HOME that is a repository itself, with programs in the usual places."""
     for name in (".git", ".local/bin", ".nvm/.git", ".nvm/bin", "bin", "code/shop/.git",
                  "code/shop/bin", "code/shop/.venv/bin", "code/loose/bin", "links"):  # fmt: skip
         (tmp_path / name).mkdir(parents=True)
@@ -37,14 +37,14 @@ def test_directories_of_projects(home, place, is_kept):
 
 @pytest.mark.parametrize("given", ["", ":", ".", "bin:", "./bin:../bin", "{home}/code/shop/bin"])
 def test_nothing_that_is_left(home, given, monkeypatch):
-    """Relative directories are left out; without any other the system's own remain."""
+    """Relative directories are left out; if no other is given, the system's default remains."""
     monkeypatch.chdir(home)
 
     assert os.defpath == programs.search_path(given.format(home=home))
 
 
 def test_the_project_we_run_in(home, monkeypatch):
-    """A directory without any mark is left out by a program that runs in it, and HOME never."""
+    """A program that runs in a directory without a marker leaves it out; HOME is never left out."""
     place = f"{home}/code/loose/bin"
     monkeypatch.chdir(home / "code/loose")
     assert "/usr/bin" == programs.search_path(f"{place}:/usr/bin")
@@ -64,7 +64,7 @@ def test_the_project_we_run_in(home, monkeypatch):
     ],
 )  # fmt: skip
 def test_projects_among_the_system_s_directories(home, project, place, is_kept, monkeypatch):
-    """A repository below /opt or /usr is a project; one of a package manager is none, unless we run in it."""
+    """A repository in /opt or /usr is a project; a package manager's only if we run in it."""
     monkeypatch.setattr(programs.paths, "has_marker", lambda directory: directory == project)
     kept = f"{place}:/usr/bin"
     assert (kept if is_kept else "/usr/bin") == programs.search_path(kept)
@@ -73,7 +73,7 @@ def test_projects_among_the_system_s_directories(home, project, place, is_kept, 
 
 
 def test_a_notification(home, monkeypatch):
-    """A project's notify-send is not run, although it stands first on PATH."""
+    """A project's notify-send is not run, although it is first on PATH."""
     hostile = home / "code/shop/bin/notify-send"
     hostile.write_text(f"#!/bin/sh\necho >{home}/ran\n")
     hostile.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The gate: every kind of secret is masked whole, and nothing else is."""
+"""Redaction: every kind of secret is masked whole, and nothing else is."""
 
 import random
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 import planted
-from handoffd.redaction import redact as gate
+from handoffd.redaction import redact as redact_module
 from handoffd.redaction.kinds import SHAPES, TOKENS, WORDS
 from handoffd.redaction.redact import may_hold_secret, redact, use_patterns
 
@@ -17,18 +17,18 @@ KINDS = sorted({kind for kind, _, _ in PLANTED})
 
 @pytest.fixture
 def own_patterns():
-    """Give back the patterns of nobody, whatever a test sets."""
+    """Reset the user's patterns after a test."""
     yield
     use_patterns({})
 
 
 def draw(form: str) -> str:
-    # The same in every run, in whatever order the tests come.
+    # The same text in every run, in any order of the tests.
     return planted.draw(form, random.Random(form))
 
 
 def test_every_rule_has_a_planted_secret():
-    """No kind of the table is without an example, and there are at least sixty of them."""
+    """Every kind of the table has an example, and there are at least sixty kinds."""
     kinds = {row.kind for row in (*TOKENS, *WORDS, *SHAPES)}
 
     assert set() == kinds - set(KINDS)
@@ -37,7 +37,10 @@ def test_every_rule_has_a_planted_secret():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_secrets_are_masked_whole(kind):
-    """In prompts, tool input, tool output and paths, nothing of a secret is left."""
+    """In prompts, tool input, tool output and paths, secrets of each kind are masked whole.
+
+    Of each kind at most one in twenty texts may be missed.
+    """
     texts = [(secret, text) for planted_kind, secret, text in PLANTED if planted_kind == kind]
     masked = [(secret, redact(text)[0]) for secret, text in texts]
     missed = [text for secret, text in masked if planted.left(secret, text)]
@@ -46,7 +49,7 @@ def test_secrets_are_masked_whole(kind):
 
 
 def test_the_planted_set_is_found(record_property):
-    """At least 99 % of the planted secrets are masked, and named by their kind."""
+    """At least 99 % of the planted secrets are masked, and 98 % are also named by their kind."""
     masked = [(kind, secret, *redact(text)) for kind, secret, text in PLANTED]
     found = [row for row in masked if not planted.left(row[1], row[2])]
     named = [row for row in found if row[0] in row[3]]
@@ -66,14 +69,14 @@ def test_plain_lines_are_left_alone(record_property):
 
 
 def test_a_mask_says_what_was_there():
-    """The rest of the text stays, and the kind stands in the place of the secret."""
+    """The rest of the text stays, and the kind replaces the secret."""
     token = draw("ghp_<w36>")
 
     assert ("a [redacted:github-token], b", ("github-token",)) == redact(f"a {token}, b")
 
 
 def test_the_kind_that_says_most_wins():
-    """A known token in an assignment is called by its own kind, and masked once."""
+    """A known token in an assignment is named by its own kind, and masked once."""
     token = draw("xoxb-<d12>-<d12>-<w24>")
 
     assert ('SLACK_TOKEN="[redacted:slack-token]"', ("slack-token",)) == redact(
@@ -103,7 +106,7 @@ def test_the_kind_that_says_most_wins():
     ],
 )
 def test_passwords_are_masked_by_their_name(text):
-    """A name that says what it is, a sign and a value: the value goes, all of it."""
+    """A value that follows a telling name and a sign is masked whole."""
     for password in ("hunter2xyz", "Tr0ub4dor&3", "P@ss$word1", draw("<w20>")):
         masked, found = redact(text.format(password))
 
@@ -117,13 +120,13 @@ def test_passwords_are_masked_by_their_name(text):
 )
 @pytest.mark.parametrize("name", ["Authorization: Basic ", "curl -u ", "://", "eyJ", "token: "])
 def test_no_value_is_an_error(name, value):
-    """A value in other scripts, or of half a character, is looked at like any other."""
+    """A value in another script, or with half a character, is examined like any other."""
     assert redact(f"{name}{value} end")[0].endswith(" end")
 
 
 @pytest.mark.parametrize("length", [40, 600, 5000])
 def test_a_long_value_is_masked_to_its_end(length):
-    """However long a value is, no tail of it is left."""
+    """A value of any length is masked to its end."""
     value = draw(f"<w{length}>")
 
     assert "API_TOKEN=[redacted:secret] next" == redact(f"API_TOKEN={value} next")[0]
@@ -131,7 +134,7 @@ def test_a_long_value_is_masked_to_its_end(length):
 
 
 def test_the_secret_beside_an_access_key_is_masked():
-    """An access key of AWS gives away the nameless secret that follows it."""
+    """The nameless secret that follows an AWS access key is masked."""
     masked, found = redact(draw("AKIA<216>, 7aB<+37>"))
 
     assert "[redacted:aws-key], [redacted:aws-key]" == masked
@@ -171,7 +174,7 @@ def test_the_secret_beside_an_access_key_is_masked():
     ],
 )
 def test_placeholders_and_code_are_left_alone(text):
-    """What stands for a secret, reads one or speaks of one is none."""
+    """A placeholder for a secret, code that reads one, and a text about one are left alone."""
     assert (text, ()) == redact(text)
 
 
@@ -201,7 +204,7 @@ def test_hashes_are_left_alone(form):
 
 
 def test_redaction_is_stable():
-    """What is masked once is not masked again, alone or among other text."""
+    """A masked text is not masked again, alone or among other text."""
     masked = [redact(text)[0] for _, _, text in PLANTED]
 
     assert [] == [text for text in masked if redact(text)[0] != text]
@@ -209,20 +212,20 @@ def test_redaction_is_stable():
 
 
 def test_the_quick_check_never_says_no_where_something_is_found():
-    """may_hold_secret() is false only for a text that redact() would leave as it is."""
+    """may_hold_secret() is false only for a text that redact() leaves unchanged."""
     assert [] == [text for _, _, text in PLANTED if redact(text)[1] and not may_hold_secret(text)]
     assert not may_hold_secret("Now let me look at the test once more.")
 
 
 def test_other_scripts_do_not_move_the_mask():
-    """A secret between characters of more than one byte is masked exactly."""
+    """A secret between multi-byte characters is masked exactly."""
     token = draw("glpat-<w20>")
 
     assert "密码 🔑 [redacted:gitlab-token] ü" == redact(f"密码 🔑 {token} ü")[0]
 
 
 def test_own_patterns_are_masked_under_their_name(own_patterns):
-    """The user's patterns mask besides the table, and replace those set before."""
+    """The user's patterns mask in addition to the table, and replace earlier ones."""
     use_patterns({"ticket": r"TCK-\d+"})
 
     assert ("see [redacted:ticket]", ("ticket",)) == redact("see TCK-42")
@@ -232,7 +235,7 @@ def test_own_patterns_are_masked_under_their_name(own_patterns):
 
 
 def test_own_patterns_do_not_mask_masks(own_patterns):
-    """A pattern that fits a mask, or that can match nothing at a place, changes nothing there."""
+    """A pattern that matches a mask, or the empty text at a position, changes nothing there."""
     use_patterns({"word": r"redacted|github|\bx*(?=y)y?"})
     once = redact(f"y and {draw('ghp_<w36>')}")[0]
 
@@ -249,7 +252,10 @@ def test_own_patterns_do_not_mask_masks(own_patterns):
     ],
 )
 def test_bad_patterns_are_refused_by_name(name, pattern, complaint, own_patterns):
-    """A pattern that is none, or fits nothing at all, is an error that names it; the rest stays."""
+    """A broken pattern, one that matches the empty text, and a bad name are refused by name.
+
+    The patterns that were set before stay.
+    """
     use_patterns({"ticket": r"TCK-\d+"})
 
     with pytest.raises(ValueError, match="redaction pattern") as refused:
@@ -278,15 +284,18 @@ WORST = [
     "prime1: ab:cd:ef:01:23:45:67:89:", "45, 45, 45, 45, 45, 66, 69, 71, 73, 78, ", "45,45,45,45,45,66,69,71,73,78,32,80,85,66,76,73,67,",
     "[1,2,", "[" + "1,2," * 32, "30770201010420", "308204a40201000282", "L1", "5K" + "a" * 50 + " ", "nsec1", "xprv",
 ]  # fmt: skip
-# Of the processor, which another program does not use up; a megabyte of prose takes a tenth.
+# Processor time, which other programs do not use up; a megabyte of prose takes a tenth of it.
 SECONDS_MAX = 2.0
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("unit", WORST)
 def test_no_text_takes_its_square(unit):
-    """The places looked at grow with the text, and so does the work at each: 64 KiB is quick."""
-    once, often = (list(gate._table.spots(unit * n, gate.as_bytes(unit * n))) for n in (400, 800))
+    """Candidate positions grow linearly with the text, and 64 KiB of any piece is quick."""
+    once, often = (
+        list(redact_module._table.spots(unit * n, redact_module.as_bytes(unit * n)))
+        for n in (400, 800)
+    )
 
     assert len(often) <= 2 * len(once) + 20
     began = time.process_time()
@@ -296,17 +305,19 @@ def test_no_text_takes_its_square(unit):
 
 @pytest.mark.parametrize("opening", ["ghp_", "glpat-", "nvapi-", "sb_secret_"])
 def test_a_run_of_openings_is_read_once(opening, monkeypatch):
-    """A long word of nothing but the beginnings of tokens is judged a few times, not at each."""
+    """A long run of token beginnings is judged a few times, not once per beginning."""
     judged = []
-    judge = gate._secret_part
-    monkeypatch.setattr(gate, "_secret_part", lambda token: judged.append(1) or judge(token))
+    judge = redact_module._secret_part
+    monkeypatch.setattr(
+        redact_module, "_secret_part", lambda token: judged.append(1) or judge(token)
+    )
     redact(opening * 10_000)
 
     assert 0 < len(judged) < 500
 
 
 def test_a_token_at_the_end_of_such_a_run_is_found():
-    """What is skipped is never the end of the run, where a token may begin."""
+    """A token behind a long run of token beginnings is masked."""
     token = "ghp_" + "a1B2c3D4e5" * 4
 
     assert token not in redact("ghp_" * 1000 + " " + token)[0]
@@ -314,7 +325,7 @@ def test_a_token_at_the_end_of_such_a_run_is_found():
 
 @pytest.mark.parametrize("text", ["password: lYuXSjsWdMRu", "the password is qWbHtZkRmXs"])
 def test_letters_drawn_by_lot_are_a_password(text):
-    """A password without a digit is masked where it is said, though it could be a name."""
+    """A random password without a digit is masked behind its name, though it could be a name."""
     assert redact(text)[1]
 
 
@@ -322,7 +333,7 @@ def test_letters_drawn_by_lot_are_a_password(text):
     "value", ["ChangeMePlease", "getPasswordFromEnv", "REQUIRED", "userAPIKEY", "resetPwInDbNow"]
 )
 def test_names_are_no_password(value):
-    """A name of several words behind the same sign is left alone."""
+    """A name of several words in the same position is left alone."""
     assert (f"password: {value}", ()) == redact(f"password: {value}")
 
 
@@ -342,7 +353,7 @@ def test_names_are_no_password(value):
     ],
 )
 def test_a_random_value_on_a_line_with_its_name_is_masked(text):
-    """A line of a name and a random value, with or without a sign between them, loses the value."""
+    """On a line with a name and a random value, with or without a sign, the value is masked."""
     for form in ("<h32>", "<w40>", "<u>", "<h40>"):
         value = draw(form)
 
@@ -362,7 +373,7 @@ def test_a_random_value_on_a_line_with_its_name_is_masked(text):
     ],
 )
 def test_other_names_on_a_line_are_left_alone(form):
-    """The name of a hash, a number or a public thing gives nothing away."""
+    """The name of a hash, a number or a public value does not make its value a secret."""
     text = draw(form)
 
     assert (text, ()) == redact(text)
@@ -392,7 +403,7 @@ def test_other_names_on_a_line_are_left_alone(form):
     ],
 )
 def test_passwords_in_other_languages_and_programs_are_masked(text):
-    """A password is known by its name in other languages, and by its place in a command."""
+    """A password is recognised by its name in other languages, and by its place in a command."""
     for password in ("hunter2xyz", "Tr0ub4dor&3"):
         masked = redact(text.format(password))[0]
 
@@ -410,7 +421,7 @@ def test_passwords_in_other_languages_and_programs_are_masked(text):
     ],
 )
 def test_words_about_passwords_in_other_languages_stay(text):
-    """A sentence about passwords in another language is left as it is."""
+    """A sentence about passwords in another language stays unchanged."""
     assert (text, ()) == redact(text)
 
 
@@ -422,7 +433,7 @@ HIDDEN = [
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_invisible_characters_hide_no_secret(hidden):
-    """Colours, markup and characters of no width do not keep a token or a name from its mask."""
+    """Colours, markup and zero-width characters do not protect a token or a name from masking."""
     token = draw("ghp_<w36>")
     end = "</mark>" if hidden == "<mark>" else ""
 
@@ -434,7 +445,7 @@ def test_invisible_characters_hide_no_secret(hidden):
 
 @pytest.mark.parametrize("written", ["\\u0067", "\\\\u0067", "\\x67"])
 def test_escapes_hide_no_secret(written):
-    """A token of which one character is written as an escape is masked with the escape."""
+    """A token with one character written as an escape is masked with the escape."""
     token = draw("ghp_<w36>")
 
     assert "a [redacted:github-token] b" == redact(f"a {written}{token[1:]} b")[0]
@@ -442,7 +453,7 @@ def test_escapes_hide_no_secret(written):
 
 
 def test_colours_and_emoji_of_other_text_stay():
-    """What hides nothing is left where it is, and a token behind a coloured word is found."""
+    """Characters that hide nothing stay, and a token behind a coloured word is found."""
     token = draw("glpat-<w20>")
     text = f"⚠\ufe0f \x1b[1mname\x1b[m{token}\x1b[m 👩\u200d💻 <span>\\u003cb</span>"
 
@@ -454,7 +465,7 @@ SEED = "lamp orbit velvet canyon drift maple hollow sunset gravity pepper anchor
 
 @pytest.mark.parametrize("text", ["seed phrase: {}", 'MNEMONIC="{}"', "recovery phrase is {}"])
 def test_seed_phrases_are_masked(text):
-    """The words behind the name of a seed phrase go; a sentence behind it stays."""
+    """The words behind the name of a seed phrase are masked, and a sentence there stays."""
     assert text.format("[redacted:seed-phrase]") == redact(text.format(SEED))[0]
     sentence = text.format("the twelve words that you wrote down when your wallet was made for you")
     assert (sentence, ()) == redact(sentence)

@@ -1,4 +1,4 @@
-"""Where a work tree stands, asked of a real git."""
+"""The state of a work tree, as a real git reports it."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def commit(path, name, text):
 
 
 def test_head(repository):
-    """HEAD is told with its commit and branch, and what differs from it."""
+    """HEAD is returned with its commit, its branch and the files that differ from it."""
     (repository / "b c.txt").write_text("new")
     (repository / "a.txt").write_text("changed")
     found = head(str(repository))
@@ -57,7 +57,7 @@ def test_head(repository):
 
 
 def test_detached(repository):
-    """A detached HEAD is no branch, and is told as what it is."""
+    """A detached HEAD has no branch and is marked as detached."""
     run(repository, "checkout", "-q", "--detach")
     found = head(str(repository))
 
@@ -73,7 +73,7 @@ def test_before_the_first_commit(tmp_path):
 
 
 def test_ahead_and_behind(repository, tmp_path):
-    """What an upstream has, and has not, is counted."""
+    """Commits ahead of and behind the upstream are counted."""
     run(tmp_path, "clone", "-q", str(repository), "clone")
     commit(repository, "b.txt", "two")
     clone = tmp_path / "clone"
@@ -86,7 +86,7 @@ def test_ahead_and_behind(repository, tmp_path):
 
 
 def test_a_conflict_is_uncommitted(repository):
-    """A file with a conflict is told like any other that differs."""
+    """A file with a conflict is listed as uncommitted."""
     run(repository, "checkout", "-q", "-b", "other")
     commit(repository, "a.txt", "two")
     run(repository, "checkout", "-q", "main")
@@ -98,7 +98,7 @@ def test_a_conflict_is_uncommitted(repository):
 
 
 def test_worktrees(repository, tmp_path):
-    """Every work tree is told, with its branch."""
+    """Every work tree is returned with its branch."""
     run(repository, "worktree", "add", "-q", "-b", "auth", str(tmp_path / "auth"))
 
     assert [
@@ -108,7 +108,7 @@ def test_worktrees(repository, tmp_path):
 
 
 def test_since(repository):
-    """Since a commit, commits are counted, and the files named that they changed."""
+    """The commits since a given one are counted, and their files are named."""
     commit(repository, "b.txt", "two")
     first = run(repository, "rev-parse", "--short=7", "HEAD")
     commit(repository, "c.txt", "three")
@@ -119,18 +119,18 @@ def test_since(repository):
 
 @pytest.mark.parametrize("commit", ["unknown", "", "--output=x", "HEAD"])
 def test_only_a_hash_is_asked_for(repository, commit):
-    """What is no hash is never given to git."""
+    """A value that is not a hash is never passed to git."""
     assert Since(None, ()) == since(str(repository), commit)
 
 
 def test_a_commit_that_is_not_here(repository):
-    """A commit of another clone is an error that says so."""
+    """A commit of another clone is an error."""
     with pytest.raises(git.GitError):
         since(str(repository), "abcdef1")
 
 
 def test_commits_after(repository, tmp_path):
-    """What was committed after a time is told, the newest first; before the first commit, nothing."""
+    """Commits after a time are returned, the newest first; an empty repository has none."""
     commit(repository, "b.txt", "two")
     run(tmp_path, "init", "-q", "empty")
 

@@ -1,4 +1,4 @@
-"""The schedule: real intervals, a failing action, a clock that is set."""
+"""The schedule: real intervals, a failing action, and a changed clock."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ async def wait_until(condition, seconds=60.0):
 
 
 def test_runs_again_and_again():
-    """An action runs at its interval, and one that fails is run again."""
+    """An action runs at its interval, and again after it failed."""
     ran = []
 
     async def fail():
@@ -31,7 +31,7 @@ def test_runs_again_and_again():
 
 
 def test_a_slow_action_does_not_pile_up():
-    """An action that takes longer than its interval is not run twice at once."""
+    """An action that takes longer than its interval does not run twice at once."""
     running, most = 0, 0
 
     async def slow():
@@ -53,7 +53,7 @@ def test_a_slow_action_does_not_pile_up():
 
 
 def test_clock_set_back(monkeypatch):
-    """With the clock set back a day, an action still runs within its interval."""
+    """After the clock is set back a day, an action still runs within its interval."""
     ran = []
 
     async def act():

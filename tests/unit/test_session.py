@@ -1,4 +1,4 @@
-"""The fold, its receipts, and the gate that every text passes."""
+"""The fold, its receipts, and the redaction of every text."""
 
 import json
 from typing import get_args
@@ -36,7 +36,7 @@ from told import ROOT, Told, folded, view
 
 
 def test_goal_has_its_receipt():
-    """Saying "continue" states no goal; a real request does, with the place where it was said."""
+    """The word "continue" states no goal; a real request does, with a receipt for its place."""
     told = Told().prompt("continue").prompt("Add a login page to it")
     found = told.view().receipts["goal"]
     line = told.data[found.offset :].split(b"\n", 1)[0]
@@ -56,7 +56,7 @@ def test_other_scripts_state_goals(text):
 
 
 def test_sidechains_only_add_files():
-    """What a sub-agent says or is told changes nothing but the list of files."""
+    """A sub-agent's words and prompts change only the list of files."""
     told = Told().prompt("Do the main work here")
     before = told.view().document
     edit = {"type": "tool_use", "id": "x", "name": "Write", "input": {"file_path": f"{ROOT}/x.py"}}
@@ -68,7 +68,7 @@ def test_sidechains_only_add_files():
 
 
 def test_first_cwd_stays_and_relocation_moves():
-    """A `cd` in a tool call moves nothing; a relocation record does."""
+    """A `cd` in a tool call does not move the session; a relocation record does."""
     told = Told().prompt("Do the main work here").prompt("and this", cwd="/elsewhere")
 
     assert ROOT == told.folded().cwd
@@ -76,7 +76,7 @@ def test_first_cwd_stays_and_relocation_moves():
 
 
 def test_files_are_bounded():
-    """The least relevant files make room: those only read, then those edited long ago."""
+    """The least relevant files are dropped: those only read, then those edited long ago."""
     told = Told()
     for number in range(FILES_MAX):
         told.use("Read", file_path=f"{ROOT}/r{number}.py")
@@ -91,7 +91,7 @@ def test_files_are_bounded():
 
 
 def test_fold_does_not_grow():
-    """Ten thousand records leave a state no larger than some kilobytes."""
+    """The state after ten thousand records has only some kilobytes."""
     told = Told()
     for number in range(2500):
         told.record(f"kind{number}", gitBranch="b" * number)
@@ -105,7 +105,7 @@ def test_fold_does_not_grow():
 
 
 def test_dump_and_load():
-    """A stored fold is the same state again."""
+    """A stored fold loads as the same state."""
     told = Told().prompt("Add a login page 🚀").edit("a.py", "x", "y").say("Ja, größer.")
     told.run("pytest", "1 failed", code=1).run("git commit", "[main 1a2b3c4] x")
     state = told.folded()
@@ -115,7 +115,7 @@ def test_dump_and_load():
 
 
 def test_copies_count_once():
-    """A record that is appended again is the same record, however long ago it was."""
+    """A record that is appended again counts once, after any distance."""
     told = Told().prompt("Do the main work here").say("First.").prompt("Then do the second one")
     first = list(told.lines)
     for number in range(200):
@@ -128,7 +128,7 @@ def test_copies_count_once():
 
 
 def test_a_clock_set_back_copies_nothing():
-    """Records with earlier times that hang on to what was just said are new."""
+    """Records with earlier times that continue the latest record are new, not copies."""
     told = Told().prompt("Do the main work here")
     for _ in range(100):
         told.say("Later.")
@@ -145,7 +145,7 @@ def test_a_clock_set_back_copies_nothing():
 
 
 def test_how_full_the_context_is():
-    """The model and the tokens of its context are those of the last answer."""
+    """The model and the tokens of the context are those of the last answer."""
     usage = {"input_tokens": 5, "cache_read_input_tokens": 1000}
     told = Told().record("assistant", message={"model": "m-1", "content": [], "usage": usage})
 
@@ -153,7 +153,7 @@ def test_how_full_the_context_is():
 
 
 def test_echo():
-    """A text that says little else than what we injected is an echo; another one is not."""
+    """A text with little beyond the injected one is an echo, and another text is not."""
     lines = injected_lines("**Goal:** Replace the payment provider by a new one\n- run the tests")
 
     assert is_echo("The goal is to replace the payment provider by a new one.", lines)
@@ -162,17 +162,17 @@ def test_echo():
 
 
 def test_summary_of_another_form():
-    """A summary without the sections that we know says nothing to us."""
+    """A summary without the known sections gives nothing."""
     assert {} == read_summary("We talked about many things. Then some more.")
 
 
 def test_every_event_is_folded():
-    """No kind of event is forgotten by the fold, and it knows none that does not exist."""
+    """The fold handles exactly the existing kinds of events."""
     assert set(get_args(Event)) == set(_FOLDS)
 
 
 def test_nothing_is_stored_unmasked():
-    """What the fold only notes, to be read later, is masked before it is stored, too."""
+    """Text that the fold stores to be read later is masked first, too."""
     told = Told().prompt(f"Use {TOKEN} for it").say(f"I'll use {TOKEN} now.")
     told.use("Bash", command=f"curl -H 'X: {TOKEN}' host", description=f"Call with {TOKEN}")
     told.use("Write", file_path=f"{ROOT}/{TOKEN}.py", content=TOKEN)
@@ -189,7 +189,7 @@ def test_nothing_is_stored_unmasked():
 
 @pytest.mark.parametrize("kind", ["RSA PRIVATE KEY", "OPENSSH PRIVATE KEY"])
 def test_a_key_of_many_lines_is_masked(kind):
-    """A private key goes whole, though sentences and outputs are read line by line."""
+    """A private key is masked whole, although sentences and outputs are read line by line."""
     body = "\n".join(f"Qy{number}NTUxOQAAACDxyz{number}aB3cD4eF5" for number in range(9))
     key = f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----"
     told = Told().prompt(f"Use this key for it:\n{key}").say(f"Here is the key again:\n{key}")
@@ -218,7 +218,7 @@ def test_a_key_of_many_lines_is_masked(kind):
     ],
 )
 def test_no_command_takes_for_ever(command, output):
-    """Commands and outputs that a bad pattern would read for hours are read at once."""
+    """Commands and outputs that would make a bad pattern run for hours are read at once."""
     Told().run(command, output, code=1).run(command, output).folded()
 
 
@@ -230,7 +230,7 @@ def test_no_summary_takes_for_ever():
 
 
 def test_odd_ids_do_no_harm():
-    """A task whose id looks like a number and is none is a task like any other."""
+    """A task whose id looks like a number and is none is an ordinary task."""
     told = Told().prompt("Paint the whole house today")
     for task in ("²", "10", "x", "", "٣"):
         told.use("TaskUpdate", taskId=task, subject=f"Task {task}", status="pending")
@@ -239,7 +239,7 @@ def test_odd_ids_do_no_harm():
 
 
 def test_a_clock_set_back_survives_a_compaction():
-    """After a clock was set back a compaction begins a new chain, and nothing is lost."""
+    """A compaction after the clock was set back starts a new chain, and no record is lost."""
     told = Told().prompt("Do the main work here")
     for _ in range(70):
         told.say("Later.")
@@ -257,7 +257,7 @@ def test_a_clock_set_back_survives_a_compaction():
 
 
 def test_no_field_is_unbounded():
-    """Whatever is made long, the stored state stays small."""
+    """The stored state stays small, with any field made long."""
     long = "x" * 300_000
     told = Told(gitBranch=long, entrypoint=long).prompt(long, uuid=long, timestamp=long)
     told.use("TaskUpdate", taskId=long, subject=long, status=long)
@@ -284,7 +284,7 @@ def test_no_field_is_unbounded():
     ],
 )
 def test_going_on_is_no_goal(text):
-    """Words that only ask to go on state no goal, in any language."""
+    """A prompt to go on states no goal, in any language."""
     assert insights.goal(Told().prompt(text).folded()) is None
 
 
@@ -302,7 +302,7 @@ def test_going_on_is_no_goal(text):
     ],
 )
 def test_outcome(text, expected):
-    """A theory is settled by what came of it, not by what is hoped or feared."""
+    """A theory is settled by its outcome, not by hopes or fears."""
     told = Told().prompt("Find out why the cache is stale").say("I suspect the cache key is wrong.")
     found = insights.outcome(told.say(text).folded())
 
@@ -331,7 +331,7 @@ def test_outcome(text, expected):
     ],
 )
 def test_refusals(text, refused):
-    """Turning an approach down is a dead end; words that only begin like it are not."""
+    """A refused approach is a dead end; words that only begin like a refusal are not."""
     told = (
         Told().prompt("Build a player for the shop").say("I'll add a library for it.").prompt(text)
     )
@@ -350,14 +350,14 @@ def test_refusals(text, refused):
     ],
 )
 def test_not_everything_that_names_an_end_is_one(text):
-    """Work that is not done is not completed, in any language."""
+    """Unfinished work is not completed, in any language."""
     told = Told().prompt("Build five endpoints for the shop").run("pytest", "3 passed in 0.1s")
 
     assert "completed" != insights.status(told.say(text).folded()).text
 
 
 def test_any_red_test_is_not_completed():
-    """A test that is still red is not forgotten because another one is green."""
+    """A test that is still red counts, even if another one is green."""
     told = Told().prompt("Build five endpoints for the shop").edit("a.py")
     told.run("pytest tests/unit", "1 failed in 0.1s", code=1).run(
         "pytest tests/x", "1 passed in 0.1s"
@@ -385,7 +385,7 @@ def test_a_repeated_title_does_not_undo_a_change_of_course():
 
 
 def test_only_what_was_changed_turned_it_green():
-    """Files that were only read, or staged, are not named as changed or thrown away."""
+    """Files that were only read or staged are not named as changed or thrown away."""
     told = Told().prompt("Repair the tax of the basket").edit("a.py", "1", "2")
     told.run("pytest", "1 failed in 0.1s", code=1)
     told.use("Read", file_path=f"{ROOT}/a.py")
@@ -425,7 +425,7 @@ def test_our_words_do_not_come_back_by_other_ways(way, end):
 )
 @given(data=st.data())
 def test_bytes_may_come_in_any_pieces(tmp_path, data):
-    """However the bytes are split, and whenever the reader is restarted, the state is the same."""
+    """The state is the same for any split of the bytes and any restart of the reader."""
     told = SCENES[data.draw(st.sampled_from(sorted(SCENES)))]()
     whole = told.data
     cuts = data.draw(st.sets(st.integers(0, len(whole)), max_size=8))
@@ -454,7 +454,7 @@ def test_bytes_may_come_in_any_pieces(tmp_path, data):
     )
 )
 def test_any_lines_fold(lines):
-    """Whatever lines come, in whatever order, folding and composing never fail."""
+    """Folding and composing never fail, for any lines in any order."""
     state = folded(b"\n".join(lines))
 
     assert view(load(dump(state))).document == view(state).document
@@ -463,7 +463,7 @@ def test_any_lines_fold(lines):
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
 @given(data=st.data())
 def test_cuts_do_not_matter(data):
-    """Wherever the reading is interrupted, stored and taken up again, the state is the same."""
+    """The state is the same if reading is interrupted, stored and resumed at any point."""
     told = SCENES[data.draw(st.sampled_from(sorted(SCENES)))]()
     whole = told.folded()
     cuts = data.draw(st.sets(st.integers(0, len(told.lines)), max_size=6))
@@ -484,7 +484,7 @@ def _folded_in_parts(lines, cuts) -> SessionState:
 
 @given(st.text(max_size=300))
 def test_any_text_is_made_fit(text):
-    """Whatever a transcript says, what is kept is one bounded line without control characters."""
+    """The kept form of any text is one bounded line without control characters."""
     kept = keep(text, 50)
 
     assert len(kept) <= 50
@@ -493,7 +493,7 @@ def test_any_text_is_made_fit(text):
 
 
 def test_escapes_and_hidden_characters_are_dropped():
-    """Terminal escapes, direction overrides and invisible tags do not pass."""
+    """Terminal escapes, direction overrides and invisible tags are removed."""
     assert "red title end" == clean("\x1b[31mred\x1b[0m \x1b]0;evil\x07title\u202e \U000e0041end")
 
 
@@ -502,7 +502,7 @@ def begins(text: str) -> str:
 
 
 def test_opening():
-    """As many sentences as it takes to say something, without marks and code."""
+    """The opening has enough sentences to be meaningful, without markup and code."""
     assert "Good. I fix the parser of the configuration file, then its tests." == begins(
         "## Good.\n\n- I fix the **parser** of the `configuration` file, then its tests. More of it."
     )
@@ -521,12 +521,12 @@ def test_opening():
     ],
 )
 def test_heading_of_a_plan(plan, expected):
-    """A plan is named by its title without the word itself, or by its first line."""
+    """A plan is named by its title without the word "plan", or by its first line."""
     assert expected == heading(plan)
 
 
 def test_request():
-    """A prompt is what it asks for: the words before a plan are not the goal."""
+    """The request is the plan itself, without the words before it."""
     assert "Add a login page\nWith tests." == request(
         "Implement the following plan:\n\n# Add a login page\nWith tests."
     )
@@ -547,12 +547,12 @@ def test_request():
     ],
 )
 def test_last_intention(text, expected):
-    """The last sentence that announces work, if there is one."""
+    """The intention is the last sentence that announces work, if there is one."""
     assert expected == statements(Told().say(text).folded())[-1].intention
 
 
 def test_shorten_at_a_word():
-    """Long lines end at a word, with an ellipsis."""
+    """A long line is cut at a word, with an ellipsis."""
     assert "one two…" == shorten("one two three", 10)
     assert "x" * 9 + "…" == shorten("x" * 30, 10)
 
@@ -588,7 +588,7 @@ TOKEN = "ghp_" + "aB3" * 12
     ],
 )
 def test_no_text_takes_its_square(unit):
-    """64 KiB of whatever takes milliseconds; a rule that backtracks would take minutes."""
+    """64 KiB of each repeated piece ends in the time limit; a backtracking rule takes minutes."""
     text = unit * (65536 // len(unit))
     redact(text)
     clean(text)
@@ -598,14 +598,14 @@ def test_no_text_takes_its_square(unit):
 
 
 def test_hidden_characters_do_not_hide_a_secret():
-    """A token with an invisible character in it, or behind a lot of space, is masked, too."""
+    """A token with an invisible character in it, or behind much space, is masked, too."""
     assert "[redacted:github-token]" == redact_values(TOKEN[:2] + "\u200b" + TOKEN[2:])
     assert "aB3" not in keep("Fix " + " " * 8160 + TOKEN, 300)
     assert "hunter2x" not in redact("redis://:hunter2x@host/0")[0]
 
 
 def test_a_secret_is_never_cut_before_it_is_recognised():
-    """A secret at the edge of the limit is masked, not halved."""
+    """A secret at the limit is masked, not cut in half."""
     kept = keep("x" * 40 + " " + TOKEN, 100)
 
     assert 1 == count_masks(kept)
@@ -613,7 +613,7 @@ def test_a_secret_is_never_cut_before_it_is_recognised():
 
 
 def test_going_on_leaves_what_is_pending():
-    """Whoever says "go on" after a compaction goes on with what the summary calls pending."""
+    """After a compaction, "go on" continues with the summary's pending work."""
     told = SCENES["after_a_compaction"]().prompt("Go on, please.")
 
     assert "Move the invoices of 2024" in told.view().document["next"][0]
@@ -621,14 +621,14 @@ def test_going_on_leaves_what_is_pending():
 
 @pytest.mark.parametrize("text", ["stop", "No.", "forget that", "cancel everything", "that's all"])
 def test_who_calls_it_off_leaves_nothing_pending(text):
-    """After any other word nobody is told to do what was pending."""
+    """After any other reply the pending work is dropped."""
     told = SCENES["after_a_compaction"]().prompt(text)
 
     assert [] == told.folded().pending
 
 
 def test_a_file_has_one_name():
-    """A file that the client tracks by its relative path is the one that was edited."""
+    """A file that the client tracks by its relative path is the edited file."""
     told = Told().prompt("Round the tax per line, please").edit("tax.py")
     for path in ("tax.py", "./tax.py"):
         told.record("file-history-delta", trackingPath=path)
@@ -642,7 +642,7 @@ def test_a_file_has_one_name():
      "Successfully created it", "ready for review", "完了", "Das ist fertig", "C'est TERMINÉ"],
 )  # fmt: skip
 def test_each_way_to_say_that_it_is_done(text):
-    """The words that are looked for first leave out no way of calling something done."""
+    """The words of the first, quick search cover every way of calling work done."""
     told = Told().prompt("Round the tax per line, please").say(text)
 
     assert statements(told.folded())[-1].done

@@ -1,4 +1,4 @@
-"""Our entries in Claude's files: put in beside others', told from others', taken out."""
+"""Our entries in Claude's files: added beside others', recognised, removed."""
 
 import json
 
@@ -27,12 +27,12 @@ THEIRS = """{
 
 
 def test_the_command_ends_well_without_the_client():
-    """The path is quoted, and a client that was uninstalled is no error."""
+    """The path is quoted, and the command succeeds if the client was uninstalled."""
     assert COMMAND == claude_entries.hook_command(PROGRAM)
 
 
 def test_the_definition_is_the_plugin_s_with_another_command():
-    """Matcher and timeout stay."""
+    """The matcher and the timeout of the plugin's definition stay."""
     shipped = {
         "E": [{"matcher": "m", "hooks": [{"type": "command", "command": "x", "timeout": 5}]}]
     }
@@ -43,7 +43,7 @@ def test_the_definition_is_the_plugin_s_with_another_command():
 
 
 def test_hooks_go_beside_those_that_are_there():
-    """Others' hooks, their order and their spelling stay; a second time nothing changes."""
+    """Others' hooks, their order and their spelling stay, and a second time changes nothing."""
     new = claude_entries.put_hooks(THEIRS, WANTED)
     found = json.loads(new)
 
@@ -58,7 +58,7 @@ def test_hooks_go_beside_those_that_are_there():
 
 
 def test_hooks_of_another_installation_are_replaced():
-    """Nothing fires twice: ours with another path goes, from an event we no longer use as well."""
+    """Our hooks with another path are removed, also from an event that we no longer use."""
     old = claude_entries.with_command(
         {**WANTED, "Stop": [GROUP]}, "/old/handoff hook 2>/dev/null || :"
     )
@@ -70,7 +70,7 @@ def test_hooks_of_another_installation_are_replaced():
 
 
 def test_a_group_that_others_use_too_loses_only_our_hook():
-    """What a person added to our group stays."""
+    """A person's hook in our group stays."""
     mixed = {"hooks": [*GROUP["hooks"], {"type": "command", "command": "date"}]}
     text = json.dumps({"hooks": {"SessionStart": [mixed]}}, indent=2)
 
@@ -97,13 +97,13 @@ def test_a_group_that_others_use_too_loses_only_our_hook():
     ],
 )
 def test_our_hook_is_known_by_its_command(command, is_ours):
-    """A command that does more than ours is somebody's."""
+    """A command that does more than ours is not our hook."""
     assert is_ours == claude_entries.is_our_hook({"type": "command", "command": command})
 
 
 @pytest.mark.parametrize("text", ['{"hooks": []}', '{"hooks": {"SessionStart": {}}}'])
 def test_hooks_of_a_wrong_type_are_refused(text):
-    """Claude Code would not run them, and we would have to guess."""
+    """Hooks of a wrong type are refused: Claude Code would not run them."""
     with pytest.raises(claude_entries.ShapeError, match="`hooks"):
         claude_entries.put_hooks(text, WANTED)
 
@@ -112,12 +112,12 @@ def test_hooks_of_a_wrong_type_are_refused(text):
     "text", ['{"hooks": [1]}', '{"hooks": {"Stop": 1}}', '{"hooks": {"Stop": [1, {"hooks": 2}]}}']
 )
 def test_taking_out_passes_over_what_is_no_hook(text):
-    """Whatever stands there, it is not ours."""
+    """Entries that are no hooks are left alone."""
     assert text == claude_entries.take_all(text, "")
 
 
 def test_empty_lists_that_were_there_before_stay():
-    """What became empty goes only if it was not there before."""
+    """A list or object that became empty is removed only if it was not there before."""
     before = '{"hooks": {"SessionStart": []}, "mcpServers": {}}'
     new = claude_entries.put_server(
         claude_entries.put_hooks(before, WANTED), claude_entries.server(PROGRAM, code=True)
@@ -131,7 +131,7 @@ def test_empty_lists_that_were_there_before_stay():
 
 
 def test_a_file_that_was_rewritten_but_says_the_same_gets_its_former_text():
-    """Another program's indent and order are no reason to keep them."""
+    """If only another program's indent and order differ, the former text is restored."""
     new = json.loads(claude_entries.put_hooks(THEIRS, WANTED))
     rewritten = json.dumps(dict(reversed(new.items())))
 
@@ -139,7 +139,7 @@ def test_a_file_that_was_rewritten_but_says_the_same_gets_its_former_text():
 
 
 def test_what_the_plugin_leaves_behind_goes():
-    """Claude Code leaves two empty objects when a plugin is removed; others' plugins stay."""
+    """The two empty objects that Claude Code leaves are removed; others' plugins stay."""
     left = '{"model": "opus", "enabledPlugins": {}, "extraKnownMarketplaces": {"x": {}}}'
 
     assert '{"model": "opus", "extraKnownMarketplaces": {"x": {}}}' == claude_entries.take_all(
@@ -149,7 +149,7 @@ def test_what_the_plugin_leaves_behind_goes():
 
 
 def test_servers_are_spelt_as_claude_spells_them():
-    """The entry for Code is that of `claude mcp add --scope user`; Desktop's names no type."""
+    """Code's entry equals that of `claude mcp add --scope user`; Desktop's has no type."""
     code = {"type": "stdio", "command": "/h", "args": ["mcp", "--client", "code"], "env": {}}
 
     assert code == claude_entries.server("/h", code=True)
@@ -168,7 +168,7 @@ def test_servers_are_spelt_as_claude_spells_them():
     ],
 )
 def test_our_server_is_known_by_what_it_runs(entry, is_ours):
-    """Another server of our name stays."""
+    """Another server with our name stays."""
     text = json.dumps({"mcpServers": {"handoffd": entry, "other": {}}})
 
     assert is_ours == claude_entries.has_our_server(text)
@@ -179,7 +179,7 @@ def test_our_server_is_known_by_what_it_runs(entry, is_ours):
     "theirs", [None, "~/bin/line.sh", "printf '%s' \"$(cat)\"", "a 'b' \"c\" $d `e`\n"]
 )
 def test_their_status_line_is_shown_beside_ours_and_comes_back(theirs):
-    """Whatever their command is, and with its other keys; twice is not nested."""
+    """A user's command of any form is kept with its other keys, and never nested twice."""
     line = {"type": "command", "command": theirs, "padding": 0}
     text = json.dumps({} if theirs is None else {"statusLine": line})
 
@@ -195,7 +195,7 @@ def test_their_status_line_is_shown_beside_ours_and_comes_back(theirs):
 
 
 def test_a_status_line_of_another_installation_is_replaced():
-    """The path is the new one, the user's own command is kept."""
+    """The path is replaced, and the user's own command is kept."""
     text = claude_entries.put_status_line(
         '{"statusLine": {"type": "command", "command": "x y"}}', "/old/handoff"
     )
@@ -211,13 +211,13 @@ def test_a_status_line_of_another_installation_is_replaced():
     "line", ["text", {"type": "static", "command": "x"}, {"type": "command"}, []]
 )
 def test_a_status_line_of_another_kind_is_refused(line):
-    """Ours cannot be shown beside it."""
+    """A status line of another kind is refused, because ours cannot be shown beside it."""
     with pytest.raises(claude_entries.ShapeError, match="statusLine"):
         claude_entries.put_status_line(json.dumps({"statusLine": line}), PROGRAM)
 
 
 def test_an_enabled_plugin_is_seen():
-    """Only `true` is enabled."""
+    """A plugin is enabled only by the value `true`."""
     assert claude_entries.plugin_is_enabled('{"enabledPlugins": {"handoffd@handoffd": true}}')
     for text in ("", '{"enabledPlugins": {"handoffd@handoffd": false}}', '{"enabledPlugins": []}'):
         assert not claude_entries.plugin_is_enabled(text)

@@ -1,4 +1,4 @@
-"""Files of others: what keeps us from replacing one, and that it is replaced whole or not at all."""
+"""Other programs' files: reasons not to replace one, and atomic replacement."""
 
 import os
 import threading
@@ -23,7 +23,7 @@ def change(path, before, after):
 
 
 def test_a_file_that_can_be_replaced(path):
-    """Nothing is wrong with it, and its mode is kept."""
+    """A plain file of the user has no problem, and its mode is kept."""
     path.chmod(0o640)
 
     draft = foreign_files.read_draft(str(path), "hooks")
@@ -36,7 +36,7 @@ def test_a_file_that_can_be_replaced(path):
 
 
 def test_a_new_file_is_for_the_user_alone(tmp_path):
-    """It and the directories that it needs."""
+    """A new file and the directories that it needs are private."""
     path = tmp_path / "a/b/new.json"
 
     assert [str(tmp_path / "a"), str(tmp_path / "a/b")] == foreign_files.read_draft(
@@ -49,7 +49,7 @@ def test_a_new_file_is_for_the_user_alone(tmp_path):
 
 
 def test_a_link_is_followed_and_stays(path, tmp_path):
-    """The file that a chain of links leads to is changed; the links are as they were."""
+    """The target of a chain of links is changed, and the links stay."""
     (tmp_path / "inner.json").symlink_to(path)
     link = tmp_path / "home/link.json"
     link.parent.mkdir()
@@ -65,7 +65,7 @@ def test_a_link_is_followed_and_stays(path, tmp_path):
 
 
 def test_a_link_that_leads_elsewhere_meanwhile(path, tmp_path):
-    """Neither the old file nor the new one is changed, also where the same text is in both."""
+    """If a link changes its target meanwhile, neither file is changed, even with equal texts."""
     link, other = tmp_path / "link.json", tmp_path / "other.json"
     other.write_bytes(b"{}")
     link.symlink_to(path)
@@ -80,7 +80,7 @@ def test_a_link_that_leads_elsewhere_meanwhile(path, tmp_path):
 
 
 def test_links_that_are_not_followed(path, tmp_path):
-    """One that leads nowhere, in a circle, to no file, or where others can write."""
+    """A link to nowhere, in a circle, to no file, or where others can write is not followed."""
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     (tmp_path / "directory").symlink_to(tmp_path)
@@ -106,7 +106,7 @@ def test_links_that_are_not_followed(path, tmp_path):
     "where", ["of the file", "above it", "of a link between", "of a linked directory"]
 )
 def test_a_link_through_a_directory_that_others_can_write_to(tmp_path, where, mode):
-    """No directory on the way may be written by a group or by all, wherever it is on the way."""
+    """No directory on the path of a link may be writable by the group or by all."""
     shared, deep, link = tmp_path / "shared", tmp_path / "shared/deep", tmp_path / "link"
     deep.mkdir(parents=True)
     (tmp_path / "own").write_bytes(b"{}")
@@ -125,13 +125,13 @@ def test_a_link_through_a_directory_that_others_can_write_to(tmp_path, where, mo
     problem = foreign_files.read_draft(str(path), "x").problem
     assert f"others can write to {shared}." in problem.title
     assert f"chmod go-w {shared}" in problem.hint
-    shared.chmod(mode | 0o1000)  # others can add files there, and take none away
+    shared.chmod(mode | 0o1000)  # others can add files there, but not remove any
 
     assert foreign_files.read_draft(str(path), "x").problem is None
 
 
 def test_a_new_file_below_a_linked_directory(tmp_path):
-    """A file that is not there yet is judged by the same way."""
+    """A file that does not exist yet is judged by the same path."""
     shared = tmp_path / "shared"
     shared.mkdir()
     (tmp_path / "linked").symlink_to(shared)
@@ -149,7 +149,7 @@ def test_a_new_file_below_a_linked_directory(tmp_path):
     reason="gives a link to another user, which only root may do: run the tests as root",
 )
 def test_another_user_s_link(path, tmp_path):
-    """A link of another user in a directory such as /tmp is not followed."""
+    """Another user's link in a directory such as /tmp is not followed."""
     between = tmp_path / "between"
     between.symlink_to(path)
     os.lchown(between, 61000, 61000)
@@ -163,7 +163,7 @@ def test_another_user_s_link(path, tmp_path):
 
 
 def test_a_directory_that_goes_meanwhile(path, tmp_path, monkeypatch):
-    """An error on the way is a problem that is told, not a traceback."""
+    """An error on the path is reported as a problem, not as a traceback."""
 
     def gone(_path):
         raise PermissionError(13, "Permission denied")
@@ -182,7 +182,7 @@ def test_a_directory_that_goes_meanwhile(path, tmp_path, monkeypatch):
     reason="gives a file to another user, which only root may do: run the tests as root",
 )
 def test_a_link_to_another_user_s_file(path, tmp_path):
-    """It is not followed, though we could write there."""
+    """A link to another user's file is not followed, even if we could write it."""
     os.chown(path, 61000, 61000)
     (tmp_path / "link").symlink_to(path)
 
@@ -193,7 +193,7 @@ def test_a_link_to_another_user_s_file(path, tmp_path):
 
 
 def test_no_write_bit_means_read_only(path):
-    """For root as well."""
+    """A file without a write bit is read-only, for root as well."""
     path.chmod(0o444)
 
     assert "read-only" in foreign_files.read_draft(str(path), "x").problem.title
@@ -201,7 +201,7 @@ def test_no_write_bit_means_read_only(path):
 
 
 def test_a_directory_in_which_nothing_can_be_made(tmp_path):
-    """A file that is missing, or there, below a read-only directory."""
+    """A missing and an existing file below a read-only directory are read-only."""
     (tmp_path / "closed").mkdir()
     (tmp_path / "closed/there").write_bytes(b"")
     (tmp_path / "closed").chmod(0o555)
@@ -214,7 +214,7 @@ def test_a_directory_in_which_nothing_can_be_made(tmp_path):
 
 
 def test_something_else_in_place_of_a_file(tmp_path):
-    """A FIFO that nobody writes to does not hold us; a directory is no file."""
+    """A FIFO without a writer does not block, and a directory is no file."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     (tmp_path / "below").write_bytes(b"")
@@ -229,14 +229,14 @@ def test_something_else_in_place_of_a_file(tmp_path):
     reason="gives a file to another user, which only root may do: run the tests as root",
 )
 def test_another_user_s_file(path):
-    """It is named with its owner."""
+    """Another user's file is reported with the owner's id."""
     os.chown(path, 61000, 61000)
 
     assert "another user (id 61000)" in foreign_files.read_draft(str(path), "x").problem.title
 
 
 def test_bytes_that_are_no_text(path):
-    """Nothing is guessed."""
+    """A file that is not UTF-8 is a problem, and its text stays empty."""
     path.write_bytes(b'{"a": "\xff"}')
 
     draft = foreign_files.read_draft(str(path), "x")
@@ -247,7 +247,7 @@ def test_bytes_that_are_no_text(path):
 
 @pytest.mark.parametrize("after", [b"new", None])
 def test_a_file_that_changed_meanwhile_is_left(path, after):
-    """Another program's write is never lost, and nothing of ours is left beside it."""
+    """Another program's write is never lost, and no file of ours is left beside it."""
     path.write_bytes(b"theirs")
 
     with pytest.raises(HandoffError, match="changed meanwhile"):
@@ -258,13 +258,13 @@ def test_a_file_that_changed_meanwhile_is_left(path, after):
 
 
 def test_a_file_that_appeared_meanwhile_is_left(path):
-    """What was missing when it was looked at."""
+    """A file that was missing at first and then appeared is not replaced."""
     with pytest.raises(HandoffError, match="changed meanwhile"):
         change(path, None, b"new")
 
 
 def test_claude_code_s_lock_is_waited_for(tmp_path):
-    """While the directory .claude.json.lock is there, its holder is writing."""
+    """While the directory .claude.json.lock exists, we wait for its holder."""
     path, lock = tmp_path / ".claude.json", tmp_path / ".claude.json.lock"
     lock.mkdir()
     writer = threading.Thread(target=change, args=(path, None, b"{}"))
@@ -279,7 +279,7 @@ def test_claude_code_s_lock_is_waited_for(tmp_path):
 
 
 def test_a_lock_that_a_crash_left_is_taken(tmp_path):
-    """As Claude Code takes it: after ten seconds without a sign of life."""
+    """A lock without a sign of life for ten seconds is taken over, as Claude Code does."""
     path, lock = tmp_path / ".claude.json", tmp_path / ".claude.json.lock"
     lock.mkdir()
     os.utime(lock, (time.time() - 11,) * 2)
@@ -291,7 +291,7 @@ def test_a_lock_that_a_crash_left_is_taken(tmp_path):
 
 
 def test_a_lock_that_is_kept_alive_is_said(tmp_path, monkeypatch):
-    """We give up, and name it."""
+    """For a lock that stays in use we give up with an error that says so."""
     monkeypatch.setattr(foreign_files, "LOCK_PATIENCE_SECONDS", 0.1)
     (tmp_path / ".claude.json.lock").mkdir()
 

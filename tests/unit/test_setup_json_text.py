@@ -1,4 +1,4 @@
-"""JSON files of others: an edit changes what it must, and no other character."""
+"""Other programs' JSON files: an edit changes the wanted value and no other character."""
 
 import json
 
@@ -20,7 +20,7 @@ INDENTS = st.sampled_from([None, 2, 4, "\t"])
 
 
 def test_a_member_is_added_at_the_end_in_the_file_s_own_indent():
-    """Key order, indent by tabs, odd spacing and the missing final newline stay."""
+    """Key order, tab indent, odd spacing and the missing final newline stay."""
     text = '{\n\t"b": [1,2 , 3],\n\t"a": {"x":1}\n}'
 
     assert (
@@ -46,7 +46,7 @@ def test_lines_keep_their_ending():
 
 @pytest.mark.parametrize("text", ["", " \n", "{}", "{ }\n"])
 def test_an_empty_file_becomes_a_readable_one(text):
-    """What was empty is indented by two."""
+    """An empty file gets an indent of two."""
     assert '{\n  "a": {\n    "b": 1\n  }\n}' == json_edit.put(text, ("a", "b"), 1).strip()
 
 
@@ -61,12 +61,12 @@ def test_an_empty_file_becomes_a_readable_one(text):
     ],
 )
 def test_a_member_goes_without_a_trace(path, expected):
-    """The first, a middle or the last member goes with its comma; one that is missing changes nothing."""
+    """The first, a middle or the last member goes with its comma; a missing one changes nothing."""
     assert expected == json_edit.take('{\n  "a": 1,\n  "b": 2,\n  "c": 3\n}', path)
 
 
 def test_of_a_key_that_is_there_twice_the_last_counts():
-    """As for Claude Code, which reads it that way."""
+    """Of a duplicate key the last one counts, as it does for Claude Code."""
     text = '{"a": 1, "a": {"b": 2}}'
 
     assert 2 == json_edit.get(text, ("a", "b"))
@@ -84,20 +84,20 @@ def test_of_a_key_that_is_there_twice_the_last_counts():
     ],
 )
 def test_broken_json_says_where(text, where):
-    """A person finds the place by line and column."""
+    """An error in JSON names its line and column."""
     with pytest.raises(json_edit.BrokenJsonError, match=where):
         json_edit.load(text)
 
 
 def test_true_is_not_one():
-    """Two texts are the same if JSON says so, not if Python does."""
+    """Two texts are compared as JSON values, not as Python values."""
     assert json_edit.same('{"a": true, "b": 2}', '{ "b":2, "a":true}')
     assert not json_edit.same('{"a": true}', '{"a": 1}')
 
 
 @given(OBJECTS, KEYS, VALUES, INDENTS, st.booleans())
 def test_put_says_what_was_meant_and_take_is_its_inverse(found, key, value, indent, ascii_only):
-    """Whatever the object and its indent: a new member is there, and gone again without a trace."""
+    """For any object and indent a new member is added, and removed without a trace."""
     assume(key not in found)
     text = json.dumps(found, indent=indent, ensure_ascii=ascii_only)
 
@@ -109,7 +109,7 @@ def test_put_says_what_was_meant_and_take_is_its_inverse(found, key, value, inde
 
 @given(OBJECTS, st.lists(KEYS, min_size=1, max_size=3), VALUES, INDENTS)
 def test_a_member_deep_inside(found, path, value, indent):
-    """Objects on the way are made; what is no object on the way is left to the caller to refuse."""
+    """Missing objects on the path are created; the caller refuses a path through another type."""
     place = found
     for key in path[:-1]:
         place = place.get(key, {})
@@ -126,7 +126,7 @@ def test_a_member_deep_inside(found, path, value, indent):
 
 @given(OBJECTS, VALUES, INDENTS)
 def test_items_of_a_list(found, item, indent):
-    """An item is appended to a list, and taken out by its index."""
+    """An item is appended to a list, and removed by its index."""
     text = json.dumps({**found, "list": [0]}, indent=indent)
 
     new = json_edit.add(text, ("list",), item)
@@ -136,7 +136,7 @@ def test_items_of_a_list(found, item, indent):
 
 
 def test_what_differs_is_shown_and_nothing_else():
-    """What both texts have stays unseen, however they are written; the way to a change is shown."""
+    """Equal parts are not shown, in any formatting; the path to a change is shown."""
     old = '{"key": "theirs", "hooks": {"Stop": [{"a": 1}]}, "line": "x"}'
     new = '{"line": "y", "hooks": {"Stop": [{"a": 1}, {"b": 2}], "End": []},\n"key": "theirs"}'
 

@@ -1,4 +1,4 @@
-"""The configuration's text: a value is set, all the rest stays."""
+"""Editing the configuration's text: a value is set, and all the rest stays."""
 
 import tomllib
 
@@ -27,12 +27,12 @@ from handoff.setup import toml_edit
     ],
 )
 def test_a_value_is_set_by_its_line(text, expected):
-    """Comments, order and another table's key of that name stay."""
+    """Comments, order and a key of the same name in another table stay."""
     assert expected == toml_edit.put(text, "checkpoint", "write", "none")
 
 
 def test_the_example_configuration_can_be_set():
-    """Copied as it is, it takes both values."""
+    """A copy of the example configuration accepts both values."""
     text = (REPOSITORY / "config.example.toml").read_text()
 
     text = toml_edit.add(text, "claude", "config_dirs", "/home/ann/work claude")
@@ -57,7 +57,7 @@ def test_the_example_configuration_can_be_set():
     ],
 )
 def test_a_directory_is_taken_out_as_it_was_put_in(text):
-    """Whatever came behind it since stays; a header that came with it goes."""
+    """Later additions behind it stay, and a table header that was added with it is removed."""
     new = toml_edit.add(text, "claude", "config_dirs", "/my dir") + "[redact]\n"
 
     assert text + "[redact]\n" == toml_edit.take(new, "claude", "config_dirs", "/my dir")
@@ -65,7 +65,7 @@ def test_a_directory_is_taken_out_as_it_was_put_in(text):
 
 
 def test_a_directory_that_was_moved_stays():
-    """What setup did not write so is the user's."""
+    """A directory that setup did not write in this form is the user's, and stays."""
     text = "[claude]\nconfig_dirs = ['/a', '/my dir']\n"
 
     with pytest.raises(HandoffError):
@@ -85,7 +85,7 @@ def test_a_directory_that_was_moved_stays():
     ],
 )
 def test_a_directory_is_added_to_a_list(text, expected):
-    """Those that are there stay."""
+    """The existing directories of the list stay."""
     assert expected == toml_edit.add(text, "claude", "config_dirs", "/new")
 
 
@@ -99,7 +99,7 @@ def test_a_directory_is_added_to_a_list(text, expected):
     ],
 )
 def test_a_spelling_that_we_do_not_know_is_refused(text):
-    """The result is read before it is written: what it would not say right is left to the user."""
+    """The result is read before it is written; if it is not as wanted, the edit is refused."""
     with pytest.raises(HandoffError, match=r"write of \[checkpoint\] cannot be set") as raised:
         toml_edit.put(text, "checkpoint", "write", "none")
 
@@ -107,6 +107,6 @@ def test_a_spelling_that_we_do_not_know_is_refused(text):
 
 
 def test_a_broken_configuration_is_said():
-    """With line and column."""
+    """A broken configuration is an error with line and column."""
     with pytest.raises(HandoffError, match=r"broken: .*line 1, column 3"):
         toml_edit.put("a b", "checkpoint", "write", "none")

@@ -1,4 +1,4 @@
-"""The shipped units with an absolute path: systemd and launchd read in them what was meant."""
+"""The shipped units with an absolute path: systemd and launchd read the right values."""
 
 import plistlib
 import subprocess
@@ -31,7 +31,7 @@ def test_the_unit_sees_what_the_shell_sees():
 
 
 def test_the_agent_is_a_property_list_with_the_path():
-    """XML and shell are both quoted."""
+    """The path is quoted for both XML and the shell."""
     text = service_units.shape_agent(PLIST, "/Users/a & b/handoffd", VARIABLES)
     agent = plistlib.loads(text.encode())
 
@@ -47,7 +47,7 @@ def test_the_agent_is_a_property_list_with_the_path():
 
 @pytest.mark.parametrize("own_state", [False, True])
 def test_the_agent_s_command_runs_the_daemon(house, own_state):
-    """It becomes the daemon, and logs where the client looks."""
+    """The agent's command runs the daemon, and logs where the client looks."""
     variables = {"XDG_STATE_HOME": f"{house.home}/my state"} if own_state else {}
     state = house.home / "my state/handoffd" if own_state else house.state
     agent = plistlib.loads(

@@ -1,4 +1,4 @@
-"""Databases: numbered migrations, what a seed's own database needs, a ledger that fires once."""
+"""Databases: schema, pragmas, projects, settings, pauses, cursors and locks."""
 
 import sqlite3
 import subprocess
@@ -18,7 +18,7 @@ INSERT INTO handoff_entries (handoff_id, from_client, type, content) VALUES ('ho
 
 
 def test_a_database_of_the_seeds_schema_opens(tmp_path):
-    """A core.db that the specification's schema made, with rows, is taken over with its rows."""
+    """A core.db of the specification's schema is taken over with its rows."""
     path = str(tmp_path / "core.db")
     with sqlite3.connect(path) as made:
         made.executescript(SEED + ROWS)
@@ -36,7 +36,7 @@ def test_a_database_of_the_seeds_schema_opens(tmp_path):
 
 
 def test_columns_of_the_seed(tmp_path):
-    """Our own core.db has the seed's two tables with the seed's columns, and ours after them."""
+    """Our core.db has the seed's two tables with the seed's columns, and our columns after them."""
     path = str(tmp_path / "core.db")
     CoreStore(path).close()
     ours, theirs = sqlite3.connect(path), sqlite3.connect(":memory:")
@@ -48,7 +48,7 @@ def test_columns_of_the_seed(tmp_path):
 
 
 def test_pragmas(tmp_path):
-    """WAL, foreign keys, and FULL for what nobody can rebuild."""
+    """Both stores use WAL; core.db has foreign keys and FULL, because it cannot be rebuilt."""
     core, state = CoreStore(str(tmp_path / "c")), StateStore(str(tmp_path / "s"))
 
     def ask(store, name):
@@ -60,7 +60,7 @@ def test_pragmas(tmp_path):
 
 
 def test_project_ids_are_stable(tmp_path):
-    """A root has one id, whoever asks and however often."""
+    """A root always has the same id."""
     core = CoreStore(str(tmp_path / "core.db"))
 
     assert core.project_id("/p", "t") == core.project_id("/p", "u") != core.project_id("/q", "t")
@@ -68,7 +68,7 @@ def test_project_ids_are_stable(tmp_path):
 
 
 def test_settings(tmp_path):
-    """A value a person set comes back as it was, and can be dropped."""
+    """A value that a person set is returned unchanged, and can be dropped."""
     core = CoreStore(str(tmp_path / "core.db"))
     project = core.project_id("/p", "t")
     setting = Setting(["a", "ü"], "s", "t")
@@ -79,7 +79,7 @@ def test_settings(tmp_path):
 
 
 def test_pauses_and_skips(tmp_path):
-    """A pause opens a silent range for each transcript; its end closes those that grew."""
+    """A pause opens a silent range per transcript, and its end closes those that grew."""
     core = CoreStore(str(tmp_path / "core.db"))
     core.start_pause(EVERYTHING, 1.0, {"a": 10, "b": 0})
     core.end_pauses([EVERYTHING], 2.0, {"a": 30, "b": 0})
@@ -90,7 +90,7 @@ def test_pauses_and_skips(tmp_path):
 
 
 def test_cursor_and_fold_are_one_transaction(tmp_path):
-    """Either both are there or none: a failure between them leaves the old pair."""
+    """Cursor and fold are stored together: a failure between them leaves the old pair."""
     store = StateStore(str(tmp_path / "s"))
     session = StoredSession("s", "p", 1.0, False, 1, "one")
     store.commit(Cursor("t", "s", "/t", offset=5), session)
@@ -102,7 +102,7 @@ def test_cursor_and_fold_are_one_transaction(tmp_path):
 
 
 def test_a_second_connection_keeps_strangers_out(tmp_path):
-    """Opening a store again, and closing it, drops no lock: a stranger leaves the log alone."""
+    """Opening and closing a store again drops no lock: another process leaves the log alone."""
     path = str(tmp_path / "core.db")
     first = CoreStore(path)
     first.project_id("/p", "t")
@@ -116,7 +116,7 @@ def test_a_second_connection_keeps_strangers_out(tmp_path):
 
 
 def test_a_store_is_a_file(tmp_path):
-    """A link in the place of the store is not followed."""
+    """A link in place of the store is not followed."""
     (tmp_path / "elsewhere").write_text("")
     (tmp_path / "core.db").symlink_to(tmp_path / "elsewhere")
 
@@ -125,7 +125,7 @@ def test_a_store_is_a_file(tmp_path):
 
 
 def test_cursors_share_their_directory():
-    """A cursor gives back the path it was made with; those of a directory have one text for it."""
+    """A cursor returns its path, and cursors of one directory share one string for it."""
     one, other = (Cursor(name, name, f"/home/ann/p/{name}.jsonl") for name in ("a", "b"))
     agent = Cursor("a/agent-1", "a", "/home/ann/p/a/subagents/agent-1.jsonl")
 

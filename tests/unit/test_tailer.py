@@ -1,4 +1,4 @@
-"""Lines of a growing file: every line once, whatever the pieces it arrives in."""
+"""The lines of a growing file: every line once, in any pieces."""
 
 import tempfile
 from pathlib import Path
@@ -33,7 +33,7 @@ def make(path: Path) -> Tail:
     restarts=st.sets(st.integers(0, 6)),
 )
 def test_any_pieces_give_the_same_lines(data, cuts, restarts):
-    """Split anywhere, with a new reader at any time: the same lines at the same offsets."""
+    """Any split, and a new reader at any time, give the same lines at the same offsets."""
     whole = b"\n".join(data) + b"\n"
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "t"
@@ -58,7 +58,7 @@ def test_any_pieces_give_the_same_lines(data, cuts, restarts):
 
 
 def test_oversized_lines_are_dropped_in_bounded_memory(tmp_path, monkeypatch):
-    """A line over the limit is counted once, its memory freed, and the next line read."""
+    """A line over the limit is counted once, its memory is freed, and the next line is read."""
     monkeypatch.setattr(tailer, "LINE_MAX_BYTES", 1000)
     monkeypatch.setattr(tailer, "SLICE_BYTES", 300)
     path = tmp_path / "t"
@@ -76,7 +76,7 @@ def test_oversized_lines_are_dropped_in_bounded_memory(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("new", [b"", b"bbbb\n", b"bbbb\ncccc\ndddd\n", b"aaaa\nXbbb\ncccc\n"])
 def test_replacement_is_recognised(tmp_path, new):
-    """Shorter, longer or equal in size: other content is never taken for the old."""
+    """Other content, shorter, longer or equal in size, is never taken for the old one."""
     path = tmp_path / "t"
     path.write_bytes(b"aaaa\nbbbb\n")
     tail = make(path)
@@ -88,7 +88,7 @@ def test_replacement_is_recognised(tmp_path, new):
 
 
 def test_replacement_behind_the_first_kilobyte_is_recognised(tmp_path):
-    """A file whose beginning stayed and whose last lines were rewritten is another file."""
+    """A file with the old beginning and rewritten last lines is another file."""
     path = tmp_path / "t"
     path.write_bytes(b"a" * 2000 + b"\nbbbb\n")
     tail = make(path)
@@ -100,7 +100,7 @@ def test_replacement_behind_the_first_kilobyte_is_recognised(tmp_path):
 
 
 def test_growth_in_a_new_inode_is_no_replacement(tmp_path):
-    """A file copied and grown, with the same beginning, goes on where it was."""
+    """A file that was copied and grew, with the same beginning, continues at the old offset."""
     path = tmp_path / "t"
     path.write_bytes(b"aaaa\n")
     tail = make(path)
@@ -124,7 +124,7 @@ def test_ceiling_and_jump(tmp_path):
 
 
 def test_no_fifo_and_no_symlink(tmp_path):
-    """A FIFO does not block us and a symlink is not followed."""
+    """A FIFO does not block, and a symlink is not followed."""
     import os
 
     os.mkfifo(tmp_path / "fifo")

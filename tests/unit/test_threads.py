@@ -1,4 +1,4 @@
-"""Threads in core.db: cursors against a model, older databases, many processes, what is durable."""
+"""Threads in core.db: cursors against a model, older databases, many processes, durability."""
 
 import atexit
 import contextlib
@@ -48,7 +48,7 @@ def core(tmp_path):
 
 @functools.cache
 def template() -> str:
-    """Return an empty core.db: to make one takes longer than a whole example."""
+    """Return an empty core.db: creating one takes longer than a whole example."""
     path = f"{tempfile.mkdtemp(prefix='threads-')}/core.db"
     CoreStore(path).close()
     atexit.register(shutil.rmtree, os.path.dirname(path))
@@ -56,21 +56,21 @@ def template() -> str:
 
 
 class Cursors(RuleBasedStateMachine):
-    """Two sides at several threads; the model knows of each entry who has yet to see it."""
+    """Two clients at several threads; the model knows the entries that each has yet to see."""
 
     def __init__(self):
         super().__init__()
         self.directory = tempfile.mkdtemp(prefix="threads-")
         shutil.copy(template(), f"{self.directory}/core.db")
         self.open()
-        # thread -> numbers of all entries, what each side has not seen, and whether it is closed
+        # thread -> numbers of all entries; entries unseen by each client; closed threads
         self.entries = {}
         self.unseen = {}
         self.closed = set()
 
     def open(self):
         self.core = CoreStore(f"{self.directory}/core.db")
-        # Thousands of commits: what is asked here is not whether they reach the disk.
+        # Thousands of commits, whose durability is not tested here.
         self.core._db.execute("PRAGMA synchronous = OFF")
         self.threads = ThreadService(self.core.threads, lambda: None)
 
@@ -159,9 +159,9 @@ TestCursors.__doc__ = (
 )
 
 
-# Databases that others made
+# Databases from other programs
 
-# As the origin makes them: with times by default, and an index.
+# As the origin creates them: with default times, and an index.
 ORIGIN = (
     SEED.replace("created_at TEXT", "created_at TEXT DEFAULT (datetime('now'))")
     + "CREATE INDEX idx_handoff_entries_handoff ON handoff_entries(handoff_id);"
@@ -189,21 +189,21 @@ def made(path, script: str) -> str:
 
 @pytest.fixture(params=[SEED, ORIGIN], ids=["seed", "origin"])
 def older(request, tmp_path):
-    """A core.db that the seed's schema made, or the origin itself, with rows."""
+    """A core.db from the seed's schema, or from the origin itself, with rows."""
     store = CoreStore(made(tmp_path / "core.db", request.param + ROWS))
     yield store
     store.close()
 
 
 def checked(threads: ThreadService, tool: str, client: str = "chat", **arguments) -> dict:
-    """Call a tool, and hold its result against the model of what it returns."""
+    """Call a tool, and validate its result with the model of its output."""
     result, _ = call(threads, tool, arguments, client)
     TOOLS[tool].output.model_validate(result, strict=True)
     return result
 
 
 def test_an_older_database_works_through_all_five_tools(older):
-    """Threads of any id, with times of another form, NULL cursors and unknown types, go on."""
+    """Threads with any id, other time formats, NULL cursors and unknown types keep working."""
     threads = ThreadService(older.threads, older.scrub)
     for thread, new in (("hof_V1StGXR8_Z5jdHi6B-myT", ["Ünd so weiter"]), ("hof_1", ["a type that nobody knows"])):  # fmt: skip
         got = checked(threads, "get_handoff", "code", id=thread)
@@ -222,7 +222,7 @@ def test_an_older_database_works_through_all_five_tools(older):
 
 
 def test_the_rows_of_an_older_database_stay_as_they_are(older):
-    """What is there is answered as it was written, NULL cursors as 0 and no status as active."""
+    """Existing rows are returned as written, with NULL cursors as 0 and no status as active."""
     first, entries = older.threads.read("hof_V1StGXR8_Z5jdHi6B-myT")
     bare, _ = older.threads.read("hof_1")
     done, _ = older.threads.read("hof_done")
@@ -236,21 +236,21 @@ def test_the_rows_of_an_older_database_stay_as_they_are(older):
 
 
 def test_an_older_database_counts_what_it_holds(older):
-    """How much a thread holds is known of those that were there before."""
+    """The sizes of threads that existed before are known."""
     sizes = dict(older._db.execute("SELECT id, content_bytes FROM handoffs"))
 
     assert [len("Ünd so weiter".encode()), 25, 0] == list(sizes.values())
 
 
 def test_unread_entries_of_an_older_database(older):
-    """A cursor that is NULL has seen nothing."""
+    """A NULL cursor has seen nothing."""
     older.threads.note_use("hof_1", "p")
 
     assert [("hof_1", 1, 2)] == older.threads.unread("p")
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path):
-    """A database that holds something else under our names is refused and left as it is."""
+    """A database with another table under our names is refused and left unchanged."""
     path = made(tmp_path / "core.db", "CREATE TABLE projects (x);")
 
     with pytest.raises(StoreError, match="table projects already exists"):
@@ -283,7 +283,7 @@ core.close()
 
 
 def test_several_processes_add_to_one_thread(core):
-    """Each entry of each process is there once, in its order; nobody hears of a lock."""
+    """Each entry of each process is stored once, in order, and no process gets a lock error."""
     core.threads.create("hof_x", "t", None, said("first"))
     command = [sys.executable, "-c", ADDER, core.path]
     processes = [
@@ -301,7 +301,7 @@ def test_several_processes_add_to_one_thread(core):
 
 
 def test_several_processes_make_one_database(tmp_path):
-    """Those who find no core.db at the same time make it together."""
+    """Processes that find no core.db at the same time create it together."""
     path = str(tmp_path / "core.db")
     processes = [
         subprocess.Popen(
@@ -322,7 +322,7 @@ def test_several_processes_make_one_database(tmp_path):
 
 
 def test_who_waits_gets_its_turn(core):
-    """A writer outside the event loop waits for another that takes long."""
+    """A writer outside the event loop waits for another long writer."""
     other = CoreStore(core.path)
     core.threads.create("hof_x", "t", None, said())
     other._db.execute("BEGIN IMMEDIATE")
@@ -348,7 +348,7 @@ def test_who_waits_gets_its_turn(core):
 
 
 def test_the_event_loop_does_not_wait_long(tmp_path):
-    """There a lock that stays is an error that says to try again, and nothing is done."""
+    """In the event loop a lasting lock is an error that says to try again, without a change."""
     path = str(tmp_path / "core.db")
     core, other = CoreStore(path, LOOP_BUSY_SECONDS), CoreStore(path)
     core.threads.create("hof_x", "t", None, said())
@@ -362,7 +362,7 @@ def test_the_event_loop_does_not_wait_long(tmp_path):
 
 
 def test_a_database_that_stays_locked_is_not_to_be_moved_aside(tmp_path):
-    """An error at opening that passes is not called a damaged file."""
+    """A temporary error on opening is not reported as a damaged file."""
     path = str(tmp_path / "core.db")
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -372,11 +372,11 @@ def test_a_database_that_stays_locked_is_not_to_be_moved_aside(tmp_path):
     assert "Try again." == problem.value.hint
 
 
-# What is durable
+# Durability
 
 
 def test_durability(tmp_path):
-    """WAL, synchronous FULL, foreign keys, a busy timeout, and deleted bytes overwritten."""
+    """core.db has WAL, synchronous FULL, foreign keys, a busy timeout and secure deletion."""
     path = str(tmp_path / "core.db")
     patient, hurried = CoreStore(path), CoreStore(path, LOOP_BUSY_SECONDS)
 
@@ -389,7 +389,7 @@ def test_durability(tmp_path):
 
 
 def test_no_entry_without_its_thread(core):
-    """The store itself refuses an entry that belongs to no thread."""
+    """The database itself refuses an entry that belongs to no thread."""
     with pytest.raises(sqlite3.IntegrityError):
         core._db.execute(
             "INSERT INTO handoff_entries (handoff_id, from_client, type, content)"
@@ -398,7 +398,7 @@ def test_no_entry_without_its_thread(core):
 
 
 def test_scrubbing_gives_way_to_those_who_write(core):
-    """However patient a store is, it waits for readers only as long as others can wait for it."""
+    """A scrub waits for readers only as long as other writers can wait for it."""
     with contextlib.closing(sqlite3.connect(core.path, isolation_level=None)) as reader:
         core.threads.create("hof_x", "t", None, said())
         reader.execute("BEGIN")
@@ -412,7 +412,7 @@ def test_scrubbing_gives_way_to_those_who_write(core):
 
 
 def test_scrubbing_in_vain_does_not_grow_the_log(core, tmp_path):
-    """Again and again with a reader in the way, the log stays as long as it is."""
+    """Repeated scrubs with a reader in the way do not grow the log."""
     for number in range(20):
         core.threads.create(f"hof_{number}", "t", None, said("x" * 10_000))
     with contextlib.closing(sqlite3.connect(core.path, isolation_level=None)) as reader:
@@ -427,11 +427,11 @@ def test_scrubbing_in_vain_does_not_grow_the_log(core, tmp_path):
     assert length == (tmp_path / "core.db-wal").stat().st_size
 
 
-# Once
+# Idempotency
 
 
 def test_keys_of_calls_are_kept_for_a_while(core, monkeypatch):
-    """Of the keys only the latest are remembered."""
+    """Only the latest keys of calls are kept."""
     monkeypatch.setattr(module, "_CALLS_KEPT", 3)
     core.threads.create("hof_x", "t", None, said())
     numbers = [core.threads.add("hof_x", said(once=f"k{n}"), MIB)[1].seq for n in range(5)]
@@ -443,7 +443,7 @@ def test_keys_of_calls_are_kept_for_a_while(core, monkeypatch):
 
 
 def test_a_call_that_failed_is_not_remembered(core):
-    """A key whose call was refused is free for the call that is mended."""
+    """A key whose call was refused can be used again for the corrected call."""
     core.threads.create("hof_x", "t", None, said())
     with pytest.raises(ThreadError, match="full"):
         core.threads.add("hof_x", said("x" * 100, once="k"), 50)
@@ -455,7 +455,7 @@ def test_a_call_that_failed_is_not_remembered(core):
 
 
 def test_what_is_told_when_something_changes(core):
-    """Whoever waits is told of each change, with the entry if there is a new one."""
+    """Each change is announced, with the new entry if there is one."""
     told = []
     threads = ThreadService(
         core.threads, lambda: None, changed=lambda thread, entry: told.append((thread, entry))
@@ -471,7 +471,7 @@ def test_what_is_told_when_something_changes(core):
 
 
 def test_nothing_is_wiped_where_nothing_was_closed(core):
-    """A thread that does not exist is an error before anything is done."""
+    """Closing a thread that does not exist is an error, and nothing is wiped."""
     wiped = []
     threads = ThreadService(core.threads, lambda: wiped.append(1))
     with pytest.raises(NoThreadError):
@@ -481,7 +481,7 @@ def test_nothing_is_wiped_where_nothing_was_closed(core):
 
 
 def test_a_mark_that_is_repeated_marks_nothing_more(core):
-    """A mark that comes a second time does not mark what has come since the first."""
+    """A repeated mark does not cover entries that came after the first one."""
     threads = ThreadService(core.threads, core.scrub)
     thread = threads.create("t", "one", None, "chat")["handoff"]["id"]
     first = threads.mark(thread, "code", once="k")
@@ -492,7 +492,7 @@ def test_a_mark_that_is_repeated_marks_nothing_more(core):
 
 
 def test_a_wipe_that_never_came_is_known_to_be_due(core):
-    """Killed between the deletion and the wipe, the copy is missing: the next look wipes."""
+    """After a kill between deletion and wipe the copy is missing, so a copy with a wipe is due."""
     words = "zebra crossing" * 20
     core.threads.create("hof_x", "t", None, said(words))
     core.back_up()
@@ -503,7 +503,7 @@ def test_a_wipe_that_never_came_is_known_to_be_due(core):
 
 
 def test_what_cannot_be_told_does_not_undo_what_is_done(core):
-    """An entry that is kept is answered as kept, whatever happens to those who wait for it."""
+    """A stored entry is returned as stored, even if announcing it fails."""
 
     def fail(thread, entry) -> None:
         raise RuntimeError
@@ -515,7 +515,7 @@ def test_what_cannot_be_told_does_not_undo_what_is_done(core):
 
 
 def test_a_text_that_takes_too_long_is_not_looked_through_to_its_end(core, monkeypatch):
-    """Looking for secrets keeps nobody waiting: what was not looked through is said."""
+    """The search for secrets is limited in time, and a warning says if it stopped early."""
     seconds = itertools.count()
     monkeypatch.setattr(clock, "thread_cpu", lambda: float(next(seconds)))
     threads = ThreadService(core.threads, core.scrub)
@@ -526,7 +526,7 @@ def test_a_text_that_takes_too_long_is_not_looked_through_to_its_end(core, monke
 
 
 def test_closing_is_one_transaction(core):
-    """If what comes before the deletion fails, the thread is as it was."""
+    """If the step before the deletion fails, the thread is unchanged."""
     core.threads.create("hof_x", "t", None, said())
 
     def fail(whole) -> None:
@@ -540,7 +540,7 @@ def test_closing_is_one_transaction(core):
 
 
 def test_a_full_disk_is_said_and_nothing_is_half_done(core):
-    """An entry that finds no room is an error that says so; thread and cursors stay."""
+    """An entry without room on the disk is an error that says so; thread and cursors stay."""
     core.threads.create("hof_x", "t", None, said())
     before = core.threads.read("hof_x")
     pages = core._db.execute("PRAGMA page_count").fetchone()[0]
@@ -555,14 +555,14 @@ def test_a_full_disk_is_said_and_nothing_is_half_done(core):
 
 @pytest.mark.parametrize("text", ["`{}`", "'{}'.", " <{}>, ", "({});", "**{}**", "“{}”", "\ufeff{}\r\n"])  # fmt: skip
 def test_what_is_around_a_pasted_id_goes(text):
-    """An id is found in its quotation marks; - and _ at its ends belong to it."""
+    """An id is found within quotation marks; - and _ at its ends belong to it."""
     for found in ("hof_V1StGXR8_Z5jdHi6B-myT", "hof_-_aaaaaaaaaaaaaaaaa-_"):
         assert found == pasted(text.format(found))
 
 
 @pytest.mark.parametrize("text", ["", "a b", "x/y", "hof_\x00ä", "x" * 1000, "../x", "a.b"])
 def test_what_cannot_be_an_id(text):
-    """It is answered without asking the store, and not repeated at length."""
+    """An impossible id is refused without asking the store, and not repeated at length."""
     with pytest.raises(NoThreadError) as problem:
         pasted(text)
 

@@ -1,4 +1,4 @@
-"""The one definition of the tools: what models read of it, what it refuses, and in which words."""
+"""The definition of the tools: descriptions for models, refused arguments, and error texts."""
 
 import json
 import typing
@@ -19,7 +19,7 @@ from handoffd.threads import thread_text as form
 from handoffd.threads.service import ThreadService
 
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
-# What MCP assumes where nothing is said.
+# MCP's assumptions for missing hints.
 ASSUMED = {
     "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True,
 }  # fmt: skip
@@ -38,11 +38,11 @@ def refused(threads: ThreadService, tool: str, arguments) -> str:
     return str(problem.value)
 
 
-# What models read
+# Text for models
 
 
 def test_tools_json_is_made_from_the_definition():
-    """tools.json is what `python -m handoffd.api.schemas` makes, and what is listed."""
+    """tools.json equals the output of `python -m handoffd.api.schemas` and the listed tools."""
     path = REPOSITORY / "daemon/handoffd/api/tools.json"
     described = [schemas.mcp_tool(tool) for tool in TOOLS.values()]
 
@@ -50,7 +50,7 @@ def test_tools_json_is_made_from_the_definition():
 
 
 def test_the_words_of_the_definition_are_those_of_the_form():
-    """The two sides, the six types and the limits are the same wherever they stand."""
+    """The two clients, the six types and the limits are the same in every place."""
     assert client.CLIENTS == typing.get_args(Client)
     assert tuple(TYPES) == client.TYPES == typing.get_args(Kind)
     for limit in ("500 characters", "256 KiB"):
@@ -59,7 +59,7 @@ def test_the_words_of_the_definition_are_those_of_the_form():
 
 
 def test_a_description_tells_a_model_how_to_use_the_tool():
-    """When to create, that the user pastes the id, to mark after acting, that closing deletes."""
+    """Descriptions say when to create, paste and mark, and that closing deletes all entries."""
     texts = {tool["name"]: tool["description"] for tool in mcp_initialize.tool_list()}
 
     assert "when the user asks" in texts["create_handoff"]
@@ -82,7 +82,7 @@ def test_a_description_tells_a_model_how_to_use_the_tool():
     ],
 )
 def test_annotations(tool, read_only, destructive, idempotent):
-    """What a tool does to its world, as MCP reads it; of a reader it asks no more."""
+    """Each tool has the right MCP hints; for a reading tool only two hints are relevant."""
     (found,) = [each["annotations"] for each in mcp_initialize.tool_list() if each["name"] == tool]
     hints = {**ASSUMED, **found}
 
@@ -93,7 +93,7 @@ def test_annotations(tool, read_only, destructive, idempotent):
 
 
 def test_a_result_is_what_its_schemas_say(threads):
-    """Each tool's real results fit its model and its output schema, with and without warnings."""
+    """Each tool's real results match its model and its output schema, with and without warnings."""
     made, _ = call(threads, "create_handoff", {"title": "t", "content": "c"}, "chat")
     thread = made["handoff"]["id"]
     token = "ghp_" + "aB3" * 12
@@ -119,7 +119,7 @@ def test_a_result_is_what_its_schemas_say(threads):
                 assert type(value) is KINDS[outlines[tool]["properties"][name]["type"]]
 
 
-# What is refused, and in which words
+# Refused arguments, and error texts
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_result_is_what_its_schemas_say(threads):
     ],
 )
 def test_what_is_wrong_is_said_in_words_to_act_on(threads, tool, arguments, said):
-    """A model reads which argument is wrong and how, and which there are."""
+    """The error names the wrong argument, the reason, and the valid arguments."""
     first, second = refused(threads, tool, arguments).splitlines()
 
     assert f"{tool}: {said}." == first
@@ -160,7 +160,7 @@ def test_what_is_wrong_is_said_in_words_to_act_on(threads, tool, arguments, said
 
 
 def test_an_error_names_the_arguments_that_there_are(threads):
-    """Required ones first, then those that may be left out."""
+    """Required arguments come first, then the optional ones."""
     expected = "Arguments: title, content; optional: project, as_client"
 
     assert expected == refused(threads, "create_handoff", {}).splitlines()[1]
@@ -176,7 +176,7 @@ def test_an_error_is_short_however_wrong_the_call_is(threads):
 
 
 def test_an_unknown_tool_is_answered_with_those_that_there_are(threads):
-    """The answer names the five."""
+    """The answer names the five tools."""
     first, second = refused(threads, "list_handoffs", {}).splitlines()
 
     assert "There is no tool 'list_handoffs'." == first
@@ -199,7 +199,7 @@ JSON = st.recursive(
     | JSON,
 )
 def test_whatever_is_given_is_answered(tmp_path_factory, tool, arguments):
-    """Any JSON at all leads to a result or to an error in words, never to a failure."""
+    """Any JSON leads to a result or to an error in words, never to an exception."""
     directory = tmp_path_factory.getbasetemp() / "fuzzed"
     directory.mkdir(exist_ok=True)
     core = CoreStore(str(directory / "core.db"))
@@ -214,11 +214,11 @@ def test_whatever_is_given_is_answered(tmp_path_factory, tool, arguments):
     assert json.dumps(reply).encode("ascii")
 
 
-# Who used it
+# Use of a thread by Code
 
 
 def test_a_call_as_code_uses_the_thread(threads):
-    """create, get, add and mark use a thread; closing it, and calls as chat, do not."""
+    """create, get, add and mark as code use a thread; closing it and calls as chat do not."""
     made, _ = call(threads, "create_handoff", {"title": "t", "content": "c"}, "code")
     thread = made["handoff"]["id"]
     pasted = {"id": f"`{thread}`."}

@@ -1,4 +1,4 @@
-"""What a record means now: drift, analysis, and the things to do."""
+"""A record compared with the present: drift, analysis, and the steps to do."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def lines(age_seconds=60.0, **found):
 
 
 def test_nothing_moved():
-    """A record that is still true says so of everything that was compared."""
+    """For a record that is still true every compared point says so."""
     assert {
         "Branch": (True, "main (matches)"),
         "Commits": (True, "none since abc123f"),
@@ -33,13 +33,13 @@ def test_nothing_moved():
 
 
 def test_branch():
-    """Another branch, and none, are said with what it was."""
+    """Another branch, or none, is reported with the former branch."""
     assert (False, "was main, now fix") == lines(branch="fix")["Branch"]
     assert (False, "was main, now (detached)") == lines(branch="", detached=True)["Branch"]
 
 
 def test_commits():
-    """Commits since are counted; a commit that is unknown here is said."""
+    """Commits since are counted, and an unknown commit is reported."""
     assert (False, "3 since abc123f") == lines(commits=3)["Commits"]
     assert (False, "abc123f is unknown here") == lines(commits=None)["Commits"]
 
@@ -54,12 +54,12 @@ def test_commits():
     ],
 )
 def test_age(age, told):
-    """A record is stale after the days that are allowed."""
+    """A record is stale after the allowed number of days."""
     assert told == lines(age)["Age"]
 
 
 def test_files():
-    """Only files that the record names count: gone, or changed since."""
+    """Only files that the record names count: deleted ones, and ones changed since."""
     found = drift(
         RECORD, 0.0, 7.0, SAME._replace(missing={"b.py"}, changed={"a.py", "b.py", "c.py"})
     )
@@ -69,12 +69,12 @@ def test_files():
 
 
 def test_red_tests_are_said():
-    """Tests that were last seen red are part of the drift."""
+    """Tests that were red at last are part of the drift."""
     assert (False, "last seen red: 2 failed") == lines(red_tests="2 failed")["Tests"]
 
 
 def test_silent_git_is_said():
-    """Where git does not answer, the branch is not called the same."""
+    """If git does not answer, the branch is not reported as unchanged."""
     assert (False, "unknown: git hangs") == lines(git_problem="git hangs")["Branch"]
 
 
@@ -93,7 +93,7 @@ def test_analysis_has_the_layout():
 
 
 def test_todos_in_both_shapes():
-    """The things to do come as TodoWrite and as TaskCreate take them."""
+    """The steps are given in the formats of TodoWrite and of TaskCreate."""
     assert {
         "TodoWrite": [{"content": "Write", "status": "pending", "activeForm": "Write"}],
         "TaskCreate": [{"subject": "Write", "description": "Write"}],

@@ -1,4 +1,4 @@
-"""The log of a track: one row a record, and a person's lines left alone."""
+"""The log of a track: one row per record, and a person's lines left alone."""
 
 import pytest
 from hypothesis import given
@@ -26,12 +26,12 @@ SECOND = "| 2026-01-08 18:30:00.000 | epic-end | E1 | Keys \\| done now | [→](
 
 
 def test_new_index():
-    """A new index has the header of the template; to begin one is no repair."""
+    """A new index has the header of the template, and creating one is no repair."""
     assert (INDEX, False) == with_rows(None, "auth-system", [ONE], NOW)
 
 
 def test_general_has_its_own_heading():
-    """The log of what belongs to no track says so."""
+    """The log for work outside of tracks says so in its heading."""
     text, _ = with_rows(None, "general", [ONE], NOW)
 
     assert (
@@ -47,12 +47,12 @@ def test_a_row_is_added():
 
 
 def test_nothing_new_changes_nothing():
-    """An index that has all rows stays as it is, its time, too."""
+    """An index with all rows stays unchanged, including its time."""
     assert (INDEX, False) == with_rows(INDEX, "auth-system", [ONE], LATER)
 
 
 def test_lines_of_others_stay():
-    """Rows and lines that somebody else wrote stay byte for byte, wherever they are."""
+    """Rows and lines from other writers stay byte for byte, in any place."""
     theirs = INDEX.replace("RS256 it is", "my  own words").replace("# Hand", "A note.\n\n# Hand")
     text, _ = with_rows(theirs + "\nA word below.\n", "auth-system", [ONE, TWO], NOW)
 
@@ -60,14 +60,14 @@ def test_lines_of_others_stay():
 
 
 def test_windows_line_ends_stay():
-    """In a file with CRLF the new row ends so, too; a last line without an end gets one."""
+    """In a file with CRLF the new row has CRLF; an unterminated last line gets an end."""
     text, _ = with_rows(INDEX.replace("\n", "\r\n").rstrip(), "auth-system", [ONE, TWO], NOW)
 
     assert (INDEX + SECOND).replace("\n", "\r\n") == text
 
 
 def test_columns_are_matched():
-    """A row has the columns that the table has, whatever they are."""
+    """A row is filled for the columns of the table, whichever these are."""
     header = "| Timestamp | File | Archived | Mood |\n|---|---|---|---|\n"
     rows = [ONE, TWO._replace(file="archive/two.md")]
     text, _ = with_rows(header, "auth-system", rows, NOW)
@@ -81,7 +81,7 @@ def test_columns_are_matched():
 
 
 def test_an_archived_record_keeps_its_row():
-    """A record that was moved to the archive has its row already."""
+    """A record that was moved to the archive keeps its row."""
     moved = ONE._replace(file="archive/one.md")
 
     assert (INDEX, False) == with_rows(INDEX, "auth-system", [moved], LATER)
@@ -101,14 +101,14 @@ def test_last_updated_is_added():
 
 @pytest.mark.parametrize("broken", ["", "\n", None])
 def test_missing_index_is_repaired(broken):
-    """An index that is gone though there are records is made anew, and that is said."""
+    """If there are records but no sound index, it is created again and reported as repaired."""
     text, repaired = with_rows(broken, "auth-system", [ONE, TWO], NOW)
 
     assert (INDEX + SECOND, True) == (text, repaired)
 
 
 def test_repair_keeps_what_a_person_wrote():
-    """Without its header the table is made anew; a person's lines and table come below it."""
+    """A table without its header is created again, with a person's lines and table below it."""
     mine = "Mine.\n\n| my | table |\n|---|---|\n| a | b |\n"
     broken = INDEX.replace("| Timestamp |", "| Time |").replace(NOW, "2025-01-01T00:00:00Z")
     text, repaired = with_rows(f"{broken}\n{mine}", "auth-system", [ONE, TWO], NOW)
@@ -119,7 +119,7 @@ def test_repair_keeps_what_a_person_wrote():
 
 
 def test_repair_with_archive():
-    """An index made anew tells which records are archived."""
+    """A repaired index shows the archived records."""
     moved = ONE._replace(file="archive/one.md")
     text, _ = with_rows("junk", "auth-system", [moved, TWO], NOW)
 
@@ -130,14 +130,14 @@ def test_repair_with_archive():
 
 
 def test_table_without_files_is_none():
-    """A table that cannot say which record a row is of is made anew."""
+    """A table without a column for the file is not sound."""
     assert not is_sound("| Timestamp | Trigger |\n|---|---|\n")
     assert is_sound(INDEX)
     assert not is_sound(None)
 
 
 def test_files():
-    """The file of a row is its last link, however it is written."""
+    """The file of a row is its last link, in any notation."""
     rows = (
         "| [x](./not.md) | [→](./a.md) |\n| [→](b.md) |\n| [→](<./c d.md>) |\n| [→](./e%20f.md) |\n"
     )
@@ -147,7 +147,7 @@ def test_files():
     )
 
 
-# Whatever is given
+# Arbitrary input
 
 
 names = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs", "Cc"]), max_size=20)
@@ -171,7 +171,7 @@ texts = st.one_of(
 
 @given(texts, st.lists(rows, max_size=4, unique_by=lambda row: row.file.rsplit("/")[-1]))
 def test_any_text_gets_each_row_once(text, given_rows):
-    """Whatever is in the file, it ends up with a row for each record, and then stays so."""
+    """Any file ends up with one row per record, and then stays unchanged."""
     made, _ = with_rows(text, "auth-system", given_rows, NOW)
     again, repaired = with_rows(made, "auth-system", given_rows, LATER)
 
@@ -183,7 +183,7 @@ def test_any_text_gets_each_row_once(text, given_rows):
 
 @given(st.lists(rows, min_size=1, max_size=4, unique_by=lambda row: row.file.rsplit("/")[-1]))
 def test_cells_stay_cells(given_rows):
-    """Every row has as many cells as the header, whatever is in them."""
+    """Every row has as many cells as the header, for any content."""
     made, _ = with_rows(None, "auth-system", given_rows, NOW)
     table = [line for line in made.split("\n") if line.startswith("|")]
     pipes = [line.replace("\\\\", "").replace("\\|", "").count("|") for line in table]

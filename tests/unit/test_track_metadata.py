@@ -1,4 +1,4 @@
-"""metadata.json: what is read of it, and that only its `handoff` section ever changes."""
+"""metadata.json: the values that are read, and that only its `handoff` section changes."""
 
 import json
 
@@ -41,14 +41,14 @@ SECTION = """{
 
 
 def test_section():
-    """The section is the seed's, key by key in its order, in the file's own indent."""
+    """The section has the seed's keys in the seed's order, in the file's own indent."""
     text, section = with_entry('{\n  "a": 1\n}\n', ENTRY, "handed_off", 41)
 
     assert (f'{{\n  "a": 1,\n  "handoff": {SECTION}\n}}\n', 1) == (text, section)
 
 
 def test_second_entry():
-    """A further entry comes last, is counted, and leaves the first as it is."""
+    """A further entry comes last, is counted, and leaves the first unchanged."""
     first, _ = with_entry("{}", ENTRY, "handed_off", 41)
     text, section = with_entry(first, OTHER, "active", 50)
     handoff = parse(text).handoff
@@ -60,7 +60,7 @@ def test_second_entry():
 
 
 def test_entry_of_the_same_file_stays_one():
-    """Whoever repeats an entry changes nothing, not even what somebody set since."""
+    """A repeated entry changes nothing, not even a status that was set since."""
     first, _ = with_entry("{}", ENTRY, "handed_off", 41)
     resumed = with_status(first, "active")
 
@@ -81,12 +81,12 @@ def test_entry_of_the_same_file_stays_one():
     ],
 )
 def test_section_for(handoff, expected):
-    """The next section is after the greatest that is told in any way."""
+    """The next section's number follows the greatest number that any value gives."""
     assert expected == section_for(Metadata({"handoff": handoff}), "new.md")
 
 
 def test_unknown_keys_survive():
-    """What others keep in the section stays in it, and in the entries."""
+    """Others' keys in the section and in its entries stay."""
     text = '{"handoff": {"mine": [1, {"x": null}], "history": [{"section": 1, "y": 2}]}}'
     made, section = with_entry(text, ENTRY, "active", 0)
     handoff = parse(made).handoff
@@ -97,14 +97,14 @@ def test_unknown_keys_survive():
 
 @pytest.mark.parametrize(("given_percent", "kept"), [(-5, 0), (0, 0), (100, 100), (120, 100)])
 def test_percent_is_bounded(given_percent, kept):
-    """Progress is a percentage."""
+    """Progress is limited to 0 to 100 percent."""
     text, _ = with_entry("{}", ENTRY, "active", given_percent)
 
     assert kept == parse(text).handoff["progress_percent"]
 
 
 def test_status():
-    """Only the status changes; where it is so already, nothing does."""
+    """Only the status changes, and an equal status changes nothing."""
     text, _ = with_entry('{\n\t"a" : 1.0\n}', ENTRY, "handed_off", 41)
     changed = with_status(text, "active")
 
@@ -114,12 +114,12 @@ def test_status():
 
 @pytest.mark.parametrize("text", ["{}", '{"handoff": {}}', '{"handoff": {"status":"active"}}'])
 def test_status_that_is_so(text):
-    """A track without a section is active; a section is not made to say so."""
+    """A track without a section is active, so no section is created for that status."""
     assert text == with_status(text, "active")
 
 
 def test_status_without_a_section():
-    """A section that is made for a status has the schema's defaults."""
+    """A section that is created for a status has the schema's defaults."""
     made = parse(with_status('{"handoff": null}', "handed_off")).handoff
 
     assert {
@@ -141,7 +141,7 @@ def test_status_without_a_section():
     ],
 )
 def test_section_that_is_none(text, says):
-    """A section we cannot keep is said, with a remedy, rather than replaced."""
+    """An invalid section is an error with a remedy, and is not replaced."""
     with pytest.raises(HandoffError, match=says) as caught:
         with_entry(text, ENTRY, "active", 0)
 
@@ -166,7 +166,7 @@ STYLES = {
 
 @pytest.mark.parametrize("style", STYLES)
 def test_other_bytes_stay(style):
-    """The section is put in as the last member, and every other byte is as it was."""
+    """The section is added as the last member, and every other byte stays."""
     before = STYLES[style]
     after, _ = with_entry(before, ENTRY, "active", 0)
     start = after.index('"handoff"')
@@ -194,7 +194,7 @@ def test_own_style(style, piece):
 
 
 def test_section_in_the_middle():
-    """A section is replaced where it stands; of two, the one that counts."""
+    """A section is replaced in its place; of two, the one that counts."""
     text = '{\n  "handoff": 1,\n  "a": 1,\n  "handoff" : {"x":1},\n  "b": 2\n}'
     made = with_status(text, "handed_off")
 
@@ -203,7 +203,7 @@ def test_section_in_the_middle():
 
 
 def test_escapes_stay_escapes():
-    """A file of ASCII escapes stays one, and a half character in the section survives."""
+    """A file with ASCII escapes keeps them, and a lone surrogate in the section survives."""
     made, _ = with_entry('{"a": "\\u00e9"}', ENTRY._replace(phase_at_handoff="Größe"), "active", 0)
     half = with_status('{"a": "é", "handoff": {"x": "\\ud800"}}', "handed_off")
 
@@ -229,7 +229,7 @@ values = st.recursive(
     st.booleans(),
 )
 def test_any_file_keeps_its_values(data, indent, separators, escaped, windows):
-    """Whatever a file holds, all of it is still there, and the section is as it should be."""
+    """Any file keeps all its values, and its section is as wanted."""
     text = json.dumps(data, indent=indent, separators=separators, ensure_ascii=escaped)
     text = text.replace("\n", "\r\n") if windows else text
     made, section = with_entry(text, ENTRY, "active", 3)
@@ -259,7 +259,7 @@ def test_any_file_keeps_its_values(data, indent, separators, escaped, windows):
     ],
 )
 def test_what_is_no_metadata(text, says):
-    """What cannot be read is a HandoffError that says why."""
+    """Unreadable metadata is a HandoffError with the reason."""
     with pytest.raises(HandoffError, match=says):
         parse(text)
 
@@ -278,12 +278,12 @@ def test_what_is_no_metadata(text, says):
     ],
 )
 def test_epics(data, expected):
-    """Epics are told in three ways; what is no id is none, above all the empty one."""
+    """Epics are read from three keys; an invalid id, above all the empty one, is ignored."""
     assert expected == Metadata(data).epics
 
 
 def test_properties_of_any_shape():
-    """Values of the wrong shape are as good as none."""
+    """Values of the wrong type count as missing."""
     odd = Metadata({"status": 1, "workflow": [], "validation": "x", "handoff": []})
     good = Metadata({"status": "new", "workflow": {"state": "DONE"}, "validation": {"a": 1}})
 

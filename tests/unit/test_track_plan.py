@@ -1,4 +1,4 @@
-"""How far a track is: check boxes of a plan, or the children of an epic."""
+"""The progress of a track: check boxes of a plan, or the children of an epic."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ Mark a task with [x] when it is done, and [ ] before.
 
 
 def test_plan():
-    """Only list items count, whatever their bullet; prose, code and dropped ones do not."""
+    """Only list items count, with any bullet; prose, code and dropped items do not."""
     assert TrackPlan(
         Progress(3, 8, "plan"),
         "Phase 2: Tokens",
@@ -46,19 +46,19 @@ def test_plan():
 
 
 def test_percent_is_cut():
-    """Five of twelve are 41 percent; nothing of nothing is none."""
+    """Percentages are rounded down (5 of 12 is 41), and 0 of 0 is none."""
     assert 41 == Progress(5, 12).percent
     assert 0 == Progress().percent
 
 
 @pytest.mark.parametrize("text", ["", "# Plan\n\nNothing [x] here.\n", "- [-] dropped"])
 def test_no_tasks(text):
-    """A plan without tasks says nothing of progress."""
+    """A plan without tasks gives no progress."""
     assert TrackPlan(Progress(), "", (), (), ()) == read_plan(text)
 
 
 def test_all_done():
-    """Where all is done there is no phase to be in."""
+    """If all tasks are done there is no current phase."""
     assert TrackPlan(Progress(1, 1, "plan"), "", (), (), ()) == read_plan("## Phase 1\n- [x] a\r\n")
 
 
@@ -73,12 +73,12 @@ def test_all_done():
     ],
 )
 def test_phase(text, phase):
-    """The phase is the heading above a task that is called so, or else the nearest."""
+    """The phase is the heading named so above the first open task, or else the nearest heading."""
     assert phase == read_plan(text).phase
 
 
 def test_texts_are_bounded_and_clean():
-    """A task is one short line without secrets and controls."""
+    """A task is one short line without secrets and control characters."""
     secret = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hI6"
     found = read_plan(f"- [ ] use {secret} \x1b[31mnow\n- [ ] {'word ' * 500}")
 
@@ -89,14 +89,14 @@ def test_texts_are_bounded_and_clean():
 
 @given(st.text(st.sampled_from("-*1.[] xX~!#`\n\r\tab"), max_size=200))
 def test_any_text_is_read(text):
-    """No text makes the reader fail, and there is never more done than there is."""
+    """No text makes the reader fail, and the done tasks never exceed all tasks."""
     found = read_plan(text).progress
 
     assert 0 <= found.done <= found.total
     assert (found.total > 0) == (found.source == "plan")
 
 
-# One number
+# Progress
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_any_text_is_read(text):
     ],
 )
 def test_progress(children, expected):
-    """The children of an epic tell the progress, if it has any; else the plan does."""
+    """The children of an epic give the progress, if there are any; else the plan does."""
     assert expected == progress(read_plan(PLAN), children)
 
 
 def test_progress_of_nothing():
-    """Without children and without a plan there is none."""
+    """Without children and without a plan there is no progress."""
     assert Progress() == progress(None, None) == progress(read_plan(""), [])

@@ -1,4 +1,4 @@
-"""A track record: written in the template's form, and read whoever wrote it."""
+"""A track record: written in the template's form, and read from any writer."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -77,7 +77,7 @@ Keys are rotated.
 1. [ ] Write the tests
 """
 
-# Written
+# Rendering
 
 
 def test_template():
@@ -87,7 +87,7 @@ def test_template():
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_bead_is_for_epics(trigger):
-    """The bead stands after the track, and only with a trigger of an epic."""
+    """The bead comes after the track, and only with a trigger of an epic."""
     lines = render(replace(PLAIN, trigger=trigger, bead_id="E1-login")).split("\n")
 
     assert (["bead_id: E1-login"] if trigger in EPIC_TRIGGERS else []) == [
@@ -122,7 +122,7 @@ def test_nothing_optional():
     ],
 )
 def test_values_are_yaml(branch, written):
-    """What YAML would take for something else is quoted; what is plain stays plain."""
+    """A value that YAML would take for another type is quoted, and a plain one is not."""
     text = render(replace(PLAIN, git_branch=branch))
 
     assert f"git_branch: {written}\n" in text
@@ -131,7 +131,7 @@ def test_values_are_yaml(branch, written):
 
 
 def test_other_sections_come_after():
-    """Sections that are not of the template come after those that are."""
+    """Sections beyond the template come after those of the template."""
     sections = {"Workers": ["- w1"], "": ["A word before."], "Context": ["- c"]}
     titles = [
         line for line in render(replace(PLAIN, sections=sections)).split("\n") if line[:2] == "##"
@@ -141,7 +141,7 @@ def test_other_sections_come_after():
 
 
 def test_a_line_stays_in_its_section():
-    """A text that looks like a heading, or opens a fence, does not take the next section over."""
+    """A text that looks like a heading, or opens a fence, does not swallow the next section."""
     sections = {"Context": ["## Next Steps", "1. [ ] evil", "```", "# comment"]}
     found = parse(render(replace(PLAIN, sections=sections)), NAME)
 
@@ -170,7 +170,7 @@ values = st.recursive(
 
 @st.composite
 def whole_records(draw):
-    """Return a record as it is after reading."""
+    """Return records in the form that they have after reading."""
     trigger = draw(st.sampled_from(TRIGGERS))
     ids = one_line.filter(lambda text: text not in records._NO_BEAD)
     sections = {name: draw(bodies) for name in SECTIONS}
@@ -195,19 +195,19 @@ def whole_records(draw):
 
 @given(whole_records())
 def test_round_trip(made):
-    """What is written is read again, value by value and line by line."""
+    """A rendered record parses to the same values and lines."""
     assert made == parse(render(made), "x.md")
 
 
 @given(whole_records(), st.sampled_from(["\r\n", "\r"]))
 def test_line_ends_do_not_matter(made, end):
-    """CRLF, CR and a byte order mark are read as LF is."""
+    """CRLF, CR and a byte order mark are read like LF."""
     assert made == parse("\ufeff" + render(made).replace("\n", end), "x.md")
 
 
 @given(st.text(max_size=600), st.text(max_size=60))
 def test_any_text_is_read(text, name):
-    """No text and no name makes the reader fail, and what it gives can be written again."""
+    """No text and no name makes the parser fail, and its result can be rendered again."""
     found = parse(text, name)
     again = parse(render(found), "x.md")
 
@@ -218,7 +218,7 @@ def test_any_text_is_read(text, name):
 
 @given(whole_records())
 def test_front_matter_is_yaml(made):
-    """Whatever the values are, every YAML reader gets them."""
+    """Every YAML reader reads the front matter, for any values."""
     front = render(made).split("\n---\n", 1)[0].removeprefix("---\n")
     data = yaml.load(front, Loader=yaml.BaseLoader)
 
@@ -229,7 +229,7 @@ def test_front_matter_is_yaml(made):
 
 
 def test_broken_yaml():
-    """Broken front matter is said, and the name tells the rest."""
+    """Broken front matter is reported, and the name gives the other values."""
     found = parse("---\ntrigger: [\n---\n\n## Context\n\nHello\n", NAME)
 
     assert "Malformed frontmatter in handoff. Using filename metadata." == found.warning
@@ -254,19 +254,19 @@ def test_broken_yaml():
     ],
 )
 def test_hostile_yaml(front):
-    """Bombs, depth, size and what is no mapping are refused as malformed."""
+    """Bombs, deep nesting, large input and other types than mappings are refused as malformed."""
     assert records.MALFORMED == parse(f"---\n{front}\n---\n# x\n", NAME).warning
 
 
 def test_front_matter_that_never_ends():
-    """Front matter without its end is malformed; the sections are read all the same."""
+    """Front matter without an end is malformed, and the sections are still read."""
     found = parse("---\ntrigger: idle\n\n## Context\nHello", NAME)
 
     assert (records.MALFORMED, ["Hello"]) == (found.warning, found.sections["Context"])
 
 
 def test_scalars_are_text():
-    """Dates, numbers and words that YAML knows are the text that was typed."""
+    """Dates, numbers and YAML's special words are read as the typed text."""
     front = "timestamp: 2025-12-29\ntrigger: manual\ntrack_id: 007\ngit_commit: 1234567\nsection: 3"
     found = parse(f"---\n{front}\nbead_id: null\n---\n", "x.md")
 
@@ -280,7 +280,7 @@ def test_scalars_are_text():
 
 
 def test_no_front_matter():
-    """What is said in bold is taken, the rest comes from name and directory."""
+    """Without front matter bold lines are used, and the name and directory give the rest."""
     text = "# Done with E2\n\n**Trigger:** epic-end\n**Bead:** `E2`\n**Date:** 2026-01-08\n\n## Summary\n\nAll of E2\n"
     path = "conductor/handoffs/auth_20260101/archive/2026-01-08_17-30_epic-start.md"
     found = parse(text, path)
@@ -297,7 +297,7 @@ def test_no_front_matter():
 
 
 def test_time_that_is_none():
-    """A time that cannot be read is that of the name, or none."""
+    """An unreadable time is replaced by that of the name, or by none."""
     text = "---\ntimestamp: yesterday\n---\n"
 
     assert "2025-12-29T03:00:00.123Z" == parse(text, NAME).timestamp
@@ -314,7 +314,7 @@ def test_headings_in_code_are_none():
 @pytest.mark.parametrize("part", ["*", " ", "`", "# ", "- ", "**a", "](", "\\", "\n", "- [ ] a\n"])
 @pytest.mark.parametrize("title", ["## ", "## Context\n", "## Changes\n", "## Next Steps\n"])
 def test_reading_takes_no_more_than_it_weighs(title, part):
-    """A file made to be slow is read in one go: what grew with the square would never end."""
+    """A hostile file is read in linear time: quadratic time would never end."""
     found = parse(title + part * 100_000 + "a\x0b", NAME)
 
     assert 40 >= len(summary(found))
@@ -342,7 +342,7 @@ def test_name_of_an_epic():
 
 
 def test_taken_names():
-    """A taken name gets a number after the trigger, whatever its case."""
+    """A taken name, in any case, gets a number after the trigger."""
     taken = [NAME.upper()]
     second = file_name(PLAIN, taken)
 
@@ -352,7 +352,7 @@ def test_taken_names():
 
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=60), st.text(max_size=40))
 def test_any_name_is_safe(track, bead, timestamp, trigger):
-    """Whatever the values are, the name is one visible component of at most 200 bytes."""
+    """For any values the name is one visible component of at most 200 bytes."""
     name = file_name(TrackRecord(timestamp, trigger, track, bead_id=bead), [])
 
     assert not set(name) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -400,11 +400,11 @@ def test_names_are_read_again(milliseconds, track, bead, trigger, number):
     ],
 )
 def test_names_of_others(name, expected):
-    """A time without seconds will do; what has no time is no record's name."""
+    """A time without seconds is accepted; a name without a time is not a record's."""
     assert expected == read_name(name)
 
 
-# What others want to know
+# Values for other modules
 
 
 def with_section(title, *lines):
@@ -425,7 +425,7 @@ def with_section(title, *lines):
     ],
 )
 def test_summary(lines, expected):
-    """The summary is the first line that says more than where we are."""
+    """The summary is the first line beyond track and phase, or else the first line."""
     assert expected == summary(with_section("Context", *lines))
 
 
@@ -441,7 +441,7 @@ def test_next_steps():
 
 
 def test_files_named():
-    """Files are what stands in backticks in Changes, without lines, once, and no code."""
+    """Files are the paths in backticks in Changes, once each, without line numbers and code."""
     found = with_section(
         "Changes",
         "- `src/a.py:10-45` - calls `foo()` of `src/b.py:3`, not `x = 1`",
@@ -456,7 +456,7 @@ def test_files_named():
 
 
 def test_front_matter_is_believed():
-    """Where there is front matter, a bold line below it is text and says nothing of the record."""
+    """If there is front matter, a bold line below it is text and sets no value."""
     text = (
         "---\ntimestamp: 2026-01-08T10:00:00Z\ntrigger: manual\ntrack_id: a\n---\n**Bead:** x-1\n"
     )

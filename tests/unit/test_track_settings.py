@@ -1,4 +1,4 @@
-"""A project's own settings, found in a markdown file and never worse than the defaults."""
+"""A project's own settings, found in a markdown file, with defaults for bad values."""
 
 import pytest
 from hypothesis import given
@@ -66,7 +66,7 @@ def test_settings():
     ],
 )
 def test_defaults(text):
-    """Where nothing is said the defaults hold, and that is no problem."""
+    """Without settings the defaults hold, and that is no problem."""
     assert TrackSettings() == read_settings(text)
 
 
@@ -83,7 +83,7 @@ def test_defaults(text):
     ],
 )
 def test_where_the_block_may_stand(text):
-    """In any fence, in the front matter, or free; the first that is a mapping counts."""
+    """The block may be in any fence, in the front matter, or free; the first mapping counts."""
     assert TrackSettings(idle_minutes=5) == read_settings(text)
 
 
@@ -104,7 +104,7 @@ def test_triggers_that_are_off(said, off):
 
 @pytest.mark.parametrize("said", ["{design-end: false, pre-finish: no}", "[epic-start, epic-end]"])
 def test_what_cannot_be_off(said):
-    """design-end and pre-finish stay on, and that is said."""
+    """design-end and pre-finish stay on, with a message."""
     found = read_settings(block(f"auto_triggers: {said}"))
 
     assert frozenset() == found.off
@@ -112,7 +112,7 @@ def test_what_cannot_be_off(said):
 
 
 def test_no_word_on_idling():
-    """Without the prompt there is no handoff of an idle session; a time of 0 says never."""
+    """Without the idle prompt the idle trigger is off; a threshold of 0 means never."""
     assert frozenset({"idle"}) == read_settings(block("idle_prompt_enabled: false")).off
     assert 0 == read_settings(block("idle_threshold_minutes: 0")).idle_minutes
 
@@ -144,7 +144,7 @@ def test_no_word_on_idling():
     ],
 )
 def test_problems(said, problem):
-    """What is not fit leaves the default, and one line says so."""
+    """An unfit value leaves the default, with a one-line message."""
     found = read_settings(block(said))
 
     assert problem in found.problem
@@ -153,7 +153,7 @@ def test_problems(said, problem):
 
 
 def test_one_bad_pattern_does_not_spoil_the_others():
-    """Patterns are named by their place, so that a problem tells which one is meant."""
+    """Patterns are named by their position, so that a problem identifies one of them."""
     found = read_settings(block("secrets_patterns: ['A[0-9]', '(', 'B[0-9]']"))
 
     assert {"own-1": "A[0-9]", "own-3": "B[0-9]"} == found.secrets_patterns
@@ -167,7 +167,7 @@ def test_one_bad_pattern_does_not_spoil_the_others():
     )
 )
 def test_any_text_is_read(text):
-    """No text makes the reader fail, and what cannot be off never is."""
+    """No text makes the reader fail, and the mandatory triggers are never off."""
     found = read_settings(text)
 
     assert not found.off & {"design-end", "pre-finish", "manual"}

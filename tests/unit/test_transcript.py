@@ -1,4 +1,4 @@
-"""Records and events: tolerant of everything, and strict about who typed it."""
+"""Records and events: tolerant of any input, and strict about the author of a prompt."""
 
 import json
 
@@ -67,7 +67,7 @@ json_values = st.recursive(
 
 
 def meaning(**record) -> list:
-    """Return what a record means, the same whichever way its line is read."""
+    """Return the events of a record, and assert that both ways of reading its line agree."""
     parsed = parse_line(0, json.dumps(record).encode()).records[0]
     found = list(events(parsed))
     assert [plain(event) for event in found] == [plain(e) for e in events(build(Record, record))]
@@ -84,7 +84,7 @@ def user(content, **fields) -> list:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_never_raise(line):
-    """Whatever the bytes, reading gives records or damage, never an exception."""
+    """Any bytes give records or damage, and never an exception."""
     for record in parse_line(7, line).records:
         words(record)
 
@@ -117,7 +117,7 @@ def test_any_bytes_never_raise(line):
     ),
 )
 def test_wrong_types_never_raise(kind, fields):
-    """Wrong types inside known fields are no event and no exception."""
+    """Wrong types in known fields give no event and no exception."""
     record = {**fields, "type": kind}
     for found in (build(Record, record), *parse_line(0, json.dumps(record).encode()).records):
         words(found)
@@ -132,7 +132,7 @@ def test_glued_objects_are_split():
 
 
 def test_truncated_line_with_a_whole_object_before_it():
-    """What can be read of a damaged line is kept, and the damage is said."""
+    """The readable part of a damaged line is kept, and the damage is reported."""
     parsed = parse_line(0, b'{"type":"a"}{"type":')
 
     assert ["a"] == [r.type for r in parsed.records]
@@ -140,7 +140,7 @@ def test_truncated_line_with_a_whole_object_before_it():
 
 
 def test_record_after_a_torn_line_is_found():
-    """A record appended to the half line of a killed writer is read; the half is damage."""
+    """A record after the half line of a killed writer is read, and the half line is damage."""
     torn = b'{"type":"user","message":{"role":"user","content":"half a {\\"type\\":1} '
     whole = b'{"type":"user","uuid":"2","message":{"content":"whole"}}'
     parsed = parse_line(10, torn + whole)
@@ -150,7 +150,7 @@ def test_record_after_a_torn_line_is_found():
 
 
 def test_unusual_characters_survive():
-    """U+2028 does not split a line; a lone surrogate and NUL runs do no harm."""
+    """U+2028 does not split a line; a lone surrogate and runs of NUL do no harm."""
     line = '{"type":"a\u2028b","uuid":"x\\ud83d"}'.encode()
     record = parse_line(0, b"\x00\x00" + line).records[0]
 
@@ -184,7 +184,7 @@ def test_not_typed_by_a_person(content):
     ],
 )
 def test_flags_that_say_nobody_typed_it(fields):
-    """Meta, summaries, sidechains, teams and notifications are no prompts."""
+    """Meta records, summaries, sidechains, teams and notifications are no prompts."""
     found = user("Please do this", **fields)
 
     assert not [event for event in found if isinstance(event, (Prompt, Commanded))]
@@ -209,7 +209,7 @@ LINE = '<handoffd-context project="/p"> 2 new commits: x </handoffd-context>'
 
 @pytest.mark.parametrize("ours", [BRIEF, LINE])
 def test_a_pasted_brief_is_ours_and_the_words_around_it_are_theirs(ours):
-    """Of a prompt exactly what we printed is taken out, once or twice; all around it stays."""
+    """Exactly our printed text is removed from a prompt, once or twice; the rest stays."""
     once = user(f"See this\n{ours}\nA new request")
     twice = user(f"{ours}\nFirst\n{ours}\nSecond")
 
@@ -231,7 +231,7 @@ def test_a_pasted_brief_is_ours_and_the_words_around_it_are_theirs(ours):
     ],
 )
 def test_words_that_resemble_ours_stay(text):
-    """A person who writes about our mark, or a tag of the client, loses no word by it."""
+    """A prompt about our mark or about a tag of the client is kept whole."""
     assert [Prompt(text)] == user(text)
     queued = {"type": "queued_command", "commandMode": "prompt", "prompt": text}
     assert [Prompt(text)] == meaning(type="attachment", attachment=queued)
@@ -240,7 +240,7 @@ def test_words_that_resemble_ours_stay(text):
 
 
 def test_results_are_no_prompts():
-    """A tool's result, with or without text beside it, lets the session go on; nobody typed it."""
+    """A tool's result, with or without text beside it, continues the session and is no prompt."""
     result = {"type": "tool_result", "tool_use_id": "1", "content": "x"}
 
     for content in ([result], [result, {"type": "text", "text": "y"}]):
@@ -248,7 +248,7 @@ def test_results_are_no_prompts():
 
 
 def test_commands_of_a_person():
-    """Slash commands and `!` commands are known as what they are, with what was typed."""
+    """Slash commands and `!` commands are recognised, with their arguments."""
     slash = "<command-message>pr</command-message>\n<command-name>/pr</command-name>\n<command-args>for main</command-args>"
     local = {
         "type": "system",
@@ -266,7 +266,7 @@ def test_commands_of_a_person():
 
 
 def test_notifications_of_the_background():
-    """The end of a background command names its call, and nobody typed it."""
+    """The end of a background command names its call, and is no prompt."""
     text = "<task-notification><task-id>1</task-id><tool-use-id>t1</tool-use-id><status>failed</status><summary>It broke</summary></task-notification>"
 
     assert [Notified("t1", "failed", "It broke")] == user(
@@ -294,12 +294,12 @@ def result(text, *, error=None, extra=None, **fields) -> list:
     ],
 )
 def test_exit_status_of_every_generation(text, error, expected):
-    """Newer clients name the exit code of a failure, older ones only that it failed."""
+    """Newer clients give the exit code of a failure, older ones only the failure."""
     assert [expected] == [(event.failed, event.code) for event in result(text, error=error)]
 
 
 def test_denials():
-    """A refused tool is a person's denial, with their words however they are kept."""
+    """A refused tool is a person's denial, with the person's words in any form."""
     refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse the cache"
 
     assert [Denied("t1", "use the cache")] == result(refused, error=True)
@@ -313,7 +313,7 @@ def test_denials():
 
 
 def test_git_operations_and_pull_requests():
-    """What git did is taken from what the client noted."""
+    """git operations are taken from the client's notes."""
     done = {"commit": {"sha": "abc1234", "branch": "main"}, "pr": {"number": 7, "url": "u"}}
 
     assert GitDone("abc1234", "main", False, 7, "u") in result("", extra={"gitOperation": done})
@@ -354,7 +354,7 @@ def test_what_the_client_notes():
 
 
 def test_what_we_injected_is_known():
-    """Our own brief, wherever a hook put it, is known as ours and is nothing else."""
+    """Our own brief is recognised as injected, in every place of a hook, and is nothing else."""
     text = '<handoffd-context project="x">\n**Goal:** y\n</handoffd-context>'
     added = {"type": "hook_additional_context", "content": [text], "hookName": "x"}
 
@@ -365,7 +365,7 @@ def test_what_we_injected_is_known():
 
 @pytest.mark.parametrize("cut", [BRIEF[:-1], BRIEF[:-30], BRIEF[:60]])
 def test_a_brief_that_was_cut_is_ours_to_its_end(cut):
-    """In a hook's output, a meta record, a summary and a recap, an open mark hides all behind it."""
+    """In a hook's output, meta record, summary or recap an open mark hides the text behind it."""
     added = {"type": "hook_additional_context", "content": [cut], "hookName": "x"}
     recap = meaning(type="system", subtype="away_summary", content=f"Done. {cut}")
 
@@ -384,7 +384,7 @@ def test_file_history():
 
 
 def test_interruption_and_error():
-    """An interruption stops without an error; an API error stops with its words."""
+    """An interruption stops without an error; an API error stops with its text."""
     interrupted = user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
     failed = meaning(
         type="assistant",
@@ -397,7 +397,7 @@ def test_interruption_and_error():
 
 
 def test_assistant_blocks():
-    """Text is said, edits of every tool are edits, questions wait for a person."""
+    """Text is a statement, edits of every tool are edits, questions wait for a person."""
     blocks = [
         {"type": "text", "text": "I begin."},
         {"type": "text", "text": "As <handoffd-context x> said"},
@@ -417,7 +417,7 @@ def test_assistant_blocks():
 
 
 def test_todo_families():
-    """TodoWrite, Task tools and both reminders give todos; what is of another type gives none."""
+    """TodoWrite, Task tools and both reminders give todos; another type gives none."""
     write = {
         "type": "tool_use",
         "name": "TodoWrite",
@@ -449,7 +449,7 @@ def test_todo_families():
 
 
 def test_questions_and_answers():
-    """AskUserQuestion asks, and its result holds what the person chose."""
+    """AskUserQuestion asks, and its result holds the person's choice."""
     asking = {
         "type": "tool_use",
         "name": "AskUserQuestion",
@@ -467,7 +467,7 @@ def test_questions_and_answers():
 
 
 def test_copies_in_other_records_are_not_prompts():
-    """Only `user` and queued attachments speak for a person, whatever else holds a message."""
+    """Only `user` records and queued attachments hold prompts; other copies of a message do not."""
     message = {"role": "user", "content": "A copy of a prompt"}
 
     for kind in ("api-request-blob", "progress", "system", "last-prompt", "unknown-to-us"):
@@ -490,7 +490,7 @@ def test_copies_in_other_records_are_not_prompts():
     ],
 )
 def test_no_prompt_takes_its_square(unit):
-    """A megabyte of unclosed tags is read in no time."""
+    """A megabyte of unclosed tags is read quickly."""
     text = unit * (1_000_000 // len(unit))
     user(text)
     parse_line(0, text.encode())
@@ -505,6 +505,6 @@ def test_relocation():
 
 
 def test_unknown_types_are_known_as_unknown():
-    """A record of a type we never saw means nothing, and is not among the known."""
+    """A record of an unknown type gives no event, and is not among the known types."""
     assert [] == meaning(type="brand-new")
     assert "brand-new" not in KNOWN

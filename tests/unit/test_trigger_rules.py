@@ -1,4 +1,4 @@
-"""When each trigger fires, by what is seen."""
+"""The condition of each trigger."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from handoffd.triggers import design_end, epic, idle, manual, pre_finish
     ],
 )
 def test_epics(before, now, just_closed, fires):
-    """An epic starts when it is taken up and ends when it is closed; one that arrives closed is old."""
+    """An epic starts when it is taken up and ends when closed; one first seen closed is old."""
     assert fires == epic.name(before, now, just_closed=just_closed)
 
 
@@ -38,7 +38,7 @@ def test_epics(before, now, just_closed, fires):
     ],
 )
 def test_designed(state, documents, status):
-    """A track is designed if its state says so, or, where it says nothing, if its documents are there."""
+    """A track is designed by its state; without a known state, if its documents exist."""
     assert status == design_end.status(state, has_documents=documents)
 
 
@@ -56,12 +56,12 @@ def test_designed(state, documents, status):
     ],
 )
 def test_commands(name, is_finish):
-    """A conductor's command is known with and without a plugin's name before it."""
+    """A conductor's command is recognised with and without a plugin's name before it."""
     assert is_finish == pre_finish.is_start(name)
 
 
 def test_newtrack():
-    """The command that designs a track is known, too."""
+    """The command that designs a track is recognised, too."""
     assert design_end.is_start("conductor-newtrack")
     assert not design_end.is_start("conductor-finish")
 
@@ -70,12 +70,12 @@ def test_newtrack():
     ("silent", "limit", "is_idle"), [(1799, 1800, False), (1800, 1800, True), (9999, 0, False)]
 )
 def test_idle(silent, limit, is_idle):
-    """A session is idle after the limit, and never where the limit is 0."""
+    """A session is idle after the limit, and never if the limit is 0."""
     assert is_idle == idle.is_idle(silent, limit)
 
 
 def test_causes():
-    """The same event has the same cause, another one another."""
+    """The same event has the same cause, and another event has another cause."""
     assert idle.cause("s", 1.0, 2.0) == idle.cause("s", 1.0, 2.0) != idle.cause("s", 1.0, 3.0)
     assert idle.cause("s", 0.5, 2.0) != idle.cause("s", 1.0, 2.0)
     assert epic.cause("epic-end", "p", "e", 1) != epic.cause("epic-end", "p", "e", 2)

@@ -1,4 +1,4 @@
-"""The pure halves of `handoff doctor`: what is judged, apart from where it was seen."""
+"""The pure functions of `handoff doctor`, which judge given observations."""
 
 import os
 import time
@@ -23,7 +23,7 @@ def iso(seconds: float) -> str:
 
 
 def test_the_worst_decides_on_the_exit_code():
-    """Not running comes before not fresh, that before versions, those before all else."""
+    """The exit code is the worst: not running, then not fresh, then versions, then the rest."""
     codes = (1, EXIT_VERSIONS_DIFFER, EXIT_NOT_FRESH, EXIT_NOT_RUNNING)
     found = [ok("x"), note("x", "y")]
     told = []
@@ -56,7 +56,7 @@ def test_the_worst_decides_on_the_exit_code():
     ],
 )
 def test_our_hooks_are_known_by_what_they_run(hook, program):
-    """A hook of ours runs `handoff hook` (or `inject`), however it is written."""
+    """A hook is ours if it runs `handoff hook` (or `inject`), in any spelling."""
     assert program == claude_entries.hook_program(hook)
 
 
@@ -64,7 +64,7 @@ def test_our_hooks_are_known_by_what_they_run(hook, program):
     "settings", [{"hooks": []}, {"hooks": {"Stop": {}}}, {"hooks": {"Stop": [1, {"hooks": [2]}]}}]
 )
 def test_strange_hooks_are_nobodys(settings):
-    """Settings of another shape hold no hook of ours, and do no harm."""
+    """Settings of another shape hold no hook of ours and raise no error."""
     assert [] == list(hooks.programs_of(settings))
 
 
@@ -89,7 +89,7 @@ def scene(tmp_path: Path, *, typed: float | None, heard: dict | None, **changes)
     ids=["unknown", "never", "before", "since", "daemon was down", "just started", "no prompt"],
 )
 def test_silent_hooks(tmp_path, typed, heard, silent):
-    """Hooks are silent when a prompt was typed and none heard, since the daemon can have heard it."""
+    """Hooks are silent if, since the daemon's start, a prompt was typed and no hook was heard."""
     events = heard and {
         name: {"at": iso(at), "seconds": NOW - at, "plugin": None} for name, at in heard.items()
     }
@@ -99,21 +99,21 @@ def test_silent_hooks(tmp_path, typed, heard, silent):
 
 
 def test_hooks_that_were_just_installed_are_not_silent(tmp_path):
-    """A prompt from before the settings last changed proves nothing."""
+    """A prompt from before the last change of the settings does not count."""
     claude = ClaudeCode(str(tmp_path), {}, changed_at=NOW - HOUR / 2)
 
     assert "" == hooks.silent_since(scene(tmp_path, typed=NOW - HOUR, heard={}, claude=claude), NOW)
 
 
 def test_another_directory_s_prompts_prove_nothing(tmp_path):
-    """Only the sessions of the config directory that has the hooks must fire them."""
+    """Only sessions of the config directory with the hooks are expected to fire them."""
     claude = ClaudeCode(str(tmp_path / "other"), {}, changed_at=NOW - 5 * HOUR)
 
     assert "" == hooks.silent_since(scene(tmp_path, typed=NOW - HOUR, heard={}, claude=claude), NOW)
 
 
 def test_silent_hooks_are_bad(tmp_path, monkeypatch):
-    """Installed, able to run, and never heard: that is bad, and leads to what may be the cause."""
+    """Installed hooks that can run but are never heard are bad, and the remedy names causes."""
     (tmp_path / "handoff").touch(mode=0o755)
     command = {"type": "command", "command": f"{tmp_path}/handoff hook"}
     claude = ClaudeCode(
@@ -132,7 +132,7 @@ def test_silent_hooks_are_bad(tmp_path, monkeypatch):
 
 
 def test_a_session_that_runs_an_older_plugin(tmp_path):
-    """After an update of the plugin an open session still has the old one, and is told of."""
+    """A session that still runs an older plugin after an update is reported."""
     event = {"at": iso(NOW), "seconds": 1.0, "plugin": "0.0.1"}
     claude = ClaudeCode(str(tmp_path), plugin_version=__version__)
     found = versions.examine(scene(tmp_path, typed=None, heard={"Stop": event}, claude=claude))
@@ -142,7 +142,7 @@ def test_a_session_that_runs_an_older_plugin(tmp_path):
 
 
 def test_what_the_daemon_did_not_notice():
-    """A transcript that grew on disk and not in the daemon's eyes is not fresh, after a moment."""
+    """A transcript that grew on disk but not in the daemon is not fresh, after some seconds."""
     seen = [(NOW - 5, "/new", 10), (NOW - 60, "/grown", 10), (NOW - 60, "/read", 10)]
     known = [{"transcript": "/grown", "bytes": 7}, {"transcript": "/read", "bytes": 10}]
     (found,) = transcripts.unnoticed(seen, known, NOW)
@@ -153,7 +153,7 @@ def test_what_the_daemon_did_not_notice():
 
 
 def test_what_a_full_list_leaves_out():
-    """A transcript that the daemon does not list is unread only if it lists all that it knows."""
+    """A transcript that the daemon does not list is unread only if the list is complete."""
     seen = [(NOW - 60, "/other", 10)]
     known = [{"transcript": f"/{number}", "bytes": 7} for number in range(20)]
 
@@ -164,7 +164,7 @@ def test_what_a_full_list_leaves_out():
 
 
 def test_newest_on_disk(tmp_path):
-    """The newest transcripts of all roots are found; sub-agents and other files are not."""
+    """The newest transcripts of all roots are found, without sub-agents and other files."""
     for number, name in enumerate(("a/1.jsonl", "b/2.jsonl", "b/agent-3.jsonl", "b/4.txt")):
         path = tmp_path / "projects" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ def proc(directory: Path, *, instances: int, watches: int) -> Path:
     [(128, 8192, []), (2, 8192, ["instances"]), (128, 21, ["watches"])],
 )
 def test_watch_limits(tmp_path, instances, watches, short):
-    """Near a limit it is named, with the command that raises it; else all is counted."""
+    """A nearly reached limit is named with the command that raises it; else all is counted."""
     found = watches_of(tmp_path, instances, watches)
 
     assert (["note"] * len(short) or ["ok"]) == [finding.level for finding in found]
@@ -214,7 +214,7 @@ def watches_of(directory: Path, instances: int, most: int) -> list:
 
 
 def test_no_watch_limits(tmp_path):
-    """Where there is no inotify there is nothing to say."""
+    """On a system without inotify there is no finding."""
     assert [] == watches.judge(str(tmp_path), os.getuid(), None)
 
 
@@ -222,7 +222,7 @@ def test_no_watch_limits(tmp_path):
     ("free", "level"), [(1 << 20, "bad"), (100 << 20, "note"), (9 << 30, "ok")]
 )
 def test_room(free, level):
-    """A full disk is bad, a nearly full one a note."""
+    """A full disk is bad, and a nearly full one is a note."""
     assert [level] == [finding.level for finding in disk.judge_space("/state", free)]
 
 
@@ -232,7 +232,7 @@ PLIST = """<plist version="1.0"><dict><key>ProgramArguments</key><array>
 
 
 def test_launch_agent(tmp_path, monkeypatch):
-    """On macOS: none, one whose program is gone, one that is not loaded, one that is."""
+    """On macOS the agent may be absent, without its program, not loaded, or loaded."""
     path = tmp_path / "a.plist"
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(service_manager.service, "has_launchd_agent", lambda: False)

@@ -1,4 +1,4 @@
-"""Where the HTTP door may stand, and its token."""
+"""The allowed addresses of the HTTP listener, and its token."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from handoffd.threads.http_listener import (
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
 def test_loopback(host):
-    """These reach no further than this machine, and need no word more."""
+    """A loopback address reaches only this machine and needs no further setting."""
     assert is_loopback(host)
     refuse_unsafe(HttpConfig(host=host))
 
@@ -31,7 +31,7 @@ def test_loopback(host):
     "host", ["0.0.0.0", "::", "192.168.1.4", "10.0.0.1", "example.org", "127.0.0.1.nip.io", "127.1"]
 )
 def test_beyond_loopback(host):
-    """Any other host is refused with a remedy, unless TLS or a proxy is named."""
+    """Any other host is refused with a remedy, unless TLS or a trusted proxy is configured."""
     assert not is_loopback(host)
     with pytest.raises(HandoffError, match="unencrypted") as refused:
         refuse_unsafe(HttpConfig(host=host))
@@ -43,13 +43,13 @@ def test_beyond_loopback(host):
 
 @pytest.mark.parametrize("settings", [{"tls_certificate": "c"}, {"tls_key": "k"}])
 def test_tls_needs_both(settings):
-    """A certificate without its key is refused, and a key without its certificate."""
+    """A certificate without its key is refused, and so is a key without its certificate."""
     with pytest.raises(HandoffError, match="needs a certificate and its key"):
         refuse_unsafe(HttpConfig(**settings))
 
 
 def test_address():
-    """The address is one that a client can be given."""
+    """The address is a URL that a client can use."""
     assert "http://127.0.0.1:8377/mcp" == address(HttpConfig())
     assert "https://[::1]:1/mcp" == address(
         HttpConfig(host="::1", port=1, tls_certificate="c", tls_key="k")
@@ -57,7 +57,7 @@ def test_address():
 
 
 def test_certificate_that_is_none(tmp_path):
-    """A certificate that cannot be used is said, with what to look at."""
+    """An unusable certificate is an error that names the file to check."""
     (tmp_path / "c").write_text("none")
     for path in (tmp_path / "c", tmp_path / "missing"):
         with pytest.raises(HandoffError, match="certificate cannot be used") as refused:
@@ -67,7 +67,7 @@ def test_certificate_that_is_none(tmp_path):
 
 
 def test_bind_names_what_is_wrong():
-    """A port in use and an address that is not here are told apart."""
+    """A port in use and an address of another machine give different errors."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -80,7 +80,7 @@ def test_bind_names_what_is_wrong():
 
 
 def problem_of(directory, failure: Exception) -> str:
-    """Return what a door says whose other side cannot be loaded."""
+    """Return the listener's problem if its server module cannot be loaded."""
 
     def load():
         raise failure
@@ -89,25 +89,25 @@ def problem_of(directory, failure: Exception) -> str:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        door = HttpListener(HttpConfig(enabled=True, port=port), str(directory), load)
-        task = asyncio.create_task(door.run())
-        while not door.problem:  # noqa: ASYNC110  it is looked at, as by a status
+        listener = HttpListener(HttpConfig(enabled=True, port=port), str(directory), load)
+        task = asyncio.create_task(listener.run())
+        while not listener.problem:  # noqa: ASYNC110  polled, as by a status
             await asyncio.sleep(0.01)
         assert not task.done()
         task.cancel()
-        return door.problem
+        return listener.problem
 
     return asyncio.run(look())
 
 
 def test_a_failing_library_shuts_the_door_only(tmp_path):
-    """Whatever goes wrong behind the door is a problem that is said; the loop goes on."""
+    """An exception of the server module becomes a problem in words, and the loop goes on."""
     assert problem_of(tmp_path, TypeError("SECRET")).startswith("It failed: TypeError at ")
     assert "SECRET" not in problem_of(tmp_path, TypeError("SECRET"))
 
 
 def test_missing_package_has_a_remedy(tmp_path):
-    """Without the package the problem says how to get it."""
+    """Without the package the problem names the command that installs it."""
     text = problem_of(tmp_path, ModuleNotFoundError(name="mcp"))
 
     assert "(no module mcp)" in text
@@ -115,7 +115,7 @@ def test_missing_package_has_a_remedy(tmp_path):
 
 
 def test_token_is_made_once(tmp_path):
-    """Whoever asks first makes it, all get the same, and only its owner can read it."""
+    """Concurrent calls create one token, all get the same one, and only its owner can read it."""
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(lambda _: http_token.ensure(str(tmp_path)), range(16)))
 
@@ -125,14 +125,14 @@ def test_token_is_made_once(tmp_path):
 
 
 def test_token_is_long_and_fits_an_address():
-    """It has 256 bits, in characters that need no quoting."""
+    """The token has 256 bits, in characters that need no quoting in a URL."""
     import secrets
 
     assert 43 == len(secrets.token_urlsafe(http_token._TOKEN_BYTES))
 
 
 def test_rotated(tmp_path):
-    """A rotated token is another one."""
+    """A rotated token differs from the old one and is the one that is read."""
     first = http_token.ensure(str(tmp_path))
     second = http_token.rotate(str(tmp_path))
 
@@ -141,7 +141,7 @@ def test_rotated(tmp_path):
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o611])
 def test_token_others_may_touch(tmp_path, mode):
-    """A file that others may read, change or run is refused; a rotation makes it good."""
+    """A file that others may read, change or run is refused, and a rotation repairs it."""
     http_token.ensure(str(tmp_path))
     (tmp_path / http_token.NAME).chmod(mode)
     for look in (http_token.read, http_token.ensure):
@@ -153,7 +153,7 @@ def test_token_others_may_touch(tmp_path, mode):
 
 
 def test_token_of_somebody_else(tmp_path, monkeypatch):
-    """A file of another user is refused."""
+    """A token file of another user is refused."""
     http_token.ensure(str(tmp_path))
     other = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: other)
@@ -177,7 +177,7 @@ def test_token_behind_a_symlink(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 50, b"x" * 40 + b" y", b"a/" * 30])
 def test_token_that_is_none(tmp_path, content):
-    """A file with anything else in it opens nothing."""
+    """A file with any other content is refused."""
     path = tmp_path / http_token.NAME
     path.write_bytes(content)
     path.chmod(0o600)

@@ -273,13 +273,13 @@ def golden(path: Path) -> tuple[dict[str, str], str]:
 
 
 def expected(head: dict[str, str]):
-    """Return green, passed, failed and skipped; None where there is no verdict."""
+    """Return green, passed, failed and skipped, or None if there is no verdict."""
     numbers = [None if head[k] == "none" else int(head[k]) for k in ("passed", "failed", "skipped")]
     return None if head["green"] == "none" else (head["green"] == "true", *numbers)
 
 
 def right_or_silent(verdict, truth) -> bool:
-    """Tell whether a verdict is true, as far as it goes."""
+    """Return True if there is no verdict, or if the verdict and its known counts are true."""
     if not verdict or not truth:
         return not verdict
     counts = zip(verdict[2:5], truth[1:], strict=True)
@@ -288,10 +288,10 @@ def right_or_silent(verdict, truth) -> bool:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_golden(path):
-    """What a runner printed is read as it was: red or green, and its counts.
+    """A runner's output gives the right verdict, red or green, and the right counts.
 
-    Behind `| tail`, `| head` or `| grep`, where the exit status says 0 and a part of the output is
-    missing, a verdict is right or is not given.
+    Behind `| tail`, `| head` or `| grep`, where the exit status says 0 and a part of the output
+    is missing, a verdict is right or is not given.
     """
     head, output = golden(path)
     verdict = read_run(head["command"], output, head["exit"] != "0")
@@ -306,7 +306,7 @@ def assert_right_of_the_end(path, head, output):
     for lines in (1, 3, 5, 12):
         tail = "".join(output.splitlines(keepends=True)[-lines:])
         verdict = read_run(f"{head['command']} | tail -{lines}", tail, False)
-        # `OK` and `BUILD SUCCESSFUL` are the runner's own words, though it had nothing to run.
+        # `OK` and `BUILD SUCCESSFUL` are the runner's own words, although it ran no test.
         if (path.stem, lines) not in {("unittest-empty", 1), ("gradle-empty", 3)}:
             assert right_or_silent(verdict, expected(head)), (lines, verdict)
 
@@ -329,7 +329,7 @@ def assert_right_of_a_grep(head, output):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_an_output_says_the_same_without_its_status(path):
-    """Where the status is unknown, the output alone gives the same verdict or none."""
+    """Without the exit status the output alone gives the same verdict or none."""
     head, output = golden(path)
     verdict = read_run(head["command"], output, None)
 
@@ -400,7 +400,7 @@ def test_failing_tests_are_named(stem, names):
     ],
 )
 def test_the_output_tells_what_a_generic_command_ran(stem, runner):
-    """Behind `make test` the runner's kind is found in the output."""
+    """For `make test` the kind of runner is found in the output."""
     head, output = golden(GOLDEN / f"{stem}.txt")
 
     assert runner == read_run(head["command"], output, True).runner
@@ -411,19 +411,19 @@ def test_the_output_tells_what_a_generic_command_ran(stem, runner):
     [(name, command) for name, commands in COMMANDS.items() for command in commands],
 )
 def test_commands(runner, command):
-    """A command is known by what it runs, whatever wraps it, and not by what it mentions."""
+    """A command is recognised by the program that it runs, in any wrapper, not by its words."""
     assert runner == is_test_command(command)
 
 
 @pytest.mark.parametrize(("command", "key"), KEYS)
 def test_keys(command, key):
-    """The key keeps what decides which tests run, and drops the rest."""
+    """The key keeps the parts that select tests, and drops the rest."""
     assert key == command_key(command)
 
 
 @pytest.mark.parametrize(("command", "output", "failed", "green"), TRICKY)
 def test_tricky(command, output, failed, green):
-    """Output goes before status, a status counts only as the tests' own, and doubt gives None."""
+    """Output wins over status, a status counts only as the tests' own, and doubt gives None."""
     verdict = read_run(command, output, failed)
 
     assert green == (verdict and verdict.green)
@@ -437,7 +437,7 @@ def test_at_most_five_failing_tests_are_named():
 
 
 def test_parts_are_added_up_only_where_all_are_seen():
-    """Cargo's summaries add up; behind a tail that cut some off there is no count."""
+    """Cargo's summaries are added up; if `tail` may have cut some off there is no count."""
     part = "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; finished in 0.00s\n"
 
     assert (True, 4, 0, 2) == read_run("cargo test", part * 2, False)[1:5]
@@ -446,7 +446,7 @@ def test_parts_are_added_up_only_where_all_are_seen():
 
 
 def test_a_summary_is_found_in_a_long_output():
-    """The end of an output of megabytes is enough."""
+    """The end of an output of several megabytes is enough."""
     assert (True, 3, 0, 0) == read_run("pytest -v", "t.py::x PASSED\n" * 200_000 + GREEN, None)[1:5]
 
 
@@ -458,7 +458,7 @@ def test_a_summary_is_found_in_a_long_output():
 )  # fmt: skip
 @pytest.mark.parametrize("command", ["make test", "pytest"])
 def test_no_output_takes_long(command, output):
-    """No text makes reading slow: it is bounded, and so is the work on each of its lines."""
+    """Reading is fast for any text: the text and the work per line are bounded."""
     start = time.process_time()
     read_run(command, output, True)
 
@@ -472,7 +472,7 @@ def test_no_output_takes_long(command, output):
     ids=lambda command: repr(command[:8]),
 )  # fmt: skip
 def test_no_command_takes_long(command):
-    """No command makes the search slow."""
+    """The search is fast for any command."""
     start = time.process_time()
     is_test_command(command)
 
@@ -481,7 +481,7 @@ def test_no_command_takes_long(command):
 
 @given(st.text(max_size=300), st.text(max_size=300), st.none() | st.booleans())
 def test_any_text_is_survived(command, output, failed):
-    """Nothing raises, whatever a command or an output holds."""
+    """No command and no output raises an exception."""
     for given_command in (command, f"pytest {command}", f"make test {command}"):
         is_test_command(given_command)
         command_key(given_command)
@@ -489,7 +489,7 @@ def test_any_text_is_survived(command, output, failed):
 
 
 def test_golden_files_name_their_version_and_no_machine():
-    """A captured output says which version printed it, holds no path of ours, and is small."""
+    """A captured output has its runner's version, holds no path of ours, and is small."""
     for path in FILES:
         head, output = golden(path)
         assert (

@@ -1,4 +1,4 @@
-"""What a session leaves behind: each section, each call for a person, and the limits of a line."""
+"""The composed handoff of a session: each section, each call for a person, the length limits."""
 
 import json
 import re
@@ -15,7 +15,7 @@ DATE = "2026-03-01"
 FAKE_TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-def left(told, **around):
+def composed(told, **around):
     return account(told.folded(), ROOT, Surroundings(DATE, **around))
 
 
@@ -36,12 +36,12 @@ def asking(question="Should old addresses be kept?"):
     return working().edit("address.py").say(f"I've added the form. {question}")
 
 
-# The first lines
+# Metadata
 
 
 def test_metadata():
-    """A handoff names its day, its session, its directory and what it was for."""
-    found = left(working().edit("address.py"))
+    """A handoff names its date, its session, its directory and its purpose."""
+    found = composed(working().edit("address.py"))
     assert (DATE, "s", ROOT) == (found.date, found.session_id, found.cwd)
     assert "Add a page where customers can change their address" == found.purpose
 
@@ -49,36 +49,36 @@ def test_metadata():
 def test_purpose_is_whole_sentences():
     """A long goal is cut between sentences, not within one."""
     goal = "Add a page for the addresses of customers. " + "It must look as the others do. " * 6
-    purpose = left(Told().prompt(goal)).purpose
+    purpose = composed(Told().prompt(goal)).purpose
     assert purpose.startswith("Add a page for the addresses of customers.")
     assert len(purpose) <= 120
     assert purpose.endswith(".")
 
 
 def test_purpose_of_one_long_sentence():
-    """A first sentence that is too long is cut at a word, and says so."""
-    purpose = left(Told().prompt("Add a page " + "and another page " * 20)).purpose
+    """A first sentence that is too long is cut at a word, with an ellipsis."""
+    purpose = composed(Told().prompt("Add a page " + "and another page " * 20)).purpose
     assert len(purpose) <= 120
     assert purpose.endswith("…")
 
 
 def test_purpose_without_preamble():
-    """A greeting and "the user asked me to" take no room."""
+    """A greeting and "the user asked me to" are left out of the purpose."""
     assert (
         "Please add a page for addresses"
-        == left(Told().prompt("Hey Claude, please add a page for addresses")).purpose
+        == composed(Told().prompt("Hey Claude, please add a page for addresses")).purpose
     )
 
 
 def test_purpose_without_goal():
-    """Where nobody stated a goal, what was done first stands for it."""
+    """Without a stated goal, the first thing done is the purpose."""
     told = todos(Told().prompt("init"), ("Describe the commands of the shop", "completed"))
-    assert "Describe the commands of the shop" == left(told).purpose
+    assert "Describe the commands of the shop" == composed(told).purpose
 
 
 def test_purpose_of_nothing():
-    """A session in which nothing was said has no purpose, and no section."""
-    found = left(Told())
+    """A session without any words has no purpose and no section."""
+    found = composed(Told())
     assert ("", {}) == (found.purpose, found.sections)
 
 
@@ -86,14 +86,14 @@ def test_purpose_of_nothing():
 
 
 def test_completed_todos():
-    """What the list calls completed is done, in the order of the list."""
+    """Todos that the list calls completed are done, in the order of the list."""
     told = todos(working(), ("Write the form", "completed"), ("Check the street", "completed"))
-    assert ["Write the form", "Check the street"] == left(told).items("Done")
+    assert ["Write the form", "Check the street"] == composed(told).items("Done")
 
 
 def test_many_completed_todos():
-    """The first todos stand by themselves, the others together."""
-    done = left(todos(working(), *((f"Write part {n}", "completed") for n in range(9)))).items(
+    """The first completed todos have a line each, and the others share one."""
+    done = composed(todos(working(), *((f"Write part {n}", "completed") for n in range(9)))).items(
         "Done"
     )
     assert ["Write part 0", "Write part 1"] == done[:2]
@@ -102,30 +102,30 @@ def test_many_completed_todos():
 
 
 def test_commits():
-    """A commit is said with its message, the latest first."""
+    """A commit is listed with its message, the latest first."""
     told = commit(commit(working(), "1a2b3c4", "Add the form"), "2b3c4d5", "Check the street")
-    done = left(told).items("Done")
+    done = composed(told).items("Done")
     assert ["Committed 2b3c4d5 Check the street", "Committed 1a2b3c4 Add the form"] == done[:2]
 
 
 def test_amended_commit():
-    """A commit that was amended is said once, by its last name."""
+    """An amended commit is listed once, by its last hash."""
     told = commit(commit(working(), "1a2b3c4", "Add the form"), "2b3c4d5", "Add the form")
-    assert ["Committed 2b3c4d5 Add the form"] == left(told).items("Done")
+    assert ["Committed 2b3c4d5 Add the form"] == composed(told).items("Done")
 
 
 def test_many_commits():
-    """Earlier commits are named together."""
+    """Earlier commits are listed together in one line."""
     told = working()
     for number in range(5):
         commit(told, f"1a2b3c{number}", f"Add part {number}")
-    done = left(told).items("Done")
+    done = composed(told).items("Done")
     assert "Committed 1a2b3c4 Add part 4" == done[0]
     assert "Committed before: 1a2b3c2, 1a2b3c1, 1a2b3c0" == done[2]
 
 
 def test_pull_request():
-    """A pull request is done work, too."""
+    """A pull request is listed as done work."""
     told = working()
     told.raw(
         {
@@ -137,7 +137,7 @@ def test_pull_request():
             "timestamp": "2026-03-01T09:10:00.000Z",
         }
     )
-    assert "Pull request #7 https://github.com/a/b/pull/7" in left(told).items("Done")
+    assert "Pull request #7 https://github.com/a/b/pull/7" in composed(told).items("Done")
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_pull_request():
     ],
 )
 def test_report(said, report):
-    """What the assistant called done is said, without what surrounds it."""
+    """The part of a report that the assistant called done is listed, without the text around it."""
     told = working().edit("address.py").say("I'll look.").run("ls").say(said)
-    assert (report or said) == left(told).items("Done")[0]
+    assert (report or said) == composed(told).items("Done")[0]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_report(said, report):
     ],
 )
 def test_no_report(said):
-    """An announcement and a bare "done" report nothing."""
-    assert ["Edited address.py"] == left(working().edit("address.py").say(said)).items("Done")
+    """An announcement and a bare "done" are not a report."""
+    assert ["Edited address.py"] == composed(working().edit("address.py").say(said)).items("Done")
 
 
 @pytest.mark.parametrize(
@@ -181,32 +181,32 @@ def test_no_report(said):
     ],
 )
 def test_last_word(said):
-    """Where nothing was called done, what was said at the end is quoted as such."""
-    found = left(working().edit("address.py").say(said)).items("Done")
+    """If nothing was called done, the last statement is quoted as such."""
+    found = composed(working().edit("address.py").say(said)).items("Done")
     assert [f"Said last: “{said}”", "Edited address.py"] == found
 
 
 def test_refuted_theory():
-    """A theory that did not hold is something to watch out for."""
+    """A refuted theory is listed as a gotcha."""
     told = working().say("I suspect the cache is stale.").run("ls")
     told.say("That's not it: the cache is fresh. Let me look at the form.")
-    found = left(told).items("Gotchas")
+    found = composed(told).items("Gotchas")
     assert ["Not so: “I suspect the cache is stale.” (That's not it: the cache is fresh.)"] == found
 
 
 def test_decisions():
-    """What a person decided is said as decided."""
+    """A person's decisions are listed as decided."""
     told = working()
     asked = [{"question": "Which colour?", "header": "Colour", "options": [], "multiSelect": False}]
     call = told.use("AskUserQuestion", questions=asked)
     told.result(
         call, "answered", toolUseResult={"questions": asked, "answers": {"Which colour?": "Green"}}
     )
-    assert ["Decided: Which colour? Green"] == left(told).items("Done")
+    assert ["Decided: Which colour? Green"] == composed(told).items("Done")
 
 
 def test_approved_plan():
-    """An approved plan is a decision that needs no other word."""
+    """An approved plan is listed as a decision, without another word from the person."""
     told = working()
     plan = "# Plan: Cache the shipping rates\n\n1. Add a table\n"
     call = told.use("ExitPlanMode", plan=plan)
@@ -214,36 +214,36 @@ def test_approved_plan():
         call, "User has approved your plan.", toolUseResult={"plan": plan, "isAgent": False}
     )
     told.prompt("Now the page itself, please").say("I'll do the page.")
-    assert "Plan approved: Cache the shipping rates" in left(told).items("Done")
+    assert "Plan approved: Cache the shipping rates" in composed(told).items("Done")
 
 
 def test_edited_files():
-    """Edited files are named from the root, the latest first, the last ones only counted."""
+    """Edited files are named relative to the root, the latest first; the rest are only counted."""
     told = working()
     for number in range(8):
         told.edit(f"src/part{number}.py")
-    done = left(told).items("Done")
+    done = composed(told).items("Done")
     assert [
         "Edited src/part7.py, src/part6.py, src/part5.py, src/part4.py, src/part3.py (+3 more)"
     ] == done
 
 
 def test_green_tests():
-    """Tests that passed are done; those that did not see the last edit say so."""
+    """Passed tests are done; if they ran before the last edit, the line says so."""
     told = working().edit("a.py").run("pytest", "===== 3 passed in 0.1s =====")
-    assert "Tests green: pytest — 3 passed" in left(told).items("Done")
-    assert "Tests green: pytest — 3 passed, before the last edit" in left(told.edit("b.py")).items(
-        "Done"
-    )
+    assert "Tests green: pytest — 3 passed" in composed(told).items("Done")
+    assert "Tests green: pytest — 3 passed, before the last edit" in composed(
+        told.edit("b.py")
+    ).items("Done")
 
 
 def test_every_kind_of_done():
-    """No kind of done work crowds out the others."""
+    """No kind of done work crowds out the other kinds."""
     told = todos(working(), *((f"Write part {n}", "completed") for n in range(9)))
     for number in range(9):
         commit(told, f"1a2b3c{number}", f"Add part {number}")
     told.edit("a.py").run("pytest", "===== 3 passed in 0.1s =====")
-    done = left(told.say("Done. I've added every part.")).items("Done")
+    done = composed(told.say("Done. I've added every part.")).items("Done")
     begins = ("I've added", "Write", "Committed", "Edited", "Tests green")
     assert len(done) <= 8
     assert all(any(line.startswith(begin) for line in done) for begin in begins)
@@ -253,45 +253,45 @@ def test_every_kind_of_done():
 
 
 def test_next_is_what_comes():
-    """Next says what is upcoming, in its words and its order."""
+    """Next lists the upcoming work, in the session's words and order."""
     told = todos(working(), ("Check the street", "in_progress"), ("Check the town", "pending"))
     told.say("Now I'll check the street against the list of the post.").run("ls")
     coming = [value.text for value in insights.upcoming(told.folded())]
     assert len(coming) > 2
-    assert coming == left(told).items("Next")
+    assert coming == composed(told).items("Next")
 
 
 def test_question_is_next():
-    """An open question is there to be answered."""
-    assert ["Answer: Should old addresses be kept?"] == left(asking()).items("Next")
+    """An open question is listed in Next, to be answered."""
+    assert ["Answer: Should old addresses be kept?"] == composed(asking()).items("Next")
 
 
 def test_question_is_said_once():
-    """A question that is in what comes anyway is not asked again."""
+    """A question that Next already contains is not listed again."""
     told = working().say(
         "Let me see. There are two ways:\n1. keep them\n2. drop them\n\nWhich of both?"
     )
-    assert 1 == "\n".join(left(told).items("Next")).count("Which of both?")
+    assert 1 == "\n".join(composed(told).items("Next")).count("Which of both?")
 
 
 def test_plan_is_next():
-    """A plan that waits is there to be approved."""
+    """A plan that waits for approval is listed in Next."""
     told = working()
     told.use("ExitPlanMode", plan="# Cache the shipping rates\n\n1. Add a table\n")
-    assert "Approve the plan: Cache the shipping rates" in left(told).items("Next")
+    assert "Approve the plan: Cache the shipping rates" in composed(told).items("Next")
 
 
 def test_heading_of_the_past():
-    """The heading of what was done is nothing that comes."""
+    """A heading for finished work is not upcoming work."""
     told = working().edit("a.py").say("The form is complete. Here's what was done:\n- a street")
-    assert [] == left(told).items("Next")
+    assert [] == composed(told).items("Next")
 
 
 def test_said_once():
-    """What is done is not next, and what is next is not done."""
+    """A line is never both in Done and in Next."""
     text = "Check the street against the list of the post"
     told = todos(working(), (text, "completed"), ("Check the town", "pending"), (text, "pending"))
-    found = left(told)
+    found = composed(told)
     assert text in found.items("Done")
     assert text not in found.items("Next")
 
@@ -300,20 +300,22 @@ def test_said_once():
 
 
 def test_gotchas():
-    """What led nowhere is a gotcha, the latest first."""
+    """Dead ends are gotchas, the latest first."""
     told = working().edit("a.py", "one", "two").edit("a.py", "two", "one")
     for _ in range(3):
         told.run("make page", "Error: no rule", code=2)
-    gotchas = left(told).items("Gotchas")
+    gotchas = composed(told).items("Gotchas")
     assert gotchas[0].startswith("make page failed 3 times")
     assert gotchas[1].startswith("Taken back in a.py")
 
 
 def test_red_tests():
-    """Tests that failed last are a risk."""
+    """Tests whose last run failed are a risk."""
     told = working().run("pytest tests/a.py", "===== 1 failed, 2 passed in 0.1s =====", code=1)
     assert (
-        left(told).items("Risks")[0].startswith("Tests red: pytest tests/a.py — 1 failed, 2 passed")
+        composed(told)
+        .items("Risks")[0]
+        .startswith("Tests red: pytest tests/a.py — 1 failed, 2 passed")
     )
 
 
@@ -322,10 +324,10 @@ def test_red_tests():
     [("pytest", False), (f"pytest {ROOT}/tests/a.py -v", False), ("pytest tests/b.py", True)],
 )
 def test_red_turned_green(later, risk):
-    """A red run is no risk once a later one on the same files, or on all, was green."""
+    """A red run is no risk after a later green run on the same files or on all files."""
     told = working().run("pytest tests/a.py", "===== 1 failed, 2 passed in 0.1s =====", code=1)
     told.run(later, "===== 3 passed in 0.1s =====")
-    assert risk == bool(left(told).items("Risks"))
+    assert risk == bool(composed(told).items("Risks"))
 
 
 @pytest.mark.parametrize(
@@ -342,35 +344,35 @@ def test_red_turned_green(later, risk):
     ],
 )
 def test_risks_around(around, risk):
-    """What git and other sessions show is a risk."""
-    assert [risk] == left(working(), **around).items("Risks")
+    """Uncommitted files, unpushed commits and other sessions' changes are risks."""
+    assert [risk] == composed(working(), **around).items("Risks")
 
 
 @pytest.mark.parametrize("around", [{"unpushed": 0}, {"unpushed": None}, {"uncommitted": []}])
 def test_no_risk_around(around):
-    """What is committed and pushed is no risk, and what is not known is none either."""
-    assert [] == left(working(), **around).items("Risks")
+    """Committed and pushed work is no risk, and neither is an unknown state."""
+    assert [] == composed(working(), **around).items("Risks")
 
 
 def test_question_left_open():
-    """A question is a risk only when nobody is there any more to ask it."""
+    """An open question is a risk only if the session has ended."""
     risk = "The session was left waiting for an answer"
-    assert [risk] == left(asking(), ended=True).items("Risks")
-    assert [] == left(asking()).items("Risks")
+    assert [risk] == composed(asking(), ended=True).items("Risks")
+    assert [] == composed(asking()).items("Risks")
 
 
 def test_stopped():
-    """A session that was stopped says by whom."""
+    """The risk of a stopped session says that the person stopped it."""
     told = working()
     told.use("Write", file_path=f"{ROOT}/a.py", content="x")
     told.prompt("[Request interrupted by user]")
-    assert left(told, ended=True).items("Risks")[0].startswith("Stopped by the person")
+    assert composed(told, ended=True).items("Risks")[0].startswith("Stopped by the person")
 
 
 def test_secrets():
-    """A secret that was seen is told by its kind, and never shown."""
+    """A secret in the session is listed by its kind, and never shown."""
     told = Told().prompt(f"Use the token {FAKE_TOKEN} to read the issues of the shop")
-    found = left(told)
+    found = composed(told)
     assert ["A github-token appeared in this session: replace it if it is real"] == found.items(
         "Risks"
     )
@@ -378,30 +380,30 @@ def test_secrets():
 
 
 def test_several_secrets():
-    """Several kinds of secrets are one line."""
+    """Several kinds of secrets share one line."""
     told = Told().prompt(
         f"Use {FAKE_TOKEN} and password=hunter2-Xy9q to read the issues of the shop"
     )
-    assert ["A github-token, a password appeared in this session: replace what is real"] == left(
-        told
-    ).items("Risks")
+    assert [
+        "A github-token, a password appeared in this session: replace what is real"
+    ] == composed(told).items("Risks")
 
 
 # Calls for a person
 
 
 def test_unanswered_question_escalates():
-    """A session that ended on a question calls for a person; one that goes on does not."""
+    """A session that ended on a question calls for a person; a running one does not."""
     reason = "a person has yet to answer: Should old addresses be kept?"
-    assert (reason,) == left(asking(), ended=True).escalations
-    assert () == left(asking()).escalations
+    assert (reason,) == composed(asking(), ended=True).escalations
+    assert () == composed(asking()).escalations
 
 
 def test_waiting_plan_escalates():
     """A session that ended before its plan was approved calls for a person."""
     told = working()
     told.use("ExitPlanMode", plan="# Cache the shipping rates\n\n1. Add a table\n")
-    (reason,) = left(told, ended=True).escalations
+    (reason,) = composed(told, ended=True).escalations
     assert reason.endswith("Approve the plan: Cache the shipping rates")
 
 
@@ -419,16 +421,16 @@ def test_waiting_plan_escalates():
     ],
 )
 def test_surroundings_escalate(around, reason):
-    """A committed secret and a file of two sessions call for a person."""
-    assert (reason,) == left(working(), **around).escalations
+    """A committed secret and a file that two sessions changed call for a person."""
+    assert (reason,) == composed(working(), **around).escalations
 
 
 def test_nothing_else_escalates():
-    """Red tests, stops, uncommitted files, masked secrets and politeness call for nobody."""
+    """Red tests, stops, uncommitted files, masked secrets and politeness do not escalate."""
     told = Told().prompt(f"Use the token {FAKE_TOKEN} to read the issues").edit("a.py")
     told.run("pytest", "===== 1 failed in 0.1s =====", code=1)
     told.say("The form is added. Is there anything else you need?")
-    found = left(told, ended=True, uncommitted=["a.py"], unpushed=3)
+    found = composed(told, ended=True, uncommitted=["a.py"], unpushed=3)
     assert () == found.escalations
     assert () == escalation_reasons(render(found))
 
@@ -443,12 +445,12 @@ PHRASES = [
 
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_mention_is_no_call(phrase):
-    """Whoever mentions the call for a person, in any place and case, makes none."""
+    """A mention of the call for a person, in any place and case, is not a call."""
     told = Told().prompt(f"Print {phrase} at the end of the page")
     todos(told, (f"Print {phrase} first", "completed"), (f"Print {phrase} then", "pending"))
     commit(told, "1a2b3c4", f"Print {phrase}").edit(f"{phrase}.py")
     told.say(f"I've printed {phrase} on the page.")
-    text = render(left(told, uncommitted=[phrase]))
+    text = render(composed(told, uncommitted=[phrase]))
     assert () == escalation_reasons(text)
     assert "review (needed)" in text.lower()
 
@@ -457,14 +459,14 @@ def test_mention_is_no_call(phrase):
 
 
 def test_hostile_todos():
-    """However much there is, a handoff stays within its limits."""
+    """A handoff stays within its limits for input of any length."""
     told = working()
     texts = [f"{number:02d} " + "größer " * 42 for number in range(40)]
     todos(
         told,
         *((text, "completed" if number % 2 else "pending") for number, text in enumerate(texts)),
     )
-    found = left(told, uncommitted=texts, contested=texts, committed_secrets=texts, ended=True)
+    found = composed(told, uncommitted=texts, contested=texts, committed_secrets=texts, ended=True)
     lines = [line for lines in found.sections.values() for line in lines]
     assert max(map(len, lines)) <= ITEM_MAX + len("- ")
     assert len(render(found).encode()) <= SIZE_MAX_BYTES
@@ -495,12 +497,12 @@ def test_hostile_todos():
     ],
 )
 def test_prose(text, line):
-    """A line is prose: no markup, no data, no table, no code, no output, no hidden character."""
+    """A line is prose: no markup, data, table, code, output or hidden character."""
     assert line == prose(text)
 
 
 def test_nothing_but_prose():
-    """Tags, data and line breaks of a session reach no line of its handoff."""
+    """Tags, data and line breaks of a session do not reach a line of its handoff."""
     data = json.dumps({"type": "tool_result", "content": "x"})
     told = todos(
         working(),
@@ -508,14 +510,14 @@ def test_nothing_but_prose():
         ("<task-notification>now</task-notification> Check the town", "pending"),
     )
     told.edit("a.py").say(f"I've added the form: {data}")
-    body = render(left(told, uncommitted=["a\nb.py", "<system-reminder>x"])).split("cwd:")[1]
+    body = render(composed(told, uncommitted=["a\nb.py", "<system-reminder>x"])).split("cwd:")[1]
     assert re.findall(r'[{\[]"|<[a-z-]+>', body) == []
     assert ["## Done", "## Next", "## Risks"] == re.findall(r"(?m)^##.*", body)
 
 
 def test_no_empty_section():
-    """A section that has nothing to say is not there, and no sentence fills its place."""
-    found = left(todos(working(), ("Write the form", "completed")).say("Thanks!"), ended=True)
+    """An empty section is omitted, and no filler sentence takes its place."""
+    found = composed(todos(working(), ("Write the form", "completed")).say("Thanks!"), ended=True)
     assert all(found.sections.values())
     assert {"Gotchas", "Risks", "Reflection"}.isdisjoint(found.sections)
 
@@ -528,14 +530,14 @@ def test_listed_fits():
 
 
 def test_same():
-    """Two lines are the same whatever their marks, or if one holds all of the other."""
+    """Two lines are the same apart from punctuation and case, or if one contains the other."""
     assert same("Write the form.", "write the form")
     assert same("Task 4: Write the form of addresses", "Write the form of addresses")
     assert not same("Write it", "Write it again and again")
 
 
 def test_worth():
-    """A session leaves something behind with an edit, a commit or a second request."""
+    """A session is worth a handoff if it has an edit, a commit or a second request."""
     assert not is_worth(working().folded())
     assert is_worth(working().edit("a.py").folded())
     assert is_worth(commit(working(), "1a2b3c4", "Add it").folded())

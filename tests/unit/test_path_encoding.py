@@ -1,4 +1,4 @@
-"""A path as a name: against the very commands of the contract, and Claude Code's own names."""
+"""Encoding a path as a name: compared with the contract's commands and Claude Code's names."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from handoffd.contract.path_encoding import claude_code_name, encode, encode_v1,
 
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
 
-# A newline would be another line to sed; a NUL cannot be in a path; surrogates are no UTF-8.
+# A newline would start a new line for sed; a path has no NUL; surrogates are not UTF-8.
 characters = st.characters(exclude_characters="\n\0", exclude_categories=["Cs"])
 paths = st.lists(st.text(characters, max_size=20), max_size=8).map(lambda p: "/" + "/".join(p))
 
@@ -28,7 +28,7 @@ def through(path: str, *command: str) -> str:
 @example(["/home/u/Meine Übung/a_b@c~ (1)"])
 @example(["/home/u/e\u0301/\U0001f600/\u4e2d\u6587"])
 def test_as_sed_does(many):
-    """The name is what the contract's `sed` prints, for every path of UTF-8 without a newline."""
+    """The name equals the output of the contract's `sed`, for UTF-8 paths without a newline."""
     printed = through("\n".join(many), "sed", "s/[^a-zA-Z0-9-]/-/g")
 
     assert printed.split("\n") == [encode(path) for path in many]
@@ -36,7 +36,7 @@ def test_as_sed_does(many):
 
 @given(st.lists(paths, min_size=1, max_size=50))
 def test_v1_as_tr_does(many):
-    """The first version's name is what `tr` prints."""
+    """The first version's name equals the output of `tr`."""
     assert through("\n".join(many), "tr", "/.", "-").split("\n") == list(map(encode_v1, many))
 
 
@@ -52,27 +52,27 @@ def test_v1_as_tr_does(many):
     ],
 )
 def test_examples(path, name):
-    """The contract's own examples; a newline and bytes that are no UTF-8 are a dash each."""
+    """The contract's own examples hold; a newline and each non-UTF-8 byte become a dash."""
     assert name == encode(path)
 
 
 @given(paths)
 def test_encodings_agree_in_the_end(path):
-    """A name is its own encoding, and a v1 name leads to the v2 name of the same path."""
+    """Encoding a name gives the same name, and a v1 name encodes to the path's v2 name."""
     assert encode(path) == encode(encode(path)) == encode(encode_v1(path))
     assert re.fullmatch(r"[a-zA-Z0-9-]*", encode(path))
 
 
 @given(paths)
 def test_v1_names_are_told(path):
-    """A name is one of the first version exactly where the two versions differ."""
+    """A name counts as v1 exactly if the two versions differ."""
     assert is_v1(encode_v1(path)) == (encode_v1(path) != encode(path))
     assert not is_v1(encode(path))
 
 
 @pytest.mark.parametrize("name", ["email", "my_app", "-home-u-app.bak", "-a_b.old", "-home-u", ""])
 def test_no_v1_name(name):
-    """What does not begin with a dash encodes no path, and the first version left no dot."""
+    """A name without a leading dash encodes no path, and a v1 name has no dot."""
     assert not is_v1(name)
 
 
@@ -87,12 +87,12 @@ def test_no_v1_name(name):
     ],
 )
 def test_claude_code_names(path, name):
-    """One dash a UTF-16 unit after NFC, and 200 characters stay whole."""
+    """After NFC each UTF-16 unit becomes one dash, and a name of 200 characters stays whole."""
     assert name == claude_code_name(path)
 
 
 def reference(path: str) -> str:
-    """Return the name as the test harness computes it, which was checked with Claude Code."""
+    """Return the name as the test harness computes it, which was checked against Claude Code."""
     wide = "".join(c if c.isascii() else "-" * (len(c.encode("utf-16-le")) // 2) for c in path)
     name = re.sub(r"[^A-Za-z0-9]", "-", wide)
     if len(name) <= 200:
@@ -109,7 +109,7 @@ def reference(path: str) -> str:
 
 
 def test_long_claude_code_name():
-    """Above 200 characters the name is cut and ends with the hash that was seen in the wild."""
+    """A name over 200 characters is cut and ends with the hash that Claude Code was seen to use."""
     path = "/tmp/shp-schemas-slug.6V4NfF/" + "w" * 172
 
     assert 201 == len(path)
@@ -118,5 +118,5 @@ def test_long_claude_code_name():
 
 @given(st.text(st.sampled_from("abcXYZ09/._- \U0001f600中"), max_size=500))
 def test_claude_code_name_as_reference(text):
-    """Long or short, the name is that of the reference."""
+    """For short and long paths the name equals that of the reference."""
     assert reference(f"/{text}") == claude_code_name(f"/{text}")

@@ -1,4 +1,4 @@
-"""The lookout: which paths it takes a hint for, and what it looks at on a network's disk."""
+"""The transcript watcher: the paths of hints, and polling on network disks."""
 
 import os
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from handoffd.store.cursor import Cursor
 
 
 def test_hint_through_a_symlink(tmp_path):
-    """A hook names a transcript by the path its client knows; a link above it changes nothing."""
+    """A hint by the client's path is understood, even if a parent directory is a link."""
     real = tmp_path / "elsewhere/projects"
     (real / "-p").mkdir(parents=True)
     (tmp_path / ".claude").symlink_to(tmp_path / "elsewhere")
@@ -28,7 +28,7 @@ def test_hint_through_a_symlink(tmp_path):
 
 @pytest.fixture
 def far(tmp_path, monkeypatch):
-    """A network's disk with transcripts, every other of which is old."""
+    """A network disk with transcripts, of which every other one is old."""
     asked, looked, entries = [], [], {}
     monkeypatch.setattr(mounts, "_table", b"known")
     monkeypatch.setattr(mounts, "_disks", {str(tmp_path): mounts._Disk()})
@@ -47,7 +47,7 @@ def far(tmp_path, monkeypatch):
 
 
 def test_network_disk_is_asked_little(far, tmp_path, record_property):
-    """A disk is asked once a poll, and then for the few transcripts that grew within the hour."""
+    """A disk is asked once per poll, and only for the few transcripts that grew within the hour."""
     far.transcript_watcher._choose_polled()
     again = far.transcript_watcher._poll(float("inf")) - clock.monotonic()
     far.transcript_watcher._poll(float("inf"))
@@ -60,7 +60,7 @@ def test_network_disk_is_asked_little(far, tmp_path, record_property):
 
 
 def test_costly_poll_comes_less_often(far, monkeypatch):
-    """What takes a tenth of a second of a processor is not done every two seconds."""
+    """A poll that takes 0.1 s of processor time is not repeated every two seconds."""
     monkeypatch.setattr(clock, "thread_cpu", iter((0.0, 0.1)).__next__)
     far.transcript_watcher._choose_polled()
 
@@ -68,7 +68,7 @@ def test_costly_poll_comes_less_often(far, monkeypatch):
 
 
 def test_nothing_is_polled_without_a_network_disk(far, monkeypatch):
-    """Where there is no disk of a network nothing is looked for, and nothing sorted."""
+    """Without a network disk nothing is polled or sorted."""
     monkeypatch.setattr(mounts, "_disks", {})
     far.transcript_watcher._choose_polled()
 

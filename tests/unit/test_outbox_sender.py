@@ -1,4 +1,4 @@
-"""The courier: in order, again after a failure, dead in the end, and never a note twice."""
+"""The outbox sender: order, retries, giving up, and no note twice."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def outbox(tmp_path):
 
 @pytest.fixture(params=KINDS)
 def world(request, tmp_path, tmp_path_factory):
-    """A project with Beads, of every kind there is."""
+    """A project with Beads, for every kind of program."""
     return fresh(request.param, tmp_path, tmp_path_factory)
 
 
@@ -45,7 +45,7 @@ def put(outbox, key, *, kind="beads", root="/p", target="e-1"):
 
 
 class Post:
-    """A deliverer that notes what it gets, and fails as it is told."""
+    """A deliverer that records its letters and raises the given problems."""
 
     def __init__(self, *problems):
         self.problems = list(problems)
@@ -59,7 +59,7 @@ class Post:
 
 
 def test_letters_are_sent_once_and_in_order(outbox):
-    """The oldest first; a second round has nothing to do."""
+    """Letters are sent oldest first, and a second round has nothing to send."""
     for key in ("a", "b", "c"):
         put(outbox, key)
     post = Post()
@@ -71,7 +71,7 @@ def test_letters_are_sent_once_and_in_order(outbox):
 
 
 def test_a_failure_holds_up_its_target_alone(outbox):
-    """A letter that failed is tried later, those after it to the same target wait with it."""
+    """A failed letter is retried later; later letters to the same target wait, others do not."""
     put(outbox, "a")
     put(outbox, "b")
     put(outbox, "c", target="e-2")
@@ -87,7 +87,7 @@ def test_a_failure_holds_up_its_target_alone(outbox):
 
 
 def test_pauses_grow_until_it_is_given_up(outbox):
-    """After 30 s, 2 min, 10 min, 1 h and then every 6 h; the eighth failure is the last."""
+    """Retries come after 30 s, 2 min, 10 min, 1 h, then every 6 h; the eighth failure is final."""
     put(outbox, "a")
     moment, pauses = NOW, []
     while not outbox.dead():
@@ -101,7 +101,7 @@ def test_pauses_grow_until_it_is_given_up(outbox):
 
 
 def test_what_can_never_arrive_is_given_up_at_once(outbox):
-    """A final problem, as an issue that is not there, is not tried again."""
+    """A final problem, such as a missing issue, is not retried."""
     put(outbox, "a")
     done = deliver(outbox, {"beads": Post(DeliveryError("no issue", final=True))}, NOW)
 
@@ -110,7 +110,7 @@ def test_what_can_never_arrive_is_given_up_at_once(outbox):
 
 
 def test_without_a_program_a_letter_waits_a_week(outbox):
-    """It does not die however often one looks, is sent when there is a program, and dies then."""
+    """Without a program a letter stays in the outbox for a week of retries, and then is dead."""
     put(outbox, "a")
     for number in range(20):
         missing = Post(DeliveryError("there is no bd", missing=True))
@@ -127,17 +127,17 @@ def test_without_a_program_a_letter_waits_a_week(outbox):
 
 
 def test_a_bug_in_a_deliverer_holds_up_nobody(outbox):
-    """An unexpected failure is one of that letter, told by its place."""
+    """An unexpected exception fails only its own letter, and is reported by its location."""
     put(outbox, "a")
     put(outbox, "b", target="e-2")
     done = deliver(outbox, {"beads": Post(KeyError("secret"))}, NOW)
 
     assert [False, True] == [delivery.sent for delivery in done]
-    assert done[0].problem.startswith("KeyError at test_courier.py")
+    assert done[0].problem.startswith("KeyError at test_outbox_sender.py")
 
 
 def test_only_one_key_and_only_known_kinds(outbox):
-    """One record's letters can be sent alone; a kind that nobody delivers stays."""
+    """The letters of one record can be sent alone; a kind without a deliverer stays."""
     put(outbox, "a", target="e-1")
     put(outbox, "b", target="e-2")
     put(outbox, "b", kind="mail")
@@ -148,7 +148,7 @@ def test_only_one_key_and_only_known_kinds(outbox):
 
 
 def test_most(outbox):
-    """A round has an end."""
+    """One round sends at most the given number of letters."""
     for number in range(5):
         put(outbox, str(number), target=str(number))
 
@@ -156,7 +156,7 @@ def test_most(outbox):
 
 
 def test_a_note_arrives(world, outbox):
-    """A note is appended to what a person wrote, by every kind of program."""
+    """A note is appended to a person's notes, by every kind of program."""
     epic = world.epic()
     world.bd("update", epic, "--notes", "by a person")
     put(outbox, "a", root=str(world.root), target=epic)
@@ -167,7 +167,7 @@ def test_a_note_arrives(world, outbox):
 
 
 def test_a_note_that_arrived_unheard_is_not_appended_again(world):
-    """On a second attempt the issue is asked first; the first attempt does not ask."""
+    """A second attempt first looks for the note in the issue, and does not append it again."""
     epic = world.epic()
     letter = Letter(1, "beads", "p", str(world.root), "a", epic, NOTE, attempts=1)
     deliver_note(letter, world.wanted)
@@ -177,7 +177,7 @@ def test_a_note_that_arrived_unheard_is_not_appended_again(world):
 
 
 def test_an_unknown_issue_is_final(world):
-    """No program of any kind makes a note for an issue that is not there."""
+    """A note for a missing issue is a final error, for every kind of program."""
     world.epic()
     letter = Letter(1, "beads", "p", str(world.root), "a", "shop-nope", NOTE, attempts=1)
     with pytest.raises(DeliveryError) as caught:
@@ -187,7 +187,7 @@ def test_an_unknown_issue_is_final(world):
 
 
 def test_an_answer_that_is_lost(tmp_path, outbox, monkeypatch):
-    """bd appends and then hangs: the next attempt finds the note, and it is there once."""
+    """If bd appends and then hangs, the next attempt finds the note, so the note is there once."""
     monkeypatch.setattr(beads_program, "TIMEOUT_SECONDS", 1.0)
     root = tmp_path / "shop"
     program = scripted_bd.install(tmp_path / "bin", "current", "lost answer")
@@ -206,7 +206,7 @@ def test_an_answer_that_is_lost(tmp_path, outbox, monkeypatch):
 
 
 def test_no_program(tmp_path, monkeypatch):
-    """Without a program the problem says so, and that it is for want of one."""
+    """Without a program the problem says so, and is marked as a missing program."""
     (tmp_path / ".beads/embeddeddolt").mkdir(parents=True)
     letter = Letter(1, "beads", "p", str(tmp_path), "a", "e-1", NOTE)
     with pytest.raises(DeliveryError, match="no program") as caught:
@@ -240,7 +240,7 @@ while outbox.waiting():
 
 @pytest.mark.slow
 def test_kill_at_any_time(world, tmp_path):
-    """Killed again and again while it queues and sends, every note is there, once, in order."""
+    """After kills at any time while it queues and sends, every note is there once, in order."""
     epic = world.epic()
     count = 6
     words = [
@@ -266,6 +266,6 @@ def test_kill_at_any_time(world, tmp_path):
 
 
 def test_limits():
-    """An attempt is ours for longer than its calls can take."""
+    """An attempt is reserved for longer than its calls can take."""
     calls = 4  # version, help, show, update
     assert outbox_sender.ATTEMPT_SECONDS > calls * beads_program.TIMEOUT_SECONDS

@@ -1,4 +1,4 @@
-"""Whatever others wrote, a session is told it inside one frame, as harmless words."""
+"""Text from others reaches a session inside one frame, as harmless words."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +9,7 @@ from hostile_text import HOSTILE, TEXTS, assert_framed
 
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_every_channel_is_told(channel):
-    """Ordinary words arrive by each channel, so that the hostile ones would, too."""
+    """Ordinary words arrive by each channel, so hostile words would arrive, too."""
     told = CHANNELS[channel]("canary word here")
     assert_framed(told, calls=CALLING.get(channel, 0))
     assert "canary" in told
@@ -17,7 +17,7 @@ def test_every_channel_is_told(channel):
 
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_no_text_leaves_the_frame(channel):
-    """One opening and one closing mark, and no tag, call or control between them."""
+    """The text has one opening and one closing mark, and no tag, call or control between them."""
     for text in HOSTILE:
         for said in (text, f"Fix {text} it"):
             assert_framed(CHANNELS[channel](said), calls=CALLING.get(channel, 0))
@@ -26,20 +26,20 @@ def test_no_text_leaves_the_frame(channel):
 def fuzzed(channel, examples):
     @settings(max_examples=examples, suppress_health_check=[HealthCheck.too_slow])
     @given(TEXTS)
-    def told(text):
+    def check(text):
         assert_framed(CHANNELS[channel](text), calls=CALLING.get(channel, 0))
 
-    told()
+    check()
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_fuzzed(channel):
-    """So it is with any text that is made of such pieces."""
+    """The frame holds for any text that is made of hostile pieces."""
     fuzzed(channel, 15)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_fuzzed_for_long(channel):
-    """The same, with a thousand texts."""
+    """The frame holds for a thousand such texts."""
     fuzzed(channel, 1000)

@@ -1,4 +1,4 @@
-"""The observer on a real file system, with one thread and with watchdog's own."""
+"""The file observer on a real file system, with one thread and with watchdog's own."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ MAKERS = [ThreadsWatcher, *([file_observer.InotifyWatcher] if sys.platform == "l
 
 @pytest.fixture(params=MAKERS, ids=lambda maker: maker.__name__)
 def seen(request):
-    """An observer, and what it saw."""
+    """An observer, and the paths that it reported."""
     found = []
     watching = Observer(found.append, lambda: found.append("overflow"), make=request.param)
     watching.start()
@@ -31,7 +31,7 @@ def until(condition, seconds=60.0):
 
 
 def test_sees_what_changes(seen, tmp_path):
-    """A new, a changed, a renamed and a deleted file are each seen; reading is not news."""
+    """A created, changed, renamed and deleted file are each reported; a read is not."""
     watching, found = seen
     assert {str(tmp_path)} == watching.watch_only({str(tmp_path)})
     path = tmp_path / "a"
@@ -47,7 +47,7 @@ def test_sees_what_changes(seen, tmp_path):
 
 
 def test_never_a_tree(seen, tmp_path):
-    """What happens below a watched directory's own entries is not seen."""
+    """A change below a watched directory's own entries is not reported."""
     watching, found = seen
     below = tmp_path / "below"
     below.mkdir()
@@ -60,7 +60,7 @@ def test_never_a_tree(seen, tmp_path):
 
 
 def test_drops_what_is_no_longer_wanted(seen, tmp_path):
-    """A directory that is no longer wanted is no longer heard."""
+    """A directory that is no longer wanted is no longer reported."""
     watching, found = seen
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
@@ -76,7 +76,7 @@ def test_drops_what_is_no_longer_wanted(seen, tmp_path):
 
 
 def test_made_anew(seen, tmp_path):
-    """A directory that was deleted and made again is watched again."""
+    """A directory that was deleted and created again is watched again."""
     watching, found = seen
     place = tmp_path / "place"
     place.mkdir()
@@ -90,7 +90,7 @@ def test_made_anew(seen, tmp_path):
 
 
 def test_missing_directory(seen, tmp_path):
-    """A directory that is not there is not watched, and nothing is raised."""
+    """A missing directory is not watched, and nothing is raised."""
     watching, _ = seen
 
     assert set() == watching.watch_only({str(tmp_path / "none")})

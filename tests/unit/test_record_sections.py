@@ -1,4 +1,4 @@
-"""What a record says, and the note for Beads: from a session, a plan and git."""
+"""The sections of a record, and the note for Beads: from a session, a plan and git."""
 
 from handoffd.contract.composition import Surroundings, account
 from handoffd.tracks.parallel_workers import ParallelWorker
@@ -34,12 +34,12 @@ def worked():
 
 
 def test_four_sections():
-    """A record has the template's four sections, whatever is known."""
+    """A record has the template's four sections, with any facts."""
     assert ["Context", "Changes", "Learnings", "Next Steps"] == list(sections(facts(), ROOT))
 
 
 def test_context_names_track_phase_decisions_and_progress():
-    """Context says what it is about, and where the track stands."""
+    """Context has the goal, and the track's state."""
     told = worked()
     call = told.use("AskUserQuestion", questions=[{"question": "Which rounding?"}])
     told.result(call, "x", toolUseResult={"answers": {"Which rounding?": "half up"}})
@@ -54,7 +54,7 @@ def test_context_names_track_phase_decisions_and_progress():
 
 
 def test_without_a_session_the_disk_tells():
-    """Where no session is known, the plan and git say what they know."""
+    """Without a session the plan and git give the sections."""
     found = sections(facts(uncommitted=["a.py"]), ROOT)
 
     assert "Phase 1: 25% (1/4 tasks, by the plan)" == found["Context"][0]
@@ -65,7 +65,7 @@ def test_without_a_session_the_disk_tells():
 
 
 def test_changes_name_each_file_once():
-    """Changes name what was edited, the latest first, and whether it is committed."""
+    """Changes name each edited file once, the latest first, with its state in git."""
     found = sections(facts(worked(), uncommitted=["src/tax.py", "b.py"]), ROOT)
 
     assert [
@@ -76,12 +76,12 @@ def test_changes_name_each_file_once():
 
 
 def test_a_backtick_in_a_name_breaks_nothing():
-    """A file's name cannot end its own quotation."""
+    """A backtick in a file's name cannot end its quotation."""
     assert ["- `a'b` - uncommitted"] == sections(facts(uncommitted=["a`b"]), ROOT)["Changes"]
 
 
 def test_learnings_are_what_went_wrong():
-    """What failed, and what is unsafe, is what was learned."""
+    """Learnings hold failures and risks, such as red tests."""
     told = worked()
     told.run("pytest -q", "1 failed, 3 passed in 0.1s", code=1)
 
@@ -89,7 +89,7 @@ def test_learnings_are_what_went_wrong():
 
 
 def test_next_steps_are_the_sessions_then_the_plans():
-    """What the session announced comes before what the plan has open; none is said twice."""
+    """The session's announced steps come before the plan's open tasks."""
     told = worked()
     told.say("Done with tax. Next, I'll write the shipping tests.")
     steps = sections(facts(told), ROOT)["Next Steps"]
@@ -101,7 +101,7 @@ def test_next_steps_are_the_sessions_then_the_plans():
 
 
 def test_workers_have_a_section_of_their_own():
-    """Each worker's state is kept: status, task, files."""
+    """Each worker's state is kept: status, task and files."""
     worker = ParallelWorker("auth", "running", "Write tokens", "bd-1", ("src/a.py",), active=True)
 
     assert ["- auth: running; Write tokens; bd-1; owns `src/a.py`"] == sections(
@@ -110,7 +110,7 @@ def test_workers_have_a_section_of_their_own():
 
 
 def test_note_has_the_six_lines():
-    """The note for Beads is the seed's six lines, in its order."""
+    """The note for Beads has the seed's six lines, in its order."""
     assert [
         "COMPLETED: Tasks 1-1 (25% of track)",
         "KEY DECISIONS: none",
@@ -122,7 +122,7 @@ def test_note_has_the_six_lines():
 
 
 def test_note_of_an_empty_track():
-    """With nothing known every line is still there, and says so."""
+    """Without facts every line is still there, and says so."""
     empty = RecordFacts("auth", Progress())
 
     assert [
@@ -136,6 +136,6 @@ def test_note_of_an_empty_track():
 
 
 def test_progress_in_words():
-    """The number comes with what it counts, and no tasks are 0 of 0."""
+    """The percentage comes with the tasks and their source; no tasks are 0 of 0."""
     assert "41% (5/12 tasks, by Beads)" == progress_text(Progress(5, 12, "beads"))
     assert "0% (0/0 tasks)" == progress_text(Progress())

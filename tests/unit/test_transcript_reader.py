@@ -1,4 +1,4 @@
-"""Reading transcripts into session states: whatever fails, nothing is lost or counted twice."""
+"""Reading transcripts into session states: no failure loses a record or counts it twice."""
 
 import json
 
@@ -18,7 +18,7 @@ from handoffd.store.state import StateStore
 
 NAMES = ["3b241101-e2bb-4255-8caf-4136c566a962", "3b241101-e2bb-4255-8caf-4136c566a963"]
 SLICE_BYTES = 4096
-# More than is held back, and a part of it.
+# More slices than are held back unsaved.
 SLICES = UNSAVED_SLICES_MAX + 3
 
 
@@ -30,7 +30,7 @@ def fresh(directory) -> tuple[TranscriptReader, StateStore]:
 
 
 def long_transcript(path) -> int:
-    """Write a transcript of several slices, and return how many records it has."""
+    """Write a transcript of several slices, and return the number of its records."""
     line = json.dumps({
         "type": "user", "cwd": "/p", "message": {"content": "Make the form work " + "x" * 900},
     })  # fmt: skip
@@ -50,7 +50,7 @@ def read_on(transcript_reader: TranscriptReader) -> None:
 
 @pytest.fixture
 def two(tmp_path, monkeypatch):
-    """Two long transcripts that were found, and a reader that reads one slice in a turn."""
+    """Two long transcripts that were noted, and a reader that reads one slice per turn."""
     monkeypatch.setattr(module, "TURN_SECONDS", 0.0)
     monkeypatch.setattr(tailer, "SLICE_BYTES", SLICE_BYTES)
     transcript_reader, state = fresh(tmp_path)
@@ -62,7 +62,7 @@ def two(tmp_path, monkeypatch):
 
 
 def test_much_is_kept_at_once(two, monkeypatch):
-    """Of two transcripts that grow by much, eight slices are kept at a time, in turns."""
+    """Of two long transcripts eight slices are saved at a time, in turns."""
     transcript_reader, state, _paths, records = two
     commits = []
 
@@ -79,7 +79,7 @@ def test_much_is_kept_at_once(two, monkeypatch):
 
 @pytest.mark.parametrize("turns", range(2 * SLICES))
 def test_killed_amid_long_transcripts(two, turns):
-    """Whenever it ends, the next one goes on from what was kept, and has every record once."""
+    """After a stop at any turn the next reader goes on from the saved state, each record once."""
     transcript_reader, state, paths, records = two
     for _ in range(turns):
         transcript_reader._turn()
@@ -96,7 +96,7 @@ def test_killed_amid_long_transcripts(two, turns):
 
 @pytest.mark.parametrize("turns", range(2 * SLICES))
 def test_a_full_disk_amid_long_transcripts(two, monkeypatch, turns):
-    """A store that fails at whatever slice costs no record, and none is counted twice."""
+    """A store that fails at any slice loses no record, and none is counted twice."""
     transcript_reader, state, _paths, records = two
     for _ in range(turns):
         transcript_reader._turn()
@@ -115,7 +115,7 @@ def test_a_full_disk_amid_long_transcripts(two, monkeypatch, turns):
     "place", [(module, "fold"), (SessionCache, "as_stored")], ids=["fold", "stored"]
 )
 def test_a_failure_amid_long_transcripts(two, monkeypatch, place, turns):
-    """A record, or a state, that cannot be had at first costs none, and none is counted twice."""
+    """A first failure of the fold or of the state loses no record and counts none twice."""
     transcript_reader, state, _paths, records = two
     for _ in range(turns):
         transcript_reader._turn()
@@ -135,7 +135,7 @@ def test_a_failure_amid_long_transcripts(two, monkeypatch, place, turns):
 
 @pytest.mark.parametrize("turns", [1, UNSAVED_SLICES_MAX + 1])
 def test_gone_amid_its_reading(two, turns):
-    """What was read of a transcript that is deleted meanwhile is kept."""
+    """The part that was read of a transcript is kept if the transcript is deleted."""
     transcript_reader, state, paths, records = two
     for _ in range(turns):
         transcript_reader._turn()
@@ -158,7 +158,7 @@ def failing(problem: Exception):
 
 
 def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
-    """A failed batch leaves cursor and fold as they were, and the reading begins there again."""
+    """A failed save leaves cursor and fold unchanged, and reading starts there again."""
     path = tmp_path / "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"
     edits = [
         {"type": "tool_use", "name": "Edit", "input": {"file_path": f"/p/{number}" + "x" * 300}}
@@ -181,7 +181,7 @@ def test_nothing_is_lost_when_the_disk_is_full(tmp_path):
 
 
 def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
-    """A slice that fails is read again from its start, and given up after three times."""
+    """A failing slice is read again from its start, and quarantined after three failures."""
     path = tmp_path / "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"
     path.write_text('{"type":"user","cwd":"/p","message":{"content":"a b c d"}}\n' * 3)
     transcript_reader, state = fresh(tmp_path)

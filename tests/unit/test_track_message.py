@@ -67,12 +67,12 @@ Login works.
 
 
 def test_body():
-    """A letter has the four sections, what it is about, and where its file is."""
+    """A message has the four sections, the facts of the record, and the path of its file."""
     assert BODY == message.body(RECORD, "2: tokens", PATH)
 
 
 def test_body_of_little():
-    """A record that knows little says so in the same form, without what does not apply."""
+    """A record with few facts has the same form, with "unknown" and without optional lines."""
     record = TrackRecord(CREATED, "manual", "general", bead_id="E1")
     lines = message.body(record, "", "a.md").split("\n")
 
@@ -91,29 +91,29 @@ def test_body_of_little():
     ],
 )
 def test_subject(expected, brief):
-    """A subject names trigger, track and what it is about, in one line."""
+    """A subject names the trigger, the track and the summary, in one line."""
     assert expected == message.subject(RECORD, brief)
 
 
 def test_long_subject():
-    """A subject is cut where the server would cut it."""
+    """A subject is cut at the server's limit."""
     assert 200 == len(message.subject(RECORD, "x" * 500)) == agent_mail.SUBJECT_MAX
 
 
 def test_importance():
-    """The triggers that end or begin a stretch of work are important, and no others."""
+    """Only the triggers at the start or end of a stretch of work have high importance."""
     important = [trigger for trigger in TRIGGERS if message.importance(trigger) == "high"]
     assert ["pre-finish", "epic-end", "epic-start", "design-end"] == important
     assert {"high", "normal"} == {message.importance(trigger) for trigger in TRIGGERS}
 
 
 def test_file_mark():
-    """The last line of a letter names its file: by it the mail knows one that has arrived."""
+    """The last line of a message names its file, by which a delivered message is recognised."""
     assert f"{message.FILE_MARK} {PATH}" == BODY.rstrip().splitlines()[-1]
 
 
 def test_round_trip():
-    """A letter that is read again is the record that was sent."""
+    """A message that is read again gives the record that was sent."""
     subject = message.subject(RECORD, "done")
     assert RECORD == message.read(subject, BODY, CREATED)
 
@@ -150,7 +150,7 @@ records = st.builds(
 
 @given(records, st.text(max_size=30), st.text(max_size=30))
 def test_round_trip_of_anything(record, phase, brief):
-    """Whatever a record holds, its letter is read as it was sent."""
+    """The message of any record is read as it was sent."""
     if record.trigger not in EPIC_TRIGGERS:
         record = replace(record, bead_id="")
     # A file strips blank ends, closes fences and has every section.
@@ -167,11 +167,11 @@ def test_anything_can_be_read(subject, body, created):
     message.read(f"[HANDOFF:{subject}] x", f"- **Track:** {body}", created)
 
 
-# What others write
+# Messages from other writers
 
 
 def test_subject_alone():
-    """Of a message without a body what the subject tells is kept, and that it is all."""
+    """A message without a body gives the facts of its subject, with a warning."""
     found = message.read("Re: [HANDOFF:epic-end] auth - RS256 - at last", "", CREATED)
 
     assert ("epic-end", "auth", CREATED) == (found.trigger, found.track_id, found.timestamp)
@@ -180,7 +180,7 @@ def test_subject_alone():
 
 
 def test_another_agents_letter():
-    """The documented form is read whatever its headings' case, order, line ends and bullets."""
+    """The documented form is read with any case, order, line ends and bullets of its headings."""
     body = (
         "**Track**: `auth`\r\n**Trigger:** design-end\r\n* **Phase:** design\r\n"
         "Git: feat/a@b @ ABC123F\r\n\r\n## NEXT STEPS\r\n1. [ ] build\r\n\r\n"
@@ -198,7 +198,7 @@ def test_another_agents_letter():
 
 
 def test_lines_after_the_text():
-    """What a letter is about may stand after the text of its Context."""
+    """The facts of a message may follow the text of its Context."""
     body = "## Context\nWe chose RS256.\n- **Track:** auth\n- **Git:** abc123f\n"
     found = message.read("[HANDOFF:manual] other - x", body, CREATED)
 
@@ -207,7 +207,7 @@ def test_lines_after_the_text():
 
 
 def test_whole_file_as_a_letter():
-    """A record's file that was mailed as it is is read with its front matter."""
+    """A record's file that was mailed unchanged is read with its front matter."""
     found = message.read("fyi", render(RECORD), "2026-01-01T00:00:00.000Z")
 
     assert RECORD == found
@@ -225,12 +225,12 @@ def test_whole_file_as_a_letter():
     ],
 )
 def test_no_handoff(subject, body):
-    """A message that tells no trigger or no track is no handoff."""
+    """A message without a trigger or without a track is no handoff."""
     assert message.read(subject, body, CREATED) is None
 
 
 def test_unknown_time():
-    """A message whose time nobody knows is read, and that is said."""
+    """A message with an unknown time is read, with a warning."""
     found = message.read("s", BODY, "yesterday")
 
     assert ("", message.NO_TIME) == (found.timestamp, found.warning)
@@ -249,5 +249,5 @@ def test_unknown_time():
     ],
 )
 def test_git(expected, said):
-    """Branch and commit are told apart, whichever is there."""
+    """Branch and commit are separated, if one or both are given."""
     assert expected == message._read_git(said)

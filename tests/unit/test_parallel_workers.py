@@ -1,4 +1,4 @@
-"""Parallel workers: told in three shapes, forgotten after an hour, never a reason to fail."""
+"""Parallel workers: three file formats, stale after an hour, and no reason to fail."""
 
 import json
 
@@ -14,13 +14,13 @@ JUST, LONG_AGO = NOW - 60, NOW - 3600
 
 
 def one(said, changed=JUST):
-    """Return the only worker of a state that has one."""
+    """Return the only worker of a state file with one worker."""
     (worker,) = read_state(json.dumps({"workers": [said]}), changed, NOW)
     return worker
 
 
 def test_conductor_beads():
-    """The shape of the file's real producer: a list with ids."""
+    """The format of the file's real producer is a list with ids."""
     state = {
         "phase": "Core",
         "started_at": "2026-01-08T11:00:00Z",
@@ -56,14 +56,14 @@ def test_conductor_beads():
 
 
 def test_maestro():
-    """The shape that maestro looks for: names, and `running`."""
+    """The format that maestro looks for has names, and `running`."""
     assert ParallelWorker("worker-1", "running", active=True) == one(
         {"name": "worker-1", "status": "running"}
     )
 
 
 def test_agents():
-    """The shape with a mapping of agents, their leases and worktrees."""
+    """The format with a mapping of agents has leases and worktrees."""
     agent = {
         "task_id": "bd-7",
         "plan_key": "2.1",
@@ -82,7 +82,7 @@ def test_agents():
     "text", ["", "{", "[]", "3", '{"workers": 3}', "[" * 100_000, '{"agents":"x"}']
 )
 def test_unreadable(text):
-    """A file that cannot be read may be a worker at work, unless it is old."""
+    """An unreadable file may mean an active worker, unless it is old."""
     assert [ParallelWorker("unknown workers", "unknown", active=True)] == read_state(
         text, JUST, NOW
     )
@@ -93,12 +93,12 @@ def test_unreadable(text):
 
 @pytest.mark.parametrize("text", ["{}", '{"workers": []}', '{"workers": null, "agents": {}}'])
 def test_no_workers(text):
-    """A file that tells of no worker has none."""
+    """A file that lists no worker gives none."""
     assert [] == read_state(text, JUST, NOW)
 
 
 def test_stale_after_an_hour():
-    """What was not heard of for an hour is not at work; a sign of life of its own counts."""
+    """A worker without a sign of life for an hour is stale; its own heartbeat counts."""
     said = {"name": "w", "status": "running", "started_at": "2026-01-08T08:00:00Z"}
     alive = said | {"heartbeat": "2026-01-08T12:30:00+01:00"}
 
@@ -108,19 +108,19 @@ def test_stale_after_an_hour():
 
 
 def test_times_ahead_tell_nothing():
-    """A time in the future does not keep a worker alive for ever."""
+    """A time in the future does not keep a worker alive."""
     said = {"name": "w", "status": "running", "updated_at": "2099-01-01T00:00:00Z"}
 
     assert one(said, LONG_AGO).stale
 
 
 def test_only_who_works_is_stale():
-    """A worker that is done is not stale, however old the file is."""
+    """A worker that is done is not stale, at any age of the file."""
     assert not one({"name": "w", "status": "completed"}, 0).stale
 
 
 def test_names_are_made_up():
-    """A worker without a name gets its number; texts are one short clean line."""
+    """A worker without a name gets its number, and texts are one short clean line."""
     found = one({"status": "running", "task": "a\x1b[31m\nb " + "x" * 999})
 
     assert "worker 1" == found.name
@@ -142,7 +142,7 @@ values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["workers", "agents", "started_at"]), values))
 def test_weird_types(state):
-    """No shape makes the reader fail, and none is both at work and stale."""
+    """No format makes the reader fail, and no worker is both active and stale."""
     found = read_state(json.dumps(state), JUST, NOW)
 
     assert all(isinstance(worker.name, str) and worker.name for worker in found)

@@ -1,4 +1,4 @@
-"""conductor/ on disk: found, read and written without ever following a link."""
+"""The conductor directory: found, read and written without following a link."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def umask():
-    """The daemon's own: nothing for others."""
+    """Set the daemon's umask, which permits nothing to others."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -68,7 +68,7 @@ def umask():
 
 
 def test_nothing_there(project):
-    """Without a conductor/ there is nothing to read, and reading makes nothing."""
+    """Without conductor/ there is nothing to read, and reading creates nothing."""
     found = project.conductor
 
     assert not found.exists
@@ -85,14 +85,14 @@ def test_nothing_there(project):
 
 
 def test_a_project_that_is_gone(tmp_path):
-    """A project that was deleted has nothing to read either."""
+    """A deleted project has nothing to read, either."""
     gone = ConductorDirectory(str(tmp_path / "gone"))
 
     assert (False, [], []) == (gone.exists, gone.tracks(), gone.records())
 
 
 def test_tracks(project):
-    """Tracks are directories, the most recently changed first; a file and a dot are none."""
+    """Tracks are directories, the latest changed first; files and hidden directories are not."""
     project.write("tracks/old/metadata.json", '{"status": "complete"}', 1000)
     project.write("tracks/new/metadata.json", '{"status": "in_progress"}', 3000)
     project.write("tracks/new/spec.md", "", 4000)
@@ -121,7 +121,7 @@ def test_tracks(project):
     ],
 )
 def test_active_tracks(data, active):
-    """A track that is complete, archived or cancelled is not worked on."""
+    """A complete, archived or cancelled track is not active."""
     found = conductor_directory.metadata.Metadata(data)
 
     assert active == Track("x", found, 0, has_spec=False, has_plan=False).is_active
@@ -136,7 +136,7 @@ def test_active_tracks(data, active):
     ],
 )
 def test_metadata_of_no_use(project, content, problem):
-    """Metadata that cannot be used is said, and hides neither the track nor the others."""
+    """Unusable metadata is reported, and hides neither its track nor the others."""
     project.write(f"tracks/{TRACK}/metadata.json", content)
     project.write("tracks/other/metadata.json", "{}")
     found = {track.id: track for track in project.conductor.tracks()}
@@ -147,7 +147,7 @@ def test_metadata_of_no_use(project, content, problem):
 
 
 def test_general_is_no_track(project):
-    """`general` has no metadata, even if there is a directory of that name."""
+    """`general` has no metadata, even if a directory has that name."""
     project.write("tracks/general/metadata.json", "{}")
 
     assert project.conductor.track("general") is None
@@ -172,7 +172,7 @@ def test_settings_and_workers(project):
 
 @pytest.mark.parametrize("track_id", UNSAFE)
 def test_unsafe_tracks_are_refused(project, track_id):
-    """What is no single visible component of a path is no track, for anybody who asks."""
+    """A name that is not one visible path component is refused as a track by every method."""
     found = project.conductor
     calls = [
         lambda: found.track(track_id),
@@ -196,7 +196,7 @@ def test_unsafe_tracks_are_refused(project, track_id):
 
 
 def test_records(project):
-    """Records come newest first, archived ones last; the index is none."""
+    """Records come newest first, archived ones last; the index is no record."""
     first, second = project.put(made(10)), project.put(made(12))
     other = project.put(made(11, track="general"))
     old = project.write(f"handoffs/{TRACK}/archive/2026-01-09_10-00_idle.md", "x")
@@ -222,7 +222,7 @@ def test_records(project):
 
 
 def test_records_of_one_moment(project):
-    """Of two with the same time the later number is the newer."""
+    """Of two records with the same time the one with the higher number is newer."""
     names = [f"2026-01-08_10-00-00-000_a_idle{end}.md" for end in ("", "-1", "-2", "-10")]
     for name in names:
         project.write(f"handoffs/{TRACK}/{name}", "x")
@@ -231,7 +231,7 @@ def test_records_of_one_moment(project):
 
 
 def test_too_many_records(project, monkeypatch):
-    """Of more than can be read the newest are."""
+    """Of too many records the newest are read."""
     monkeypatch.setattr(conductor_directory, "ENTRIES_MAX", 3)
     for hour in range(6):
         project.put(made(hour))
@@ -240,7 +240,7 @@ def test_too_many_records(project, monkeypatch):
 
 
 def test_put_and_read(project, umask):
-    """A record is written with the usual modes, whatever the umask, and read again."""
+    """A record is written with the usual modes, for any umask, and read again."""
     sections = {"Context": ["- é"], "Changes": [], "Learnings": [], "Next Steps": []}
     record = made(10, sections=sections)
     path = project.put(record)
@@ -253,7 +253,7 @@ def test_put_and_read(project, umask):
 
 
 def test_a_record_is_written_once(project):
-    """What is there stays, whoever wrote it."""
+    """An existing record is not overwritten, whether it is ours or not."""
     path = project.put(made(10))
     (project.root / path).write_text("mine")
 
@@ -272,13 +272,13 @@ def test_names_that_are_none(project, name):
     "path", ["/etc/passwd", "../x.md", "conductor/../x.md", "README.md", "conductor//x.md", ""]
 )
 def test_paths_that_are_none(project, path):
-    """Only what is below conductor/ is read."""
+    """Only paths below conductor/ are read."""
     with pytest.raises(HandoffError, match="no record of this project"):
         project.conductor.read(path)
 
 
 def test_a_record_without_a_time(project):
-    """A record that tells no time was made when its file was; its directory tells the track."""
+    """A record without a time has that of its file, and the track of its directory."""
     project.write(f"handoffs/{TRACK}/notes.md", "Hello", clock.parse("2026-01-08T11:30:00Z"))
     found = project.conductor.read(f"conductor/handoffs/{TRACK}/notes.md")
 
@@ -286,7 +286,7 @@ def test_a_record_without_a_time(project):
 
 
 def test_long_and_odd_bytes(project):
-    """A record of any length and any bytes is read so far as it can be."""
+    """A record of any length and with any bytes is read as far as possible."""
     project.write("handoffs/general/x.md", b"## Context\n\xff\n" + b"x" * (600 << 10))
 
     assert (
@@ -298,7 +298,7 @@ def test_long_and_odd_bytes(project):
 
 
 def test_change_metadata(project):
-    """The section is changed, all else stays, and so does the mode of the file."""
+    """The section is changed, and all else stays, including the file's mode."""
     target = project.write(f"tracks/{TRACK}/metadata.json", '\ufeff{\r\n\t"a": 1.0\r\n}')
     target.chmod(0o640)
     text = project.conductor.change_metadata(TRACK, lambda old: with_status(old, "handed_off"))
@@ -310,7 +310,7 @@ def test_change_metadata(project):
 
 
 def test_metadata_that_stays(project):
-    """Where nothing changes nothing is written."""
+    """If nothing changes, nothing is written."""
     target = project.write(f"tracks/{TRACK}/metadata.json", "{}", 1000)
 
     assert "{}" == project.conductor.change_metadata(TRACK, lambda old: old)
@@ -318,7 +318,7 @@ def test_metadata_that_stays(project):
 
 
 def test_another_writer_of_metadata(project):
-    """What another program writes in between is not lost."""
+    """Another program's write in between is not lost."""
     target = project.write(f"tracks/{TRACK}/metadata.json", '{"n": 0}')
     seen = []
 
@@ -336,7 +336,7 @@ def test_another_writer_of_metadata(project):
 
 
 def test_metadata_that_never_rests(project, monkeypatch):
-    """A file that changes at every try is given up, and left to the other."""
+    """A file that changes at every attempt is given up, and left to the other program."""
     monkeypatch.setattr(conductor_directory, "_PAUSE_SECONDS", 0)
     target = project.write(f"tracks/{TRACK}/metadata.json", "{}")
 
@@ -350,7 +350,7 @@ def test_metadata_that_never_rests(project, monkeypatch):
 
 
 def test_metadata_that_is_broken(project):
-    """What cannot be read is not changed."""
+    """Unreadable metadata is not changed."""
     target = project.write(f"tracks/{TRACK}/metadata.json", b'{"a": "\xff"}')
 
     with pytest.raises(HandoffError, match="not UTF-8"):
@@ -362,7 +362,7 @@ def test_metadata_that_is_broken(project):
 
 
 def test_index_is_completed(project, umask):
-    """Every record gets its row once, oldest first, and the index the usual mode."""
+    """Every record gets one row, oldest first, and the index gets the usual mode."""
     project.put(made(12, "epic-end", bead_id="E1"))
     project.put(made(10))
     first = project.conductor.complete_index(TRACK, NOW)
@@ -381,7 +381,7 @@ def test_index_is_completed(project, umask):
 
 
 def test_first_record_is_no_repair(project):
-    """The first record of a track begins its index; the next adds a row."""
+    """The first record of a track creates its index, and the next one adds a row."""
     project.put(made(10))
     first = project.conductor.complete_index(TRACK, NOW)
     project.put(made(11))
@@ -392,7 +392,7 @@ def test_first_record_is_no_repair(project):
 
 
 def test_index_keeps_odd_bytes(project):
-    """Bytes that are no UTF-8 stay as they are when a row is added."""
+    """Non-UTF-8 bytes stay unchanged when a row is added."""
     project.put(made(10))
     project.conductor.complete_index(TRACK, NOW)
     target = project.root / f"conductor/handoffs/{TRACK}/index.md"
@@ -405,7 +405,7 @@ def test_index_keeps_odd_bytes(project):
 
 
 def test_index_of_archived_records(project):
-    """An archived record is linked where it is."""
+    """An archived record is linked in the archive."""
     project.write(f"handoffs/{TRACK}/archive/2026-01-08_10-00_idle.md", "## Context\nOld")
     project.conductor.complete_index(TRACK, NOW)
 
@@ -423,7 +423,7 @@ def test_index_of_archived_records(project):
     ["conductor", "conductor/handoffs", f"conductor/handoffs/{TRACK}", "conductor/tracks", f"conductor/tracks/{TRACK}"],
 )  # fmt: skip
 def test_linked_directories(project, tmp_path, linked):
-    """A link in the place of a directory is nothing to read, and refused for writing."""
+    """A link in place of a directory counts as missing for reads, and is refused for writes."""
     outside = Project(tmp_path / "outside")
     outside.write(f"tracks/{TRACK}/metadata.json", "{}")
     outside.write(f"tracks/{TRACK}/plan.md", "- [ ] a")
@@ -448,7 +448,7 @@ def test_linked_directories(project, tmp_path, linked):
 
 
 def test_linked_files(project, tmp_path):
-    """A link in the place of a file is nothing to read, refused for writing, and kept."""
+    """A link in place of a file counts as missing for reads, is refused for writes, and stays."""
     secret = tmp_path / "secret"
     secret.write_text('{"status": "secret"}')
     kept = project.put(made(10))
@@ -492,7 +492,7 @@ def test_linked_files(project, tmp_path):
 
 
 def test_fifo_does_not_block(project):
-    """A FIFO in the place of a file is as good as nothing."""
+    """A FIFO in place of a file counts as missing."""
     (project.root / "conductor").mkdir()
     os.mkfifo(project.root / "conductor/workflow.md")
     os.mkfifo(project.root / "conductor/.last_activity")
@@ -506,7 +506,7 @@ def test_fifo_does_not_block(project):
 
 
 def test_touch(project, umask):
-    """The marker is made empty, and later gets a new time only."""
+    """The marker is created empty, and later only its time changes."""
     (project.root / "conductor").mkdir()
     project.conductor.touch()
     marker = project.root / "conductor/.last_activity"
@@ -536,7 +536,7 @@ def try_lock(root):
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_lock(project, exists):
-    """One writer at a time, also while the first one makes conductor/; no file is left."""
+    """There is one writer at a time, even while the first creates conductor/; no file is left."""
     if exists:
         (project.root / "conductor").mkdir()
     with project.conductor.locked(TRACK):
@@ -550,7 +550,7 @@ def test_lock(project, exists):
 
 
 def test_lock_within_one_process(project):
-    """Two threads of one daemon keep each other away, too."""
+    """Two threads of one daemon exclude each other, too."""
     (project.root / "conductor").mkdir()
     with (
         project.conductor.locked(TRACK),
@@ -561,7 +561,7 @@ def test_lock_within_one_process(project):
 
 
 def test_full_disk(project, monkeypatch):
-    """A full disk reaches the caller; what was there stays, and nothing is left beside it."""
+    """A full disk reaches the caller; the old files stay, and no file is left beside them."""
     target = project.write(f"tracks/{TRACK}/metadata.json", "{}")
 
     def full(*_):
