@@ -74,7 +74,7 @@ def planted_words(size: int) -> tuple[str, bytes]:
 
 @pytest.mark.parametrize("size", [200, 5 * KIB, 256 * KIB])
 def test_closing_leaves_no_byte(live, size):
-    """No file of the daemon holds what was said in a closed thread, however long it was."""
+    """No file of the daemon holds the text of a closed thread, however long the text was."""
     words, marker = planted_words(size)
     with Mcp(live) as mcp:
         others = [mcp.create(f"other {number} " + "y" * 3000) for number in range(3)]
@@ -107,7 +107,7 @@ def test_a_secret_in_the_title_is_masked_by_closing(live):
 
 
 def test_closing_wipes_the_copy_too(live):
-    """A copy of core.db that was made before is made anew without what was said."""
+    """Closing a thread replaces an earlier copy of core.db by one without the thread's text."""
     words, marker = planted_words(20 * KIB)
     with Mcp(live) as mcp:
         thread = mcp.create(words)
@@ -161,7 +161,7 @@ def test_wiping_that_was_held_up_is_made_good_after_a_restart(house):
 
 
 def test_closing_again_wipes_again(live):
-    """Whoever was warned closes once more when the reader is gone."""
+    """Closing a thread again, after a warning, erases its text once the reader is gone."""
     words, marker = planted_words(20 * KIB)
     with Mcp(live) as mcp:
         thread = mcp.create(words)
@@ -181,7 +181,7 @@ def token() -> str:
 
 
 def test_archive_on_close_keeps_a_redacted_copy_first(house):
-    """With archive_on_close a copy for nobody but us stays, secrets masked; else there is none."""
+    """With `archive_on_close` a masked copy stays that only the user can read; else none stays."""
     configure(house, ARCHIVING)
     house.transcripts.mkdir(parents=True)
     house.start()
@@ -232,7 +232,10 @@ def test_nothing_is_closed_if_its_copy_cannot_be_kept(house):
 
 
 def test_a_title_has_500_characters_at_most(mcp):
-    """500 characters are kept, of whatever script; one more is an error that says so."""
+    """A title of 500 characters of any script is kept.
+
+    One more character is an error that says so.
+    """
     for title in ("x" * 500, "漢" * 500):
         thread = mcp.create(title=title)
         assert title == mcp.get(thread)["handoff"]["title"]
@@ -294,7 +297,7 @@ def test_control_characters_are_taken_out(mcp):
 
 
 def test_words_are_kept_as_they_are(mcp):
-    """Spaces, empty lines, other scripts and what looks like SQL, JSON or markup stay."""
+    """Spaces, empty lines, other scripts and text like SQL, JSON or markup are kept as they are."""
     words = '  two  \n\n\n# not a title\n\'; DROP TABLE handoffs; --\n{"a": 1} <b> שלום 👩‍👩‍👧 \u2028 é\n\n'
     thread = mcp.create(words)
 
@@ -446,7 +449,7 @@ def test_a_repeated_call_after_the_thread_was_closed(served, mcp):
 
 
 def test_no_key_is_kept_with_words(served, mcp):
-    """What is remembered of calls is their key and where their entry is."""
+    """The store keeps only the key of a call and the place of its entry."""
     mcp.create("words", title="title")
     columns = [row[1] for row in ask(served, "PRAGMA table_info(thread_calls)")]
 
@@ -469,7 +472,7 @@ def test_a_key_is_a_short_text(mcp, key):
 
 
 def test_the_daemon_keeps_a_copy_of_core_db(house):
-    """Soon after the start there is a copy that opens as a core.db, for nobody but us."""
+    """Soon after the start there is a copy that opens as a core.db. Only the user can read it."""
     house.transcripts.mkdir(parents=True)
     start_eager(house)
     copy = house.state / "core.db.backup"

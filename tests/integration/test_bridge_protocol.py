@@ -1,4 +1,4 @@
-"""MCP on the daemon's socket, without a library: versions, envelopes, and what is none of ours."""
+"""MCP on the daemon's socket, without a library: versions, envelopes, and foreign methods."""
 
 import json
 
@@ -37,7 +37,7 @@ def hello(version=None) -> dict:
     [
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        # What begins with a handshake is offered to one who names what does not.
+        # A client that asks for a version without a handshake is offered one that has a handshake.
         ("2026-07-28", "2025-11-25"),
         ("2024-11-05", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
@@ -47,7 +47,7 @@ def hello(version=None) -> dict:
     ],
 )
 def test_initialize(mcp, asked, answered):
-    """A version that we speak is taken, else our newest is offered; and we say who we are."""
+    """A supported version is accepted, else our newest is offered. The answer names the server."""
     result = mcp.result("initialize", hello(asked))
 
     assert answered == result["protocolVersion"]
@@ -58,7 +58,7 @@ def test_initialize(mcp, asked, answered):
 
 
 def test_initialize_with_an_envelope(mcp):
-    """The handshake is of the older versions, whatever stands in its `_meta`."""
+    """The handshake belongs to the older versions, regardless of the content of its `_meta`."""
     result = mcp.result("initialize", {**hello("2025-11-25"), "_meta": envelope("2099-01-01")})
 
     assert "2025-11-25" == result["protocolVersion"]
@@ -71,7 +71,7 @@ def test_requests_need_no_handshake(mcp):
 
 @pytest.mark.parametrize("meta", [{}, {"_meta": {"progressToken": 1}}, {"_meta": envelope()}])
 def test_discover(mcp, meta):
-    """The versions that need no handshake, what we can do, who we are, and for how long it holds."""
+    """The answer has the versions without a handshake, the capabilities, the server and a TTL."""
     result = mcp.result("server/discover", meta)
 
     assert [MODERN] == result["supportedVersions"]
@@ -82,7 +82,10 @@ def test_discover(mcp, meta):
 
 
 def test_the_envelope_of_a_list(mcp):
-    """In the newest version a list says what it is, whose, and how long it holds; else not."""
+    """In the newest version a list has its type, its server and its TTL.
+
+    In older ones it has none.
+    """
     older = mcp.result("tools/list", {})
     newer = mcp.result("tools/list", {"_meta": envelope()})
 
@@ -98,7 +101,7 @@ def test_the_envelope_of_a_list(mcp):
 
 @pytest.mark.parametrize("arguments", [{"title": "t", "content": "c"}, {}])
 def test_the_envelope_of_a_call(mcp, arguments):
-    """In the newest version a result, also of what failed, says what it is and whose."""
+    """In the newest version every result, also of a failed call, has its type and its server."""
     params = {"name": "create_handoff", "arguments": arguments}
     older = mcp.result("tools/call", params)
     newer = mcp.result("tools/call", {**params, "_meta": envelope()})
@@ -111,7 +114,7 @@ def test_the_envelope_of_a_call(mcp, arguments):
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call", "ping"])
 @pytest.mark.parametrize("version", ["2025-11-25", "2099-01-01", ""])
 def test_an_envelope_of_another_version(mcp, method, version):
-    """The error has MCP's code, and names what we speak and what was asked for."""
+    """The error has MCP's code, and names the supported and the requested versions."""
     params = {"name": "create_handoff", "arguments": {}, "_meta": envelope(version)}
     error = mcp.request(method, params)["error"]
 
@@ -121,7 +124,7 @@ def test_an_envelope_of_another_version(mcp, method, version):
 
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call"])
 def test_an_envelope_without_capabilities(mcp, method):
-    """The version alone is no envelope; what is missing is named."""
+    """The version alone is no envelope; the error names the missing field."""
     meta = envelope()
     del meta["io.modelcontextprotocol/clientCapabilities"]
     error = mcp.request(method, {"name": "get_handoff", "_meta": meta})["error"]
@@ -148,11 +151,11 @@ def test_the_list_of_tools_is_small(mcp, version):
     assert len(line) <= LIST_MAX_BYTES
 
 
-# What is asked besides
+# Other requests
 
 
 def test_ping(mcp):
-    """It is answered with nothing."""
+    """A ping is answered with an empty object."""
     assert {} == mcp.result("ping")
 
 
@@ -164,7 +167,7 @@ def test_ping(mcp):
     ],
 )  # fmt: skip
 def test_a_notification_gets_no_answer(mcp, method):
-    """What has no id is heard in silence: the next answer is that of the next request."""
+    """A message without an id gets no answer: the next answer belongs to the next request."""
     mcp.send({"jsonrpc": "2.0", "method": method, "params": {}})
 
     assert {} == mcp.result("ping")
@@ -188,7 +191,7 @@ def test_unknown_methods_are_answered_at_once(mcp, method):
 
 
 def test_a_relays_connection_speaks_nothing_but_mcp(served):
-    """After the hello no command of the daemon can be reached by what a model's client sends."""
+    """After the hello no message of a model's client can reach a command of the daemon."""
     with Mcp(served, "code") as relay:
         for method in ("status", "down", "forget", "watch", "mcp"):
             assert -32601 == relay.request(method, {})["error"]["code"]
@@ -246,7 +249,7 @@ def test_arguments_that_are_no_object(mcp, arguments):
 
 @pytest.mark.parametrize("arguments", [{}, {"arguments": None}, {"arguments": {}}])
 def test_no_arguments(mcp, arguments):
-    """Missing and null arguments are none; what is missing of them is named."""
+    """Missing and null arguments count as none; the error names the missing argument."""
     result = mcp.result("tools/call", {"name": "get_handoff", **arguments})
 
     assert True is result["isError"]

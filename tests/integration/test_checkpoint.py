@@ -1,4 +1,4 @@
-"""handoff.yaml of a real project: who may write what, and what survives."""
+"""handoff.yaml of a real project: the precedence of its writers, and the values that survive."""
 
 import contextlib
 import json
@@ -102,7 +102,7 @@ def test_comments_and_unknown_keys_survive(live):
 
 @pytest.mark.quick
 def test_new_session_states_a_new_goal(live):
-    """What a person set yields to what a new session states, and is kept as previous."""
+    """A new session's goal replaces the goal that a person set, which is kept as previous."""
     project, _ = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     wait_for(lambda: "The goal I set by hand" in live.yaml(project))
@@ -127,7 +127,7 @@ def test_save_outlives_a_rebuild(live):
 
 
 def test_edit_made_while_the_daemon_was_down(live):
-    """An edit made while nobody watched is found at the next start."""
+    """An edit made while the daemon was down is found at the next start."""
     project, _ = begin(live)
     live.stop()
     path = project / ".flow-guardian/handoff.yaml"
@@ -138,7 +138,7 @@ def test_edit_made_while_the_daemon_was_down(live):
 
 
 def test_own_values_are_not_taken_for_a_persons(live):
-    """After a restart what we wrote ourselves is ours: the session's next words replace it."""
+    """After a restart the daemon's own values are still its own: the session replaces them."""
     project, session = begin(live)
     live.restart()
     session.say("Something else now.")
@@ -362,7 +362,7 @@ def test_document_is_valid_for_any_yaml_reader(live):
 
 @pytest.mark.quick
 def test_edits_back_and_forth_stand(live):
-    """A value changed and changed back is what the person wrote last; null clears for good."""
+    """A value changed and changed back is the one the person wrote last; null clears for good."""
     project, _ = begin(live)
     path = project / ".flow-guardian/handoff.yaml"
     live.handoff("save", "--hypothesis", "a theory", "--now", "Doing A", cwd=project)
@@ -429,7 +429,7 @@ def test_own_keys_are_shown(live):
     ],
 )
 def test_no_file_ends_the_daemon(live, line):
-    """Whatever a person writes into handoff.yaml, the daemon lives, and its other projects go on."""
+    """No line in handoff.yaml ends the daemon, and its other projects go on."""
     project, session = begin(live)
     other, second = begin(live, "other", "Work in the other project")
     path = project / ".flow-guardian/handoff.yaml"
@@ -456,7 +456,7 @@ def test_project_that_becomes_a_file(live):
 
 @pytest.mark.parametrize("seconds", [0.03, 0.5])
 def test_editor_that_renames_the_file_away_first(live, seconds):
-    """What a person set survives an editor that moves the file away before it writes it."""
+    """A value set by a person survives an editor that moves the file away before it writes it."""
     project, _ = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     path = project / ".flow-guardian/handoff.yaml"
@@ -472,7 +472,7 @@ def test_editor_that_renames_the_file_away_first(live, seconds):
 
 
 def test_deleted_file_forgets_what_was_set(live):
-    """Who deletes handoff.yaml begins anew: what was set in it is forgotten, then it is made again."""
+    """Deleting handoff.yaml discards the values set in it; then the daemon writes it again."""
     project, session = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     (project / ".flow-guardian/handoff.yaml").unlink()
@@ -513,7 +513,7 @@ def test_secret_in_a_persons_file_is_kept_nowhere_else(live):
 
 @pytest.mark.quick
 def test_next_comes_and_goes(live):
-    """What comes next is written while it is open, and taken out when it is done."""
+    """The next step is written while it is open, and removed when it is done."""
     project, session = begin(live)
     session.raw(
         session.line(
@@ -553,7 +553,7 @@ def test_next_comes_and_goes(live):
 
 
 def test_a_project_that_failed_is_told_with_the_remedy(live):
-    """What a person wrote cannot be kept: the log says of which project, why, and what to do."""
+    """If a person's edit cannot be stored, the log names the project, the reason and the remedy."""
     project = live.project()
     live.session(project).prompt("Round the tax per line")
     wait_for(lambda: "Round the tax" in live.yaml(project))

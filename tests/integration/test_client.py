@@ -30,7 +30,7 @@ def begin(house):
 @pytest.mark.quick
 @pytest.mark.parametrize("command", ["status", "sessions", "watch", "pause", "unpause", "down"])
 def test_not_running(house, command):
-    """What needs the daemon says in one line that it is not running, and exits with 3."""
+    """A command that needs the daemon says in one line that it is not running, and exits with 3."""
     done = house.handoff(command)
 
     assert 3 == done.returncode
@@ -88,7 +88,7 @@ def test_show_save_inject_without_a_daemon(house):
 
 @pytest.mark.quick
 def test_save_merges(live):
-    """`save` changes what it was told and erases nothing else."""
+    """`save` changes the given fields and erases no other."""
     project, _ = begin(live)
     live.handoff("save", "--hypothesis", "an off-by-one error", "--status", "blocked", cwd=project)
     live.handoff("save", "-m", "looking at the clock", "--tag", "one", cwd=project)
@@ -277,7 +277,7 @@ def test_hook_never_waits_for_a_stopped_daemon(live):
 
 @pytest.mark.parametrize("blocked", [(), (signal.SIGALRM,)])
 def test_hook_does_not_hang_on_an_open_pipe(live, blocked):
-    """A pipe on stdin that stays open and silent does not hold the client, whoever starts it."""
+    """A pipe on stdin that stays open and silent does not block the client in any signal mask."""
     project, _ = begin(live)
     reading, writing = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
@@ -423,7 +423,7 @@ def test_doctor(live):
 
 @pytest.mark.quick
 def test_doctor_without_a_daemon(house):
-    """`doctor` says that nothing runs, what to do, and exits with 3."""
+    """`doctor` says that no daemon runs, names the remedy, and exits with 3."""
     done = house.handoff("doctor")
 
     assert 3 == done.returncode
@@ -524,7 +524,7 @@ def test_ten_line_script(live):
 
 @pytest.mark.quick
 def test_python_client(live):
-    """`from handoff import Client` calls a method, and raises errors that say what to do."""
+    """`from handoff import Client` calls a method, and raises errors that name the remedy."""
     project, _ = begin(live)
     code = (
         "import sys; from handoff import Client\n"
@@ -543,7 +543,7 @@ def test_python_client(live):
 
 
 def test_client_of_an_unreachable_socket(house):
-    """A socket that nobody serves is `not running`, not a traceback."""
+    """A socket without a server is `not running`, not a traceback."""
     os.makedirs(os.path.dirname(house.socket_path))
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(house.socket_path)
@@ -570,7 +570,7 @@ def test_asking_leaves_no_trace(live):
 
 
 def test_show_of_a_file_nobody_told_us_of(live):
-    """A handoff.yaml in a project without any session is shown as what its author set."""
+    """A handoff.yaml in a project without any session is shown as its author wrote it."""
     project = live.project()
     (project / ".flow-guardian").mkdir()
     path = project / ".flow-guardian/handoff.yaml"
@@ -627,7 +627,7 @@ def test_hanging_daemon_is_said_and_ended(live):
 
 
 def test_restart_with_a_broken_configuration_changes_nothing(live):
-    """`restart` looks at the configuration before it ends anything; `doctor` says what is broken."""
+    """`restart` checks the configuration before it ends anything; `doctor` names the error."""
     config = live.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("foo = [")
@@ -674,7 +674,7 @@ def test_directories_that_do_not_exist(live):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_long_words_are_cut_and_it_is_said(house, running):
-    """What is longer than 2,000 characters is cut, and the client says so."""
+    """Text longer than 2,000 characters is cut, and the client says so."""
     if running:
         house.start()
     project = house.project()
@@ -739,7 +739,7 @@ def test_show_with_receipts(live):
 
 
 def test_own_patterns_are_masked(house):
-    """What the configuration names is masked wherever it is kept; a broken one changes nothing."""
+    """A configured pattern is masked wherever it is kept; a broken pattern changes nothing."""
     config = house.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[redact]\npatterns = { order = 'A-[0-9]{6}' }\n")

@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(
 
 
 def examined(house: House, cwd=None, **environment) -> dict:
-    """Return what `doctor` found, as a program reads it."""
+    """Return the findings of `doctor --json`."""
     done = house.handoff("doctor", "--json", cwd=cwd, env=environment)
     found = json.loads(done.stdout)
     assert found["exit"] == done.returncode
@@ -40,7 +40,7 @@ def levels(findings: list[dict]) -> list[str]:
 
 
 def follow(house: House, finding: dict) -> subprocess.CompletedProcess:
-    """Do what a remedy says, in a shell that has `handoff` on its PATH."""
+    """Run the command of a remedy, in a shell that has `handoff` on its PATH."""
     command = re.split("[Rr]un: ", finding["remedy"])[1]
     environment = {**house.environment, "PATH": f"{BIN}:{house.environment['PATH']}"}
     done = subprocess.run(
@@ -65,7 +65,7 @@ def hook(program) -> dict:
 
 
 def put_plugin(house: House, version: str, *, enabled: bool = True) -> None:
-    """Write what Claude Code writes when it installs the plugin."""
+    """Write the files that Claude Code writes when it installs the plugin."""
     put_settings(house, enabledPlugins={"handoffd@handoffd": enabled})
     path = house.home / ".claude/plugins/installed_plugins.json"
     path.parent.mkdir(exist_ok=True)
@@ -92,7 +92,7 @@ def test_it_reads_like_a_list(live):
 
 @pytest.mark.quick
 def test_without_a_daemon_nothing_is_made(house):
-    """With nothing there at all it says what is missing, exits with 3, and creates nothing."""
+    """In an empty HOME `doctor` names the missing parts, exits with 3, and creates nothing."""
     done = house.handoff("doctor")
 
     assert 3 == done.returncode
@@ -138,7 +138,7 @@ def test_socket_of_another_user(house):
 
 
 def test_a_file_in_the_socket_s_place(house):
-    """What is no socket is named, and the remedy clears the way."""
+    """A file in the socket's place is reported as no socket, and the remedy clears the way."""
     path = Path(house.socket_path)
     path.parent.mkdir(mode=0o700)
     path.write_text("x")
@@ -168,7 +168,7 @@ def test_daemon_that_listens_elsewhere(house):
 
 
 def test_hanging_daemon(live):
-    """A daemon that hangs is called hanging, with what ends it."""
+    """A hanging daemon is reported as hanging, with the command that ends it."""
     live.process.send_signal(19)
     found = examined(live)
     first, *more = [finding for finding in found["findings"] if finding["subject"] == "socket"]
@@ -341,7 +341,7 @@ def test_config_directory_that_is_not_followed(live, tmp_path):
 
 
 def test_newest_transcript_is_dated(live):
-    """What is all read says how old the newest transcript on disk is."""
+    """If all transcripts are read, the age of the newest transcript on disk is reported."""
     session = live.session(live.project())
     session.prompt("Round tax per line")
     os.utime(session.path, (time.time() - 3 * 3600,) * 2)
@@ -415,7 +415,7 @@ def test_what_is_not_unsaved(house):
 
 
 def test_paused_and_unwanted_handoffs_are_not_missed(house):
-    """A pause, and `[contract] write = "none"`, mean that nobody wants a handoff."""
+    """With a pause, or with `[contract] write = "none"`, a missing handoff is not reported."""
     project = house.project()
     leave_old(house, project, 28)
     started(house)
@@ -482,7 +482,7 @@ def test_many_sub_agents(house):
 
 
 def test_settings_that_cannot_be_read(live):
-    """A pipe, endless nesting, a huge number and a link to a device hold nobody up."""
+    """A pipe, endless nesting, a huge number and a link to a device block no request."""
     path = live.home / ".claude/settings.json"
 
     def days() -> float:
@@ -513,7 +513,7 @@ def test_doctor_itself_is_not_held_up(live):
     assert f"{path} cannot be read (it is no file)" in about(live, "hooks")[0]["text"]
 
 
-# What is kept, and what is sent
+# Stored data, and sent data
 
 
 def test_open_state_directory(live):
@@ -537,7 +537,10 @@ def test_state_directory_of_another_user(house):
 
 
 def test_letters(live):
-    """What waits is a note, what was given up is bad, each with its problem; `--drop` forgets it."""
+    """A waiting message is a note, an abandoned one is bad, each with its problem.
+
+    `triggers --drop` deletes the abandoned one.
+    """
     project = live.project()
     live.session(project).prompt("x")
     wait_for(lambda: live.call("sessions")["sessions"])
@@ -559,7 +562,7 @@ def test_letters(live):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="is about inotify, which only Linux has")
 def test_watches_are_counted(live):
-    """What is in use is counted, ours among it."""
+    """The watches in use are counted, with the daemon's own among them."""
     wait_for(lambda: live.call("status")["watched"])
     watched = live.call("status")["watched"]
     text = about(live, "watches")[0]["text"]
@@ -570,7 +573,7 @@ def test_watches_are_counted(live):
 
 @pytest.mark.quick
 def test_a_warning_is_explained_without_the_checkout(house):
-    """Whatever word stands in a warning's brackets, the wheel tells what the document says of it."""
+    """The wheel prints the document's section for every word in a warning's brackets."""
     _, *sections = (REPOSITORY / "docs/troubleshooting.md").read_text().split("\n## ")
     told = dict(section.split("\n", 1) for section in sections)
 

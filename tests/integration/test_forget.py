@@ -1,4 +1,4 @@
-"""`handoff forget` erases what was derived, to the last byte, and it does not come back."""
+"""`handoff forget` erases derived data, to the last byte, and the data does not come back."""
 
 import json
 import os
@@ -140,7 +140,7 @@ def test_neither_restart_nor_rebuild_brings_it_back(live):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_live_session_goes_on_with_nothing_known(live, whole):
-    """What a session writes later is heard; of what it wrote before, nothing is."""
+    """A session's later lines are read; its earlier lines leave no trace."""
     project = live.project()
     session = work(live, project)
     tasks = live.transcripts.parent / "tasks" / session.id
@@ -256,7 +256,7 @@ def test_the_only_session_takes_the_checkpoint_with_it(live):
 
 
 def test_a_session_again(live):
-    """Given again, the command still knows a forgotten session's project, and what is left."""
+    """Given again, the command still knows a forgotten session's project, and erases the rest."""
     project = live.project()
     session = work(live, project)
     work(live, project, "Paint the fence of the shop")
@@ -343,7 +343,7 @@ def answered(house, project, answer: bytes) -> str:
 
 
 def test_on_a_terminal_it_asks(live):
-    """On a terminal it shows what will go and asks; only a yes erases."""
+    """On a terminal the command lists the affected data and asks; only a yes erases it."""
     project = live.project()
     work(live, project)
     written(live, project)
@@ -461,7 +461,7 @@ asyncio.run(main())
 
 
 def retained(house, days: int) -> str:
-    """Stop the daemon and do once what it does daily; return what was logged."""
+    """Stop the daemon, run its daily retention once, and return the logged lines."""
     house.stop()
     config = house.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
@@ -477,7 +477,7 @@ def retained(house, days: int) -> str:
 
 
 def test_retention(live):
-    """What is older than retention_days is forgotten, also after a rebuild; the rest is not."""
+    """Data older than `retention_days` is forgotten, also after a rebuild; newer data is not."""
     old, mixed = live.project("old"), live.project("mixed")
     ago = timestamp(40 * DAY)
     gone_sessions = [work(live, project, timestamp=ago) for project in (old, mixed)]
@@ -506,7 +506,7 @@ def test_retention(live):
 
 
 def test_retention_of_a_transcript_that_is_away(live):
-    """A session in which nothing was heard yet, and whose disk is away, is as old as its file."""
+    """A session without a dated record is as old as its file, also while its disk is away."""
     session = live.session(live.project())
     session.raw(session.line("system", content="Nothing that anybody said", timestamp=""))
     wait_for(lambda: live.call("status")["records"] == 1)

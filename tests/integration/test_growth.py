@@ -197,7 +197,7 @@ def test_root_that_appears_later(house):
 
 @pytest.mark.quick
 def test_subagent_files_belong_to_their_session(live):
-    """A sub-agent's edits count for its session; what it says does not become `now`."""
+    """A sub-agent's edits count for its session; its words do not become `now`."""
     project = live.project()
     session = live.session(project)
     session.prompt("Split the module into two parts")
@@ -262,7 +262,7 @@ def test_second_live_session_takes_over_and_both_are_named(live):
 
 
 def test_oversized_line_is_counted_not_decoded(live):
-    """A line over 8 MiB is skipped and counted, and what follows is read."""
+    """A line over 8 MiB is skipped and counted, and the lines after it are read."""
     project = live.project()
     session = live.session(project)
     session.prompt("Read the very large picture")
@@ -371,7 +371,7 @@ def test_deleted_transcript_is_not_behind(live):
 
 @pytest.mark.quick
 def test_task_files_are_todos(live):
-    """What the client keeps in its task files is next, also when no record tells of it."""
+    """Open tasks in the client's task files become `next`, also without a record of them."""
     project = live.project()
     session = live.session(project)
     session.prompt("Write the parser of the price lists")

@@ -15,7 +15,7 @@ PHRASE = "HUMAN REVIEW NEEDED"
 
 @pytest.mark.quick
 def test_close_merges_words_with_what_is_known(world):
-    """A worker's words come first, then what is known of the session."""
+    """A worker's words come first, then the facts known of the session."""
     project = world.project()
     session = work(world, project, ago=5)
     known(world, session)
@@ -90,7 +90,7 @@ def test_close_masks_secrets_and_keeps_the_phrase(world):
 
 
 def test_phrase_from_a_transcript_is_broken_up(world):
-    """What a transcript merely mentions is found by no `grep -i`."""
+    """`grep -i` does not find the phrase if a transcript only mentions it."""
     project = world.project()
     session = world.session(project)
     session.prompt("Write a page that says superHuman Review Needed in red letters")
@@ -105,7 +105,7 @@ def test_phrase_from_a_transcript_is_broken_up(world):
 
 @pytest.mark.quick
 def test_escalate_adds_to_the_newest(world):
-    """The call goes into the newest handoff, whoever wrote it; every other byte stays."""
+    """The call goes into the newest handoff, regardless of its author; every other byte stays."""
     project = world.project()
     directory = shelf(world, project)
     directory.mkdir(parents=True)
@@ -165,7 +165,7 @@ def test_open_is_a_marked_brief(world):
 
 
 def test_open_mentions_the_unread(world):
-    """Of two sessions that closed together neither is lost; what was told once is not repeated."""
+    """Of two sessions that closed together neither is lost; a mention is not repeated."""
     project = world.project()
     world.handoff(
         "close", "--session", "aaaaaaaa-1", "--done", "the one", "--purpose", "one", cwd=project
@@ -383,7 +383,7 @@ def test_contested_file_escalates(live):
 
 
 def test_successor_is_no_rival(live):
-    """A session that goes on with the file its predecessor left calls for nobody."""
+    """A session that continues with its predecessor's file does not call for a person."""
     project = live.project()
     work(live, project, ago=300)
     work(live, project, ago=100)

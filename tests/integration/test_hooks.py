@@ -1,4 +1,4 @@
-"""What the hooks of Claude Code tell the daemon, and what a session is told."""
+"""The events that Claude Code's hooks report to the daemon, and the text that a session gets."""
 
 import json
 import os
@@ -116,7 +116,7 @@ def test_the_client_prints_what_the_daemon_answers(hooks):
 
 
 def test_nothing_is_told_where_nothing_is_known(hooks):
-    """In a project of which nothing is known a session is told nothing, whatever the event."""
+    """In an unknown project no hook event prints anything."""
     session = new_id()
 
     assert "" == hooks.start(session)
@@ -128,7 +128,7 @@ def test_nothing_is_told_where_nothing_is_known(hooks):
 
 @pytest.mark.quick
 def test_a_resumed_session_is_not_told_what_it_did(hooks):
-    """What a session knows by itself it is not told when it is resumed, nor forked."""
+    """A resumed or forked session is not told its own earlier work."""
     session = worked(hooks)
 
     assert "" == hooks.start(session.id, "resume")
@@ -136,7 +136,7 @@ def test_a_resumed_session_is_not_told_what_it_did(hooks):
 
 
 def test_a_resumed_session_is_told_what_others_did(hooks):
-    """What another session did meanwhile it is told once, also across a restart."""
+    """Another session's work in the meantime is told once, also across a restart."""
     mine = worked(hooks, ago_seconds=60)
     worked(hooks, "Write the changelog for the release")
     told = hooks.start(mine.id, "resume")
@@ -171,7 +171,7 @@ def test_two_live_sessions_are_both_named(hooks):
 
 
 def test_a_cleared_session_is_told_again(hooks):
-    """After /clear the new session is told, also what the old one was told."""
+    """After /clear the new session gets the whole brief, although the old one has had it."""
     worked(hooks)
     told = hooks.start(new_id())
 
@@ -199,7 +199,7 @@ def test_past_work_is_one_line(hooks, days):
 
 @pytest.mark.quick
 def test_the_newest_handoff_is_told(hooks):
-    """What a person left by `handoff close` is told, and then counts as read."""
+    """A handoff that a person left by `handoff close` is told, and then counts as read."""
     session = worked(hooks)
     done = hooks.house.handoff(
         "close", "--gotcha", "totals are in cents", "--next", "ask Ann about shipping",
@@ -215,7 +215,7 @@ def test_the_newest_handoff_is_told(hooks):
 
 
 def test_what_was_not_shown_is_not_read(hooks):
-    """Of completed work one line is told: what somebody left in words stays unread."""
+    """For completed work only one line is told: a handoff left in words stays unread."""
     session = worked(hooks)
     for words in (
         ("close", "--next", "call the bank first", "--session", session.id),
@@ -372,7 +372,7 @@ def test_a_paused_project_is_told_nothing(hooks):
 
 
 def test_forgetting_takes_what_was_told(hooks):
-    """`handoff forget` leaves nothing of what sessions of the project were told."""
+    """`handoff forget` erases the record of everything that the project's sessions were told."""
     session = worked(hooks)
     other = new_id()
     assert hooks.start(other)
@@ -413,7 +413,7 @@ def test_blocked_no_longer_when_the_client_goes_on(hooks, client):
     says("waiting")
     hooks.fire("PermissionRequest", session.id, tool_name="Bash", tool_input={"command": "make"})
     assert "blocked" == hooks.house.document(hooks.project)["status"]
-    hooks.house.run_due()  # a look at who runs what
+    hooks.house.run_due()  # looks at the running clients
     assert "blocked" == hooks.house.document(hooks.project)["status"]
     says("busy")
     wait_for(lambda: hooks.house.document(hooks.project)["status"] == "in_progress")
@@ -434,7 +434,7 @@ def test_the_very_first_session_leaves_its_handoff(house):
 
 @pytest.mark.parametrize("entrypoint", ["cli", "sdk-cli"])
 def test_a_question_displaces_no_work(hooks, entrypoint):
-    """What was asked in passing, or only opened, is not what the next session is told of."""
+    """A question in passing, or a session that was only opened, does not displace the real work."""
     worked(hooks, entrypoint=entrypoint)
     asked = hooks.house.session(hooks.project, entrypoint=entrypoint)
     asked.prompt("What does tax.py do with empty lines?")
@@ -450,14 +450,14 @@ def test_a_question_displaces_no_work(hooks, entrypoint):
 
 
 def test_a_session_without_a_transcript_never_was_one(hooks):
-    """`claude mcp list` ends a session that nobody began: nothing comes of it."""
+    """`claude mcp list` ends a session that never began: nothing is recorded."""
     hooks.fire("SessionEnd", new_id(), reason="other")
 
     assert [] == hooks.house.show(hooks.project)["lanes"]
 
 
 def test_compaction_writes_the_state(hooks):
-    """PreCompact prints nothing unless it is configured; then what the summary should mind."""
+    """PreCompact prints nothing unless instructions for the summary are configured."""
     session = worked(hooks)
     assert "" == hooks.fire("PreCompact", session.id, trigger="manual", custom_instructions="")
 
@@ -469,7 +469,7 @@ def test_compaction_writes_the_state(hooks):
 
 
 def test_programs_are_told_unless_it_is_switched_off(hooks):
-    """A `claude -p` is told what a person's session is, or nothing by `[hooks] headless = false`."""
+    """A `claude -p` gets the brief of a person's session; with `headless = false` it gets none."""
     worked(hooks)
     program = {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}
     assert "Round tax" in hooks.start(new_id(), env=program)
@@ -512,7 +512,7 @@ def test_what_was_heard_is_known(hooks, tmp_path):
     ids=["nothing", "half", "list", "types", "deep", "bytes", "half a character"],
 )
 def test_whatever_comes_a_hook_is_silent(live, given):
-    """What is no hook's JSON is answered with nothing, and exit code 0."""
+    """Input that is not a hook's JSON is answered with no output and exit code 0."""
     project = live.project()
     done = live.handoff("hook", input=given, cwd=project)
 
@@ -532,7 +532,7 @@ def test_an_excluded_project_is_told_nothing(hooks):
 
 @pytest.mark.quick
 def test_without_a_daemon_the_brief_on_disk_is_told(hooks):
-    """With the daemon gone a session is told what is on disk; one that is resumed, nothing."""
+    """Without a daemon a new session is told the brief on disk; a resumed one is told nothing."""
     session = worked(hooks)
     wait_for(lambda: "Round tax" in hooks.house.yaml(hooks.project))
     hooks.house.stop()

@@ -1,4 +1,4 @@
-"""MCP over HTTP: what it answers, to whom, and that it is what the native door answers."""
+"""MCP over HTTP: its answers, its access rules, and that it answers as the socket does."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ MODES = ["legacy", "auto", MODERN]
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory):
-    """One daemon whose door is open, for all tests that leave it as it is."""
+    """A client of one daemon with HTTP turned on, for all tests that do not change it."""
     runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
     house = House(tmp_path_factory.mktemp("http"), runtime)
     settings = {"allowed_hosts": ["bridge.example"], "allowed_origins": ["https://app.example"]}
@@ -130,7 +130,7 @@ def play(call) -> list[dict]:
 
 
 def normal(results: list[dict]) -> list[dict]:
-    """Take out what differs from one thread to the next: its id, the time, the count of entries."""
+    """Remove the values that differ between threads: the id, the time, the count of entries."""
     text = json.dumps(results)
     ident = re.search(r"hof_[A-Za-z0-9_-]{21}", text)[0]
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text.replace(ident, "ID"))
@@ -155,7 +155,7 @@ def test_results_are_those_of_the_native_door(door, modern):
 
 
 def test_a_thread_is_one_through_both_doors(door):
-    """What is written through one door is read through the other."""
+    """An entry written over HTTP is read over the socket, and the other way round."""
     made = door.call("create_handoff", title="T", content="by HTTP", as_client="code")
     ident = made["handoff"]["id"]
     given = {"name": "get_handoff", "arguments": {"id": ident}}
@@ -175,7 +175,7 @@ def test_handshake_is_that_of_the_native_door(door, version):
 
 
 def test_unknown_version_gets_the_latest_handshake(door):
-    """A handshake for a version that nobody knows is answered with the latest."""
+    """A handshake for an unknown version is answered with the latest one."""
     params = {**INITIALIZE, "protocolVersion": "2031-01-01"}
 
     assert (
@@ -184,7 +184,7 @@ def test_unknown_version_gets_the_latest_handshake(door):
 
 
 def test_lists_and_discovery_are_those_of_the_native_door(door):
-    """The tools and what is discovered are the same, in the old words and the new."""
+    """The tools and the discovery are the same as on the socket, in the old and the new version."""
     meta = {"_meta": MODERN_META}
 
     assert native(door, "tools/list") == door.ask("tools/list")
@@ -194,7 +194,7 @@ def test_lists_and_discovery_are_those_of_the_native_door(door):
 
 
 def test_version_we_do_not_speak(door):
-    """A request in a version that nobody knows is told which there are."""
+    """A request in an unknown version gets an error that lists the supported versions."""
     meta = {**MODERN_META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
     headers = {"MCP-Protocol-Version": "2031-01-01", "Mcp-Method": "tools/list"}
     answer = door.post(frame("tools/list", {"_meta": meta}), **headers)
@@ -205,7 +205,7 @@ def test_version_we_do_not_speak(door):
 
 @pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26"])
 def test_client_of_an_older_version(door, version):
-    """Who names no version, or an older one, gets the same result, and as a text, too."""
+    """A client of no version or of an older one gets the same result, and as a text, too."""
     given = {"name": "get_handoff", "arguments": {"id": "hof_none"}}
     params = {**INITIALIZE, "protocolVersion": version or "2025-03-26"}
     greeting = door.ask("initialize", params, MCP_Protocol_Version=None)
@@ -217,7 +217,7 @@ def test_client_of_an_older_version(door, version):
 
 
 def test_notification_is_accepted(door):
-    """What expects no answer gets none."""
+    """A notification gets no answer."""
     answer = door.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     assert (202, b"") == (answer.status, answer.body)
@@ -308,7 +308,7 @@ def test_a_page_gets_no_leave_to_read(door):
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
 def test_other_types(door, kind):
-    """What is not called JSON is not read."""
+    """A body of another content type than JSON is not read."""
     assert 415 == door.post(frame("ping"), Content_Type=kind).status
 
 
@@ -363,7 +363,7 @@ def test_chunked_body_over_the_limit(door):
 
 
 def test_chunked_body_a_little_over_the_limit(door):
-    """Who sends one byte too many and then listens is told why."""
+    """A client that sends one byte too many and then listens is told the reason."""
     chunk = b"%x\r\n" % (LIMIT + 1) + b" " * (LIMIT + 1) + b"\r\n"
     with door.raw(head(door, "Transfer-Encoding: chunked") + chunk) as connection:
         answer = rest(connection)
@@ -381,7 +381,7 @@ def test_chunked_body(door):
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
 def test_only_post(door, method):
-    """There is no stream to GET and no session to DELETE, which is said with what there is."""
+    """There is no stream to GET and no session to DELETE; the answer names the allowed method."""
     headers = {"Authorization": f"Bearer {door.token}", "Accept": "text/event-stream"}
     answer = door.send(method, "/mcp", headers=headers)
 
@@ -405,7 +405,7 @@ def test_health(door):
 
 
 def test_stale_session(door):
-    """A session id that nobody gave is of no consequence; none is given."""
+    """An unknown session id has no effect; the daemon assigns none."""
     answer = door.post(frame("tools/list"), Mcp_Session_Id="stale-since-yesterday")
 
     assert 200 == answer.status
@@ -413,7 +413,7 @@ def test_stale_session(door):
 
 
 def test_garbage_does_no_harm(door):
-    """What is no HTTP gets an error or nothing, and the next request is answered."""
+    """Data that is no HTTP gets an error or nothing, and the next request is answered."""
     for data in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /mcp HTTP/9.9\r\n\r\n"):
         with door.raw(data + b"\r\n\r\n") as connection:
             answer = rest(connection)

@@ -1,4 +1,4 @@
-"""The HTTP door opens when it is wanted and safe, says why when it does not, and harms nobody."""
+"""The HTTP listener opens if it is enabled and safe, else it reports why, and harms no client."""
 
 import asyncio
 import signal
@@ -66,7 +66,7 @@ def test_loaded_only_when_wanted(house):
 
 @pytest.mark.quick
 def test_turned_on_and_off_while_it_runs(live):
-    """A reload opens the door, moves it and shuts it; the daemon is the same all the while."""
+    """A reload opens, moves and closes the HTTP listener; the daemon stays the same process."""
     pid = live.call("status")["pid"]
     door = Visitor(live, reload(live))
     wait_for(lambda: live.call("status")["http"] == door.url)
@@ -204,7 +204,7 @@ def test_conversation_goes_on_after_a_restart(house):
 
 
 def test_port_in_use(house):
-    """A port that is taken is said with what to do; the daemon goes on, and opens when it may."""
+    """A port in use is reported with a remedy. The daemon goes on, and opens a free port later."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -224,7 +224,7 @@ def test_port_in_use(house):
 
 
 def test_beyond_loopback_is_refused(house):
-    """A host that others could reach is refused, with what must be said; the daemon lives."""
+    """A host that others could reach is refused, with the needed setting; the daemon lives."""
     port = configure(house, host="0.0.0.0")
     house.transcripts.mkdir(parents=True)
     house.start()
@@ -237,7 +237,7 @@ def test_beyond_loopback_is_refused(house):
 
 
 def test_missing_package(house, tmp_path):
-    """Without the package the door stays shut and says how to get it; all the rest works."""
+    """Without the package the listener stays closed and says how to get it; all the rest works."""
     (tmp_path / "hidden/mcp").mkdir(parents=True)
     gone = "raise ModuleNotFoundError(\"No module named 'mcp'\", name='mcp')\n"
     (tmp_path / "hidden/mcp/__init__.py").write_text(gone)
@@ -314,7 +314,7 @@ def test_ends_with_connections_open(house):
 
 
 def test_broken_configuration_leaves_the_door(house):
-    """A reload of a configuration that is broken leaves the door as it is."""
+    """A reload of a broken configuration leaves the listener as it is."""
     door = open_door(house)
     reload(house, port="none")
     wait_for(lambda: "config_invalid" in warnings(house))
@@ -323,7 +323,7 @@ def test_broken_configuration_leaves_the_door(house):
 
 
 def test_settings_of_threads_hold_here_too(house):
-    """What the configuration says of threads holds for calls over HTTP, after a reload, too."""
+    """The configuration of threads also holds for calls over HTTP, after a reload, too."""
     door = open_door(house)
     configure(house, port=door.port)
     path = house.home / ".config/handoffd/config.toml"

@@ -1,4 +1,4 @@
-"""What a session leaves behind: written by a real daemon, at triggers and occasions."""
+"""The handoff files of sessions: written by a real daemon, at triggers and occasions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The client's launcher, run by a user to whom a part of the installation is closed."""
+"""The client's launcher, run by a user who has no access to a part of the installation."""
 
 import os
 import shutil
@@ -70,7 +70,10 @@ def test_open_to_all(place):
     ],
 )
 def test_a_closed_part_is_named(place, closed, named):
-    """The message names the file, what of its path is closed, and a remedy; a hook still ends with 0."""
+    """The message names the file, the closed part of its path, and a remedy.
+
+    A hook still ends with 0.
+    """
     (place / closed).chmod(0)
 
     done = run(place)

@@ -1,4 +1,4 @@
-"""What is written while paused is never folded, stored, logged or answered: not even later."""
+"""Text written during a pause is never folded, stored, logged or answered: not even later."""
 
 import json
 import os
@@ -13,7 +13,7 @@ PHRASE = "planted xyzzy phrase"
 
 
 def nowhere(house, *projects) -> bool:
-    """Tell whether the phrase is in nothing that we keep or say."""
+    """Return True if the phrase is in no file, log line or answer of ours."""
     texts = list(contents_below(house.state, *projects).values())
     texts += [house.log.read_bytes()]
     for project in projects:
@@ -163,7 +163,7 @@ def test_nothing_is_written_while_paused(live):
 
 
 def test_unpausing_one_project_while_everything_is_paused(live):
-    """`unpause .` cannot end a pause of everything, and says what can."""
+    """`unpause .` cannot end a pause of everything, and names the command that can."""
     project = live.project()
     live.handoff("pause")
     tried = live.handoff("unpause", ".", cwd=project)

@@ -1,4 +1,4 @@
-"""What commands print and hooks tell, in a project in which everything has a hostile name."""
+"""The output of commands and hooks, in a project in which everything has a hostile name."""
 
 import json
 import uuid
@@ -80,7 +80,7 @@ def project(world):
 
 
 def heard(house, project, event, **fields):
-    """Return what a session that just began is told at a hook."""
+    """Return the text that a session that just began gets at a hook."""
     hook = {
         "session_id": str(uuid.uuid4()),
         "hook_event_name": event,
@@ -110,7 +110,7 @@ def test_commands_print_nothing_raw(world, project):
 
 
 def test_json_is_the_same_for_a_program(world, project):
-    """JSON keeps every value, and has neither tags nor controls for whoever prints it."""
+    """JSON keeps every value, and has neither tags nor control characters if it is printed."""
     for words in COMMANDS:
         text = world.handoff(*words, "--json", cwd=project).stdout
         assert [] == unseen(text), words
@@ -180,7 +180,7 @@ def test_a_handoff_can(live):
 
 
 def test_a_prompt_about_our_mark_is_kept(live):
-    """A person who writes our mark in a prompt loses nothing of what follows."""
+    """A person who writes our mark in a prompt loses nothing of the text after it."""
     project = live.project()
     session = live.session(project)
     text = 'Find out why <handoffd-context project="x"> is printed twice and repair the importer'

@@ -206,7 +206,7 @@ def test_deleted_socket_is_bound_again(house, record_property):
     began = time.monotonic()
     wait_for(lambda: os.path.exists(house.socket_path) and house.answers())
     seconds = time.monotonic() - began
-    # What cleans up old files must not take it for one.
+    # A cleaner of old files must not take the socket for an old file.
     os.utime(house.socket_path, (1, 1))
     wait_for(lambda: os.stat(house.socket_path).st_mtime > 1)
     told = f"there again after {seconds:.1f} s (looks every 0.2 s here, every 30 s as a rule)"
@@ -215,7 +215,7 @@ def test_deleted_socket_is_bound_again(house, record_property):
 
 @pytest.mark.quick
 def test_broken_requests(live):
-    """What is no request gets an error that says so, never a crash."""
+    """Data that is no request gets an error that says so, never a crash."""
 
     def exchange(data: bytes) -> dict:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -244,7 +244,7 @@ def test_protocol_mismatch(live):
     assert 6 == error["data"]["exit"]
     assert "protocol 99" in error["message"]
     assert "speaks 1" in error["message"]
-    # What replaces a daemon must work across versions.
+    # The commands that replace a daemon must work across versions.
     assert live.process.pid == live.call("status", protocol=99)["pid"]
     assert "result" in live.request("down", protocol=99)
     assert 0 == live.process.wait(90)

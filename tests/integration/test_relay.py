@@ -1,4 +1,4 @@
-"""`handoff mcp`: the door on stdin and stdout, with a daemon, without one, and while it goes away."""
+"""`handoff mcp`: MCP on stdin and stdout, with a daemon, without one, and while it goes away."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ BROKEN = "[threads\n"
 
 @pytest.fixture
 def home(house):
-    """A HOME in which relays may start what they want."""
+    """A HOME in which relays may start daemons and other processes."""
     house.transcripts.mkdir(parents=True)
     # Here lies the lock by which one relay starts a daemon for all.
     house.state.mkdir(parents=True, mode=0o700)
@@ -83,7 +83,7 @@ def contents(house):
 
 @pytest.mark.quick
 def test_answers_are_the_daemons(shared):
-    """What the daemon says reaches the client byte for byte, and nothing else is on stdout."""
+    """The daemon's answers reach the client byte for byte, and nothing else is on stdout."""
     questions = [frame(1, "initialize", protocolVersion="2025-11-25"), frame(2, "tools/list")]
     with Mcp(shared, "chat") as direct:
         expected = []
@@ -109,7 +109,7 @@ LOADED_ALONE = LOADED | {
 
 
 def loaded(house, *frames):
-    """Return what a relay loads to answer this, besides what the interpreter does."""
+    """Return the modules that a relay loads to answer these frames, without the interpreter's."""
     sites = {os.path.dirname(os.path.dirname(module.__file__)) for module in (handoff, handoffd)}
     text = (
         f"import sys; bare = set(sys.modules); sys.path += {list(sites)!r}; "
@@ -133,7 +133,7 @@ def test_it_loads_next_to_nothing(shared):
 
 
 def test_it_loads_little_without_a_daemon(home):
-    """Who asks for the tools is answered without json or pydantic, also before a daemon is there."""
+    """Without a daemon the relay answers a request for the tools without json or pydantic."""
     found = loaded(home, frame(1, "initialize"), frame(2, "tools/list"), frame(3, "nothing"))
 
     assert set() == found - LOADED_ALONE
@@ -174,7 +174,7 @@ def test_lines_come_in_any_pieces(shared):
     ],
 )
 def test_what_is_no_request(shared, line, code):
-    """What is not JSON, or no request, is answered with JSON-RPC's error; the next one is heard."""
+    """A line that is no JSON or no request gets JSON-RPC's error; the next request is answered."""
     with Relayed(shared) as relay:
         relay.send(line)
         reply = relay.receive()
@@ -205,7 +205,7 @@ def test_what_nests_too_deeply(shared):
 
 
 def test_what_only_the_daemon_cannot_read(home, pretended):
-    """What the daemon refuses without an id is answered with the id that the relay has read."""
+    """A request refused by the daemon without an id is answered with the id that the relay read."""
     pretended.reply = {"id": None, "error": {"code": wire.PARSE_ERROR, "message": "no JSON"}}
     with Relayed(home, limits=PATIENT) as relay:
         replies = [relay.request(method) for method in ("ping", "tools/call")]
@@ -214,7 +214,7 @@ def test_what_only_the_daemon_cannot_read(home, pretended):
 
 
 def test_what_wants_no_answer(shared):
-    """Notifications, and answers to what nobody asked, get no answer."""
+    """Notifications, and answers to requests that were never made, get no answer."""
     with Relayed(shared) as relay:
         relay.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         relay.send({"jsonrpc": "2.0", "id": 7, "result": {}})
@@ -389,7 +389,7 @@ def test_signals_end_it_quietly(home, number, running):
 @pytest.mark.quick
 @pytest.mark.parametrize("running", [True, False])
 def test_the_end_of_stdin(home, running):
-    """At the end of stdin what was asked is still answered, then it exits with 0."""
+    """At the end of stdin the pending requests are still answered, then the relay exits with 0."""
     if running:
         home.start()
     with Relayed(home) as relay:
@@ -435,7 +435,7 @@ def test_usage(house):
     assert (2, "") == (wrong.returncode, wrong.stdout)
 
 
-# Who speaks
+# The identity of the client
 
 
 @pytest.mark.quick
@@ -473,7 +473,7 @@ def test_whose_words_they_are_without_a_daemon(home):
 
 @pytest.mark.parametrize("given", ["project", "", "relative", "not utf-8"])
 def test_the_hello(home, pretended, given):
-    """Every connection begins with who speaks, and from where; its answer is not passed on."""
+    """Every connection begins with the client and its directory; the answer is not passed on."""
     directory = home.home / "work"
     directory.mkdir()
     value = {"project": "/some/project", "relative": "some/project", "not utf-8": "/a\udcff"}
@@ -522,7 +522,7 @@ def test_without_a_handshake(home, running):
 
 @pytest.mark.parametrize("state", ["running", "absent", "hanging"])
 def test_unknown_methods(home, state):
-    """What MCP has and we have not is answered at once, also by a daemon that hangs."""
+    """A method of MCP that we lack is answered at once, also if the daemon hangs."""
     if state != "absent":
         home.start()
     hanging = stopped(home.process.pid) if state == "hanging" else contextlib.nullcontext()
@@ -538,7 +538,7 @@ def test_unknown_methods(home, state):
 
 
 def test_keys(home, pretended):
-    """Every call has a key of its own, whatever key the client gives it; nothing else has one."""
+    """Every call has a unique key, also if the client gives it one; no other request has a key."""
     with Relayed(home, limits=PATIENT) as one, Relayed(home, limits=PATIENT) as other:
         one.request("tools/call", {"name": "a"}, once="mine")
         one.request("ping")
@@ -569,13 +569,13 @@ def test_what_was_not_answered_is_asked_again(home, pretended):
 
 
 def doubted(home, pretended, tool):
-    """Return what a call is told that was handed to two, of whom the second says it failed."""
+    """Return the error of a call sent to two daemons, of which the second reports a failure."""
     failed = {"content": [{"type": "text", "text": "It is locked.\nTry again."}], "isError": True}
     pretended.patience += [0]
     pretended.reply = {"result": failed}
     with Relayed(home, limits=PATIENT) as relay:
         said = relay.refusal(tool)
-        # This one was handed to one only.
+        # This call was sent to one daemon only.
         assert "It is locked.\nTry again." == relay.refusal(tool)
     return said
 
@@ -588,12 +588,12 @@ def doubted(home, pretended, tool):
     ],
 )
 def test_an_error_after_a_call_was_handed_over(home, pretended, tool, remedy):
-    """What was handed to one who fell silent may be done: no error says only to try again."""
+    """A call sent to a daemon that fell silent may be done: no error says only to try again."""
     assert f"It is locked.\nIt may have been kept: {remedy}." == doubted(home, pretended, tool)
 
 
 def test_an_error_after_a_question(home, pretended):
-    """What only reads may be asked again, whoever has heard it before."""
+    """A call that only reads may be repeated, also if a daemon has already received it."""
     assert "It is locked.\nTry again." == doubted(home, pretended, "get_handoff")
 
 
@@ -608,7 +608,7 @@ def test_an_error_of_the_protocol_after_a_call_was_handed_over(home, pretended):
 
 
 def test_it_parts_while_idle(home, pretended):
-    """A relay that nobody asks for a while keeps no connection and rests; the next request has one."""
+    """An idle relay closes its connection and rests; the next request opens a new one."""
     with Relayed(home, limits={**PATIENT, "IDLE_SECONDS": 0.2}) as relay:
         for number in range(1, 4):
             assert {"said": "ping"} == relay.request("ping")["result"]
@@ -622,7 +622,7 @@ def test_it_parts_while_idle(home, pretended):
 
 @pytest.mark.quick
 def test_killed_between_requests(served, record_property):
-    """The daemon may be killed between two calls: the next one starts it, and nobody notices."""
+    """If the daemon is killed between two calls, the next call starts it, and no error is seen."""
     longest = 0.0
     with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
@@ -717,7 +717,10 @@ def slow_to_start(house):
 
 @pytest.mark.quick
 def test_it_starts_the_daemon(home):
-    """Without a daemon it starts one; who asks for the tools is answered before that is there."""
+    """Without a daemon the relay starts one.
+
+    Requests for the tools are answered before it is up.
+    """
     gate = slow_to_start(home)
     with Relayed(home) as relay:
         assert "2025-11-25" == relay.result("initialize")["protocolVersion"]
@@ -762,7 +765,7 @@ def test_without_a_daemon(home):
         assert "config.toml" in relay.refusal("close_handoff", id=thread)
         wait_for(lambda: not holder(home))  # a start in vain may take its time
         relay.process.terminate()
-        relay.process.wait(90)  # and with it what answered from core.db
+        relay.process.wait(90)  # and with it the process that answered from core.db
     (home.home / ".config/handoffd/config.toml").unlink()
     gate = slow_to_start(home)
     with Relayed(home, limits={"PATIENCE_SECONDS": 0.1}) as relay:
@@ -786,7 +789,7 @@ def test_the_daemon_comes_later(home):
 
 
 def test_it_does_without_no_longer_than_needed(home):
-    """The process that answers from core.db ends when nobody has called for a while."""
+    """The process that answers from core.db ends when there was no call for a while."""
     configure(home, BROKEN)
     with Relayed(home, limits={"IDLE_SECONDS": 0.2, "START_PAUSE_SECONDS": 600}) as relay:
         thread = relay.create()
@@ -810,7 +813,7 @@ def test_a_start_that_failed(home):
 
 
 def test_a_hostile_directory(home):
-    """Nothing of the directory it runs in is loaded, neither here nor by what it starts."""
+    """Neither the relay nor its child processes load anything of the working directory."""
     project = home.project()
     configure(home, BROKEN)
     for name in ("handoff", "handoffd", "json", "os", "site", "sitecustomize", "pydantic", "re"):
@@ -822,7 +825,7 @@ def test_a_hostile_directory(home):
 
 
 def test_nothing_can_be_kept(home):
-    """Where not even core.db can be made, the handshake works and a call says what is wrong."""
+    """If not even core.db can be made, the handshake works and a call reports the reason."""
     blocked = home.home / "blocked"
     blocked.write_text("")
     home.environment["XDG_STATE_HOME"] = str(blocked)
@@ -926,7 +929,7 @@ def test_nobody_answers(served):
 
     assert ("lost", wire.INTERNAL_ERROR) == (reply["id"], reply["error"]["code"])
     assert "handoff restart" in reply["error"]["message"]
-    # Whoever heard it may yet do it.
+    # The daemon that received the call may still do it.
     assert "It may have been kept: look with get_handoff" in reply["error"]["message"]
     assert 5 == len(again["result"]["tools"])
 
@@ -949,7 +952,7 @@ def test_removed_under_it(served):
             assert [wire.INTERNAL_ERROR] * 2 == [asked["code"], called["code"]]
             assert "Install it again" in asked["message"]
             assert "installed again" in called["message"]
-            # Nobody was handed it.
+            # No daemon received this call.
             assert "kept" not in called["message"]
         code, _ = relay.finish()
 
@@ -990,7 +993,7 @@ def test_without_a_home(home, running):
 
 
 def test_a_socket_that_was_left(home):
-    """A socket that nobody serves, also another user's, is no daemon: one is started."""
+    """A socket without a server, also another user's, is no daemon: the relay starts one."""
     path = Path(home.socket_path)
     path.parent.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as left:

@@ -1,4 +1,4 @@
-"""run_due, by which tests wait for nothing: it exists for them alone, and does what is due."""
+"""`run_due` lets tests wait without sleeping: it exists for them alone, and runs all due work."""
 
 import pytest
 

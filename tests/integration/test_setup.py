@@ -1,4 +1,4 @@
-"""`handoff setup` in a temporary HOME: what it puts in, what it leaves alone, what it refuses."""
+"""`handoff setup` in a temporary HOME: the entries it adds, leaves alone and refuses to change."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def commands_of(groups: list) -> list[str]:
 
 
 def test_everything_in_an_empty_home(place):
-    """Hooks, MCP, commands and a running daemon; what comes next is said; nothing of it is others'."""
+    """Setup adds hooks, MCP, commands and a running daemon, names the next step, adds no more."""
     said = place.setup_all()
 
     assert EVENTS == list(place.hooks())
@@ -128,7 +128,7 @@ def test_a_secret_is_not_shown(place, indent, end):
 
 
 def test_a_secret_in_a_broken_file_is_not_shown(place):
-    """What cannot be merged is not shown; what is to be added by hand is."""
+    """Content that cannot be merged is not shown; the entries to add by hand are shown."""
     for text in ('{"env": {"TOKEN": "theirs"},}', '{"hooks": [], "env": {"TOKEN": "theirs"}}'):
         place.write(place.settings, text)
         said = place.handoff("setup", "--dry-run")
@@ -181,7 +181,7 @@ def test_a_person_says_no(place):
 
 
 def test_what_is_said_on_the_command_line_is_not_asked(place):
-    """Nor what is in place already."""
+    """Questions answered on the command line, and parts already in place, are not asked about."""
     place.setup("--write", "none", "--with", "statusline", "--with", "flow")
 
     code, screen = place.at_terminal("setup", "--write", "none", "--without", "service", answers=[])
@@ -190,7 +190,7 @@ def test_what_is_said_on_the_command_line_is_not_asked(place):
 
 
 def test_a_file_that_changes_while_a_person_reads(place):
-    """What was agreed to is done to the file as it is by then; if it no longer fits, nothing is."""
+    """The agreed change is made to the file as it is then; if it no longer fits, none is made."""
     place.write(place.settings, SETTINGS)
     words = ("setup", "--write", "marked", "--without", "service")
     answers = [("status line?", "n\n"), ("`flow inject`?", "n\n"), ("Do this?", "")]
@@ -229,7 +229,7 @@ def run_changing(place, words, answers, change):
 
 
 def test_parts_can_be_left_out(place):
-    """What is left out is not touched."""
+    """A part that is left out is not touched."""
     place.setup("--without", "hooks", "--without", "commands")
 
     assert [".claude.json", ".local"] == sorted(os.listdir(place.home))
@@ -426,7 +426,7 @@ def test_hooks_that_tell_the_same_are_pointed_out(place):
     assert "`handoff inject`, which tell a session the same" in place.setup()
 
 
-# What cannot be
+# Impossible cases
 
 
 @pytest.mark.slow
@@ -448,7 +448,10 @@ def test_hooks_that_tell_the_same_are_pointed_out(place):
     ],
 )
 def test_settings_that_cannot_be_merged(place, text, said):
-    """The file is named, with what is wrong and a remedy; a dry run shows what to add by hand."""
+    """The file is named, with its fault and a remedy.
+
+    A dry run shows the entries to add by hand.
+    """
     place.write(place.settings, text)
 
     told = place.refuses()
@@ -599,7 +602,7 @@ def test_a_configuration_that_cannot_be_set(place, text, said):
 
 
 def test_where_to_write_is_set_by_its_line(place):
-    """Only where it differs from what holds; comments stay."""
+    """The line is written only if it differs from the value in force; comments stay."""
     text = "# mine\n[checkpoint]\nwrite_tracked = true # yes\n"
     place.write(place.config, text)
 
@@ -640,7 +643,7 @@ def test_secrets_in_words_of_claude_code_are_masked(place):
     assert "no access with [redacted:" in told
 
 
-# What Claude Code leaves in its files when a marketplace is added, and when it is removed again.
+# The changes that Claude Code makes to its files when a marketplace is added and removed.
 SCRIPTED_CLAUDE = """
 import json, os, sys
 config = os.environ["HOME"] + "/.claude"
@@ -708,7 +711,7 @@ def test_a_claude_that_hangs_is_not_waited_for(place, monkeypatch):
 
 
 def test_the_plugin_without_claude_code(place):
-    """That it is missing is said, with what does the same."""
+    """The absence of `claude` is reported, with an alternative that does the same."""
     place.program("handoff", "exit 0")
 
     told = place.refuses("--with", "plugin")

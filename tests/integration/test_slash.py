@@ -1,4 +1,4 @@
-"""handoff slash: what a slash command says reaches stdout whole, and it never fails."""
+"""`handoff slash`: a slash command's output reaches stdout whole, and it never fails."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ def test_unknown_name(house, name):
 
 
 def test_any_locale(world):
-    """What it says is UTF-8 where the locale is not, as Claude Code reads it."""
+    """The output is UTF-8 even if the locale is not, as Claude Code reads it."""
     project = world.project()
     track(project)
 
@@ -59,7 +59,7 @@ def test_any_locale(world):
 
 
 def test_a_lost_directory(world):
-    """Where the current directory is gone, that is what is said."""
+    """If the current directory is gone, the output says so."""
     project = world.project()
     gone = project / "gone"
     gone.mkdir()

@@ -1,4 +1,4 @@
-"""The shipped units under a real `systemd --user`: what it starts, restarts and ends.
+"""The shipped units under a real `systemd --user`: it starts, restarts and ends the daemon.
 
 The manager runs in namespaces of its own (systemd_user.sh) for a user id without an account, with
 the tested environment's programs linked into ~/.local/bin, where the unit looks for them.
@@ -39,7 +39,7 @@ def obstacle() -> str:
 
 
 def give_up(reason: str) -> NoReturn:
-    """Skip where the machine forbids what we need; anything else is a fault of ours."""
+    """Skip if the machine forbids a user manager; any other reason is a failure."""
     forbidden = ("unable", "not permitted", "denied")
     conclude = pytest.skip if any(word in reason for word in forbidden) else pytest.fail
     conclude(f"no user manager of systemd can be started here (a container forbids it): {reason}")
@@ -86,7 +86,7 @@ class Manager:
         self.own()
 
     def own(self) -> None:
-        """Give the user what we made as root."""
+        """Give the user the files that we made as root."""
         for path in (self.directory, *self.directory.rglob("*")):
             os.chown(path, USER, USER, follow_symlinks=False)
 
@@ -177,7 +177,7 @@ class Manager:
 @pytest.fixture(scope="module")
 def manager() -> Iterator[Manager]:
     """One manager for all tests of this module."""
-    # Other users cannot reach what lies below pytest's own directory.
+    # Other users cannot reach paths below pytest's own directory.
     with tempfile.TemporaryDirectory(prefix="ho-", dir="/tmp") as name:
         os.chmod(name, 0o755)
         try:
@@ -410,7 +410,7 @@ def test_repair_of_activated_unit(activated):
 
 
 def examined(unit: Manager) -> list[tuple[str, str, str]]:
-    """Return what doctor says of the service: level, text and remedy."""
+    """Return doctor's findings about the service: level, text and remedy."""
     done = unit.run("handoff", "doctor", "--json")
     return [
         (finding["level"], finding["text"], finding["remedy"])
@@ -420,7 +420,7 @@ def examined(unit: Manager) -> list[tuple[str, str, str]]:
 
 
 def test_doctor_knows_the_unit(unit):
-    """Installed only, then enabled, then beside a process of its own: each with what mends it."""
+    """Each state has its remedy: only installed, enabled, and beside a process of its own."""
     unit.systemctl("disable", "--quiet", SERVICE)
     unit.systemctl("start", SERVICE, check=True)
     ((level, text, remedy),) = examined(unit)
@@ -444,7 +444,7 @@ def test_doctor_knows_the_unit(unit):
 
 
 def test_doctor_knows_a_unit_whose_program_is_gone(unit):
-    """A unit that starts what is not there is bad, and names it; so is one that failed."""
+    """A unit whose program is missing is bad, and the program is named; so is a failed unit."""
     unit.systemctl("enable", "--quiet", SERVICE)
     unit.configure("gone", "ExecStart=", "ExecStart=/nowhere/handoffd run")
     unit.run("systemctl", "--user", "start", SERVICE)

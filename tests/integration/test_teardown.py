@@ -1,4 +1,4 @@
-"""`handoff teardown` in a temporary HOME: what setup put in goes, and nothing else, after any kill."""
+"""`handoff teardown` in a temporary HOME removes setup's entries, and no others, after any kill."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def place(house):
 
 @pytest.mark.quick
 def test_all_is_as_it_was(place):
-    """Every file has its former bytes and mode, what was not there is gone, the daemon has ended."""
+    """Every file has its former bytes and mode, new files are gone, and the daemon has ended."""
     before = place.tree()
     place.setup_all(*ALL)
     assert place.house.answers()
@@ -58,7 +58,7 @@ def test_an_empty_home_is_empty_again(place):
 
 @pytest.mark.quick
 def test_a_dry_run_and_nobody_to_ask(place):
-    """What would go is shown; nothing goes."""
+    """Without a person to ask, the planned removals are shown and nothing is removed."""
     place.setup(*ALL)
     before = place.tree()
 
@@ -85,7 +85,7 @@ def test_a_person_is_asked(place):
 
 @pytest.mark.quick
 def test_files_that_changed_since_lose_our_entries_only(place):
-    """What others wrote meanwhile stays, in the file's own indent; ours goes without a trace."""
+    """Later changes by others stay, in the file's own indent; our entries go without a trace."""
     line = {"type": "command", "command": "~/line.sh 'a b'", "padding": 0}
     place.settings.write_text(json.dumps({**json.loads(SETTINGS), "statusLine": line}, indent=4))
     place.setup(*ALL)
@@ -226,7 +226,7 @@ def test_a_copy_that_was_made_before(place):
 
 
 def test_a_backup_that_stays_is_named(place):
-    """Of a file that cannot be what it was the former content is kept, and of no other."""
+    """The former content of a file is kept only if the file could not be restored."""
     place.setup(*ALL)
     place.settings.write_text(place.settings.read_text().replace("opus", "sonnet"))
     said = place.teardown()
@@ -293,7 +293,7 @@ def test_without_notes_our_entries_are_known_by_what_they_run(place):
 
 
 def test_a_second_setup_without_notes_changes_nothing(place):
-    """What is in place is in place."""
+    """A second setup without notes finds everything in place."""
     place.setup()
     shutil.rmtree(place.house.state)
 
@@ -329,7 +329,7 @@ def test_a_daemon_that_setup_did_not_start_runs_on(place):
 
 
 def test_the_daemon_reads_its_former_configuration(place):
-    """One that runs on does not keep to what setup wrote."""
+    """A daemon that runs on does not keep the configuration that setup wrote."""
     place.does("up")
     place.setup(CLAUDE_CONFIG_DIR=str(place.home / "other"))
     roots = lambda: [root["path"] for root in place.house.call("status")["roots"]]  # noqa: E731
@@ -349,7 +349,7 @@ def killable(place):
 
 @pytest.mark.parametrize("second", ["", "setup"])
 def test_a_setup_that_is_killed_at_any_moment(place, killable, second):
-    """Whatever was done by then, a teardown, or a second setup and a teardown, puts it right."""
+    """After a kill at any step, `teardown` restores everything, also after a second setup."""
     before, number, was_killed = place.tree(), 0, True
     while was_killed:
         number += 1
@@ -379,7 +379,7 @@ def test_a_teardown_that_is_killed_at_any_moment(place, killable):
 
 
 def _wait_for_lock(place: Place) -> None:
-    """What a kill leaves locked Claude Code unlocks after ten seconds; here they go by at once."""
+    """Remove the lock of a killed setup, as Claude Code does after ten seconds."""
     lock = place.home / ".claude.json.lock"
     if lock.exists():
         lock.rmdir()

@@ -54,7 +54,7 @@ def kept(house) -> str:
 
 @pytest.mark.quick
 def test_unread_entries_are_mentioned(world):
-    """A session is told how much is unread in what its project used as code, until it is read."""
+    """A session is told the number of unread entries in the threads its project used as code."""
     project = world.project()
     shared = used(world, project)
     assert "" == injected(world, project)
@@ -112,7 +112,7 @@ def test_close_ends_the_mention(world):
 
 
 def test_used_by_a_relay(live):
-    """A relay says where it works: what is used as code there is mentioned there."""
+    """A relay reports its directory: a thread used as code there is mentioned there."""
     project = live.project()
     shared = begun(live)
     with Mcp(live, "code", project) as mcp:
@@ -139,7 +139,7 @@ def test_the_mention_beside_a_state(live):
 
 
 def test_the_brief_on_disk_follows(live):
-    """With the daemon down a session is told the same, and what was said meanwhile."""
+    """With the daemon down a session is told the same, and the entries added since."""
     project = live.project()
     live.session(project).prompt("Add a discount code field")
     wait_for(lambda: "discount" in live.yaml(project))
@@ -207,7 +207,7 @@ def test_the_only_copy_of_a_state_stays(live, how):
 
 
 def test_a_restart_forgets_no_use(live):
-    """What was used stays known: killed at any time, the next daemon mentions it."""
+    """A used thread stays known: after a kill at any time the next daemon mentions it."""
     project = live.project()
     shared = used(live, project)
     live.kill()
@@ -249,7 +249,7 @@ def test_what_is_left_alone_stays_so(world, how):
     thread(world, "get", later, "--as", "code", cwd=project)
 
     assert [(before,)] == ask(world, "SELECT handoff_id FROM thread_uses")
-    # A daemon that is busy is not waited for, and what it wrote before is said once more.
+    # A busy daemon is not waited for, and its earlier text is told once more.
     wait_for(lambda: injected(world, project) == "")
     assert {} == mentioned(world, project, "--level", "L2")
     if world.process is not None:
@@ -258,7 +258,7 @@ def test_what_is_left_alone_stays_so(world, how):
 
 
 def test_forget_erases_the_use(live):
-    """`forget` names and erases what was noted of a project; the thread itself stays."""
+    """`forget` names and erases the notes on a project; the thread itself stays."""
     project, other = live.project(), live.project("other")
     shared = used(live, project)
     thread(live, "get", shared, "--as", "code", cwd=other)

@@ -138,7 +138,7 @@ def test_create_prints_the_id_alone(one_world, side, other):
 
 
 def test_json_is_the_result_of_the_tool(one_world):
-    """With --json each action prints what its tool returns, and nothing else."""
+    """With --json each action prints the result of its tool, and nothing else."""
     made = asked(one_world, "create", "Title", "Words", "--project", "x")
     shared = made["handoff"]["id"]
     got = asked(one_world, "get", shared, "--new", "--as", "code")
@@ -163,7 +163,7 @@ def test_json_is_what_mcp_answers(live):
 
 
 def test_get_shows_a_thread(one_world):
-    """A person sees title, state, who said what and when, and which entries are unread."""
+    """A person sees title, state, the author and time of each entry, and the unread entries."""
     shared = begun(one_world, "--project", "dnd")
     thread(one_world, "add", shared, "question", "7 days?\n\n30 days?", "--as", "code")
     lines = thread(one_world, "get", shared).stdout.splitlines()
@@ -181,7 +181,7 @@ def test_get_shows_a_thread(one_world):
 
 
 def test_get_new(one_world):
-    """--new shows only what is unread, or that nothing is; looking marks nothing."""
+    """--new shows only unread entries, or that there are none; looking marks nothing."""
     shared = begun(one_world)
     for _ in range(2):
         assert "JWT" in thread(one_world, "get", shared, "--new", "--as", "code").stdout
@@ -194,7 +194,7 @@ def test_get_new(one_world):
 
 
 def test_read_up_to(one_world):
-    """`read --up-to` leaves what came later unread, and the cursor never goes back."""
+    """`read --up-to` leaves later entries unread, and the cursor never goes back."""
     shared = begun(one_world)
     later = asked(one_world, "add", shared, "task", "Later")["entry"]["seq"]
     code = ("--as", "code")
@@ -207,7 +207,7 @@ def test_read_up_to(one_world):
 
 
 def test_unread_stays_unread_when_you_write(one_world):
-    """Who writes before reading is told that something is unread, and does not lose it."""
+    """An author who writes before reading is told of unread entries, and does not lose them."""
     shared = begun(one_world)
     done = thread(one_world, "add", shared, "progress", "Begun", "--as", "code")
 
@@ -231,7 +231,7 @@ def test_as_whom(one_world):
 
 
 def test_content_from_stdin(one_world):
-    """The content comes from stdin for `-`, or where none is given: as it is, whatever it holds."""
+    """The content comes unchanged from stdin for `-`, or if none is given."""
     text = 'Zeile 1\n\t"ü" — 🦊\n'
     shared = thread(one_world, "create", "Title", input=text).stdout.splitlines()[0]
     thread(one_world, "add", shared, "task", "-", input="--dashed\r\nend")
@@ -262,7 +262,7 @@ def test_no_content_is_a_usage_error(house, words):
 
 
 def test_a_silent_pipe_is_given_up(house):
-    """A pipe into which nobody writes is not waited for, unless `-` says so."""
+    """A pipe without a writer is not waited for, unless `-` says so."""
     reading, writing = os.pipe()
     code = (
         "import sys; from handoff import cli; from handoff.commands import thread; "
@@ -294,7 +294,7 @@ def test_unknown_id(one_world, words):
 
 
 def test_errors_have_a_remedy(one_world):
-    """What cannot be done says why and what to do; a wrong word is exit code 2."""
+    """A failed action gives its reason and a remedy; a wrong word is exit code 2."""
     shared = begun(one_world)
     long = thread(one_world, "create", "x" * 501, "Words", code=1)
     blank = thread(one_world, "create", " ", "Words", code=1)
@@ -376,7 +376,7 @@ def test_a_repeated_call_is_done_once(live):
 
 @pytest.mark.quick
 def test_both_worlds_are_one(live):
-    """What was said with a daemon is there without one, and the other way round."""
+    """Entries made with a daemon are there without one, and the other way round."""
     shared = begun(live)
     live.kill()
     thread(live, "add", shared, "question", "In the dark", "--as", "code")
@@ -404,7 +404,7 @@ def test_what_is_no_utf8(one_world):
 
 
 def test_a_wrong_call_repeats_no_words(world):
-    """What cannot be taken at all is one sentence without what was said, and exit code 2."""
+    """An invalid call gets one sentence that does not repeat its content, and exit code 2."""
     lost = world.home / os.fsdecode(b"caf\xe9")
     lost.mkdir()
     done = thread(world, "create", "Title", "Secret plans", code=2, cwd=lost)
@@ -413,7 +413,7 @@ def test_a_wrong_call_repeats_no_words(world):
 
 
 def test_a_broken_configuration(house):
-    """Without a daemon all but closing goes on, and what may not be wanted is not done."""
+    """Without a daemon all but closing goes on, and possibly unwanted actions are not done."""
     project = house.project()
     shared = begun(house)
     configure(house, "[threads\n")
@@ -448,7 +448,7 @@ def test_close_wipes(world):
 
 
 def test_close_keeps_a_copy_where_that_is_wanted(world):
-    """With archive_on_close a copy for nobody but us is kept, secrets masked."""
+    """With `archive_on_close` a masked copy is kept that only the user can read."""
     configure(world, "[threads]\narchive_on_close = true\n")
     if world.process is not None:
         world.restart()
@@ -488,7 +488,7 @@ def test_close_asks_at_a_terminal(world, answer, left):
 
 
 def test_close_at_a_terminal_that_ends(world):
-    """Ctrl-D is no yes: nothing is deleted, and nobody sees a traceback."""
+    """Ctrl-D is no yes: nothing is deleted, and there is no traceback."""
     shared = begun(world)
     code, screen = at_terminal(
         world, "thread", "close", shared, cwd=world.home, answers=[("[y/N] ", "\x04")]
@@ -504,7 +504,10 @@ def test_close_at_a_terminal_that_ends(world):
 
 @pytest.mark.quick
 def test_watch_follows_until_it_is_closed(live, watch):
-    """It prints what is there, then each entry through whatever door; closing ends it with 0."""
+    """`watch` prints the existing entries, then each new one of any client, until it is closed.
+
+    Closing the thread ends it with exit code 0.
+    """
     shared = begun(live)
     seen = watch(shared)
     assert "Implement login" == seen.text.splitlines()[0]
@@ -547,7 +550,7 @@ def test_watch_survives_a_restart(live, watch):
 
 
 def test_watch_misses_nothing(live, watch):
-    """Of what many say at once every entry is printed once, in order."""
+    """With many writers at once every entry is printed once, in order."""
     shared = begun(live)
     seen = watch(shared)
 
@@ -578,7 +581,7 @@ def test_watch_new_as_json(live, watch):
 
 
 def test_watch_new_begins_with_the_unread(live, watch):
-    """With --new what was read before is not printed, and what comes is, whoever says it."""
+    """With --new entries read before are not printed, and new ones of any author are."""
     shared = begun(live, content="Old words")
     seen = watch(shared, "--new")
     for side in ("chat", "code"):

@@ -41,7 +41,7 @@ from left import handoffs, known, work
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 WORKERS = {"phase": "Phase 1", "workers": [{"worker_id": "worker_1_auth", "status": "in_progress"}]}
-# File name, content, the name that is asked about: the three shapes, and one nobody can read.
+# File name, content, the name that is asked about: the three shapes, and an unreadable one.
 SHAPES = {
     "conductor-beads": ("parallel_state.json", WORKERS, "worker_1_auth"),
     "maestro": (
@@ -301,7 +301,10 @@ def test_parallel_workers_need_a_choice(world):
 
 
 def test_parallel_workers_included_or_not(world):
-    """--if-parallel include tells of the workers, cancel writes nothing; stale ones ask nobody."""
+    """`--if-parallel include` lists the workers, `cancel` writes nothing.
+
+    Stale workers are no reason to ask.
+    """
     project = world.project()
     state = track(project) / "parallel_state.json"
     state.write_text(json.dumps(WORKERS))
@@ -322,7 +325,7 @@ def test_parallel_workers_included_or_not(world):
     data = asked(world, "create", cwd=project)
     assert "none at work, 1 stale" == said(data, "1a")
     assert "- worker_1_auth: in_progress, stale" in records(project)[1].read_text()
-    # A trigger asks nobody.
+    # A trigger does not ask.
     state.write_text(json.dumps(WORKERS))
     data = asked(world, "trigger", "epic-end", cwd=project)
     assert "worker_1_auth: included" == said(data, "1a")
@@ -344,7 +347,7 @@ def test_worktree_of_the_track_is_a_worker(world):
 
 
 def test_waiting_for_workers(world):
-    """--if-parallel wait says whom it waits for, and goes on when their state is gone."""
+    """`--if-parallel wait` names the workers it waits for, and goes on when their state is gone."""
     project = world.project()
     state = track(project) / "parallel_state.json"
     state.write_text(json.dumps(WORKERS))
@@ -365,7 +368,7 @@ def test_waiting_for_workers(world):
 
 
 def test_waiting_has_an_end(monkeypatch, capsys):
-    """Whoever waits longer than --wait-minutes is told so: exit 4, with the choice."""
+    """A wait longer than --wait-minutes ends with exit code 4 and the choice."""
     calls = []
     choice = {
         "workers": [{"name": "worker-1"}],
@@ -659,7 +662,10 @@ def test_nothing_drifted(world):
 
 @pytest.mark.quick
 def test_auto(world):
-    """A first message with a young record resumes; a second message, a stale record, nobody create."""
+    """A first message with a young record resumes.
+
+    A second message, a stale record, no session create.
+    """
     project = world.project()
     track(project)
     path = old_record(project, days=1)
@@ -736,7 +742,7 @@ def test_trigger_and_its_dry_run(world):
 
 @pytest.mark.quick
 def test_triggers_are_listed(world):
-    """What fired is listed newest first, with why and what it wrote, of one project or of all."""
+    """Fired triggers are listed newest first, with reason and file, of one project or of all."""
     project, other = world.project(), world.project("other")
     track(project)
     track(other)
@@ -834,7 +840,7 @@ def test_one_step_that_fails(world, name):
     path.rmdir()
     if aside.exists():
         aside.rename(path)
-    # What was left undone is done with the next one, or by the daemon.
+    # The unfinished work is done with the next record, or by the daemon.
     asked(world, "create", cwd=project)
     assert 3 == len(records(project))
     assert 3 == len(rows(project))
@@ -895,7 +901,7 @@ def test_full_disk(house):
 
 @pytest.fixture(params=list(beads_world.REAL))
 def beads(house, request, tmp_path_factory):
-    """A project in the house with a real Beads and an epic of two tasks."""
+    """A project with a real Beads and an epic of two tasks."""
     return with_beads(house, request.param, tmp_path_factory)
 
 

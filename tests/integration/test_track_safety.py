@@ -1,4 +1,4 @@
-"""What one project, one record or one session does must not harm the others."""
+"""One project, one record or one session must not harm the others."""
 
 import json
 import os
@@ -15,12 +15,12 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
 def fired(house, cwd):
-    """Return what fired anywhere, the newest first."""
+    """Return all fired triggers of all projects, the newest first."""
     return asked(house, "triggers", "--all", cwd=cwd)["triggers"]
 
 
 def looked_at(house, project, kind="track"):
-    """Tell whether a project has been seen: what comes from then on is news."""
+    """Return a row if the project has been seen: any later change is news."""
     asked_for = "SELECT 1 FROM seen JOIN projects ON id = project_id WHERE root = ? AND kind = ?"
     with sqlite3.connect(f"file:{house.state / 'core.db'}?mode=ro", uri=True) as db:
         return db.execute(asked_for, (str(project), kind)).fetchone()
@@ -39,7 +39,7 @@ def test_an_odd_history_stays(house):
 
 
 def test_one_project_does_not_stop_the_others(live):
-    """Whatever lies in conductor/ of one project, the others are looked at."""
+    """No content of one project's conductor/ stops the examination of the others."""
     bad, good = live.project("bad"), live.project("good")
     bad_track = track(bad, "odd_20260301", handoff={"history": ["x"]}, beads=["no object"])
     (bad_track / "plan.md").unlink()
@@ -69,7 +69,7 @@ def test_a_finished_track_is_no_obstacle(house):
 
 
 def test_exactly_the_track_that_is_named(house):
-    """A track's whole name counts before one without its date; of several nobody guesses."""
+    """A track's whole name counts before one without its date; of several none is guessed."""
     project = house.project()
     for name in ("auth", "auth_20260301", "my_feature", "pay_20260301", "pay_20260302"):
         track(project, name)
@@ -100,7 +100,7 @@ def test_a_trigger_moves_no_session(live):
 
 
 def test_an_epic_of_two_work_trees_ends_once(live):
-    """Work trees share their issues: an epic that is closed fires once, whoever looks."""
+    """Work trees share their issues: a closed epic fires once for all trees."""
     project = live.project()
     (project / ".beads").mkdir()
     issues = project / ".beads/issues.jsonl"
@@ -128,7 +128,7 @@ def test_an_epic_of_two_work_trees_ends_once(live):
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_resume_shows_nothing_raw(house, form):
-    """What somebody wrote into a record is shown without secrets and terminal codes, and framed."""
+    """The text of a record is shown without secrets and terminal codes, and framed."""
     project = house.project()
     track(project)
     settings(project, "  secrets_patterns: ['SHOP_[A-Z0-9]{8}']\n")
@@ -167,7 +167,7 @@ def test_patterns_of_a_repository_are_simple(house):
 
 
 def test_a_failed_request_ends(house):
-    """What a person asked for and could not be begun is told, and not tried again."""
+    """A person's request that could not be begun is reported, and not tried again."""
     project = house.project()
     elsewhere = house.home / "elsewhere"
     elsewhere.mkdir()

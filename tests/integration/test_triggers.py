@@ -1,4 +1,4 @@
-"""The six triggers: what fires, how often, and what comes of it; by a real daemon."""
+"""The six triggers: their causes, their number and their effects; by a real daemon."""
 
 import contextlib
 import json
@@ -189,7 +189,7 @@ def test_pre_finish_once(live):
 
 
 def test_idle(house, client):
-    """A silence fires once; what counts as activity, and what a project's own settings say, holds."""
+    """A silence fires once. The definition of activity and a project's own settings hold."""
     configure(house, "[triggers]\nidle_minutes = 0.1\n")
     house.transcripts.mkdir(parents=True)
     names = ("plain", "touched", "never", "later", "off", "tool", "agent", "bare")
@@ -244,7 +244,7 @@ def test_idle(house, client):
     finally:
         stop.set()
         going.join()
-    # The tool and the sub-agent have ended, and whoever speaks again falls silent again.
+    # The tool and the sub-agent have ended, and a session that speaks again falls silent again.
     for call in ("t", "t1"):
         end_tool(sessions["tool"], call)
     sessions["plain"].prompt("One more thing: round shipping as well, please")
@@ -284,7 +284,7 @@ def test_idle_of_two_at_the_same_moment(house):
 
 @pytest.mark.quick
 def test_idle_switched_off(house):
-    """With idle_minutes = 0 nobody is ever idle."""
+    """With idle_minutes = 0 no session is ever idle."""
     start(house, "[triggers]\nidle_minutes = 0\n")
     project = house.project()
     track(project)
@@ -432,7 +432,7 @@ def test_the_most_important_one_counts(live):
 
 @pytest.mark.quick
 def test_each_track_has_its_own(live):
-    """What another track's session left is not covered: each of the two has its record."""
+    """A record of another track does not cover a session: each of the two has its record."""
     project = live.project()
     track(project)
     track(project, "billing_20260302")
@@ -455,11 +455,11 @@ def test_each_track_has_its_own(live):
     assert ["manual", "idle"] == triggers(project, "billing_20260302")
 
 
-# What is to be sent
+# Messages to be sent
 
 
 def hasten(house):
-    """Let what waits be due at once; call it while the daemon is down."""
+    """Make waiting messages due at once; call it while the daemon is down."""
     stored(house, "UPDATE outbox SET not_before = 0")
 
 
