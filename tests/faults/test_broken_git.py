@@ -1,4 +1,4 @@
-"""A repository in which git fails keeps nobody from a handoff."""
+"""A repository in which git fails does not prevent a handoff."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ def broken_head(_house: House, project: Path) -> None:
 
 
 def directory_for_head(_house: House, project: Path) -> None:
-    """What cannot be read, not even by root."""
+    """Make HEAD unreadable, even for root."""
     (project / ".git/HEAD").unlink()
     (project / ".git/HEAD").mkdir()
 
@@ -100,7 +100,7 @@ def test_tracked_checkpoint_of_a_broken_repository(house):
     ],
 )
 def test_index_without_git(house, path, version, tracked):
-    """Only our own file counts as tracked; what a shortened index says nobody can tell."""
+    """Only our own file counts as tracked; the content of a shortened index is unknown."""
     project = house.project()
     for name in (".flow-guardian/handoff.txt", path):
         (project / name).parent.mkdir(exist_ok=True)

@@ -88,7 +88,7 @@ def clock(house) -> Clock:
 
 
 def work(session: Session, clock: Clock, text: str) -> None:
-    """Do what is worth a handoff; each record names the one before it, as the client's do."""
+    """Do work that deserves a handoff; each record names the one before it, as the client's do."""
 
     def chained() -> dict:
         before = getattr(session, "last", None)
@@ -106,7 +106,7 @@ def idle(house: House) -> int:
 
 
 def some_looks(house: House) -> str:
-    """Wait for two rescans: neither late nor a storm; say how long they took, and what they cost."""
+    """Wait for two rescans, neither late nor in a storm; return their duration and their cost."""
     pid = house.process.pid
     before, used, began = house.call("status")["rescans"], processor_seconds(pid), time.monotonic()
     wait_for(lambda: time.sleep(0.2) or house.call("status")["rescans"] >= before + 2, 60)

@@ -22,7 +22,7 @@ ENTRIES = 200
 
 
 def test_killed_while_it_copies(tmp_path, record_property):
-    """kill -9 at any moment: the copy is there, whole, for nobody else, and the only one."""
+    """After kill -9 at any moment there is exactly one copy, whole and closed to other users."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "first", "t"))

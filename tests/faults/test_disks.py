@@ -1,4 +1,4 @@
-"""Disks that tell nothing of what others do, and disks that go away."""
+"""Disks that do not report the changes of others, and disks that go away."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def separate(house: House, *command: str) -> None:
 
 @pytest.mark.long
 def test_remote_disk(house, record_property):
-    """What another machine writes on a network disk, of which no watch tells, a rescan finds."""
+    """A rescan finds the lines that another machine writes on a network disk without a watch."""
     there = house.home / "server/projects"
     there.mkdir(parents=True)
     house.transcripts.mkdir(parents=True)
@@ -69,7 +69,7 @@ def server_of(house: House) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("what", ["project", "transcripts"])
 def test_disk_that_does_not_answer(house, what, record_property):
-    """A dead server's disk holds up only what lies on it; it is named, and taken up again."""
+    """A dead server's disk delays only the files on it; it is named, and read again later."""
     house.transcripts.mkdir(parents=True)
     there, place = house.home / "server", house.home / "net"
     (there / "shop").mkdir(parents=True)
@@ -94,7 +94,8 @@ def test_disk_that_does_not_answer(house, what, record_property):
     wait_for(lambda: "Work on the disk of this" in house.yaml(other))
     server, rescans = server_of(house), house.call("status")["rescans"]
     wait_for(lambda: house.call("status")["rescans"] > rescans)
-    # In the midst of a look at it the daemon would hang with it: what it asks first was answered.
+    # If the disk hung in the middle of a look, the daemon would hang with it: its first question
+    # was answered.
     looked = time.monotonic()
     wait_for(lambda: time.monotonic() - looked > 1)
     os.kill(server, signal.SIGSTOP)
@@ -150,7 +151,7 @@ def test_disk_of_a_project_goes_away(house, marker, record_property):
     house.call("save", cwd=str(project), goal="The tax as the law has it")
     wait_for(lambda: "as the law has it" in run(f"cat {document}"))
     before = run(f"cat {document}")
-    # It is another disk then, that is taken away: what was on it stays.
+    # The disk is moved away as a whole, so its files stay on it.
     run(f"mount --move {disk} $(mktemp -d {house.runtime}/disk.XXXX)")
     session.say("The disk is gone.")
     wait_for(lambda: "The disk is gone." in house.document(project)["now"])

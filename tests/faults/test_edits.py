@@ -1,4 +1,4 @@
-"""What a person writes into a file while we write it, too."""
+"""Edits that a person makes to a file while the daemon writes it, too."""
 
 import os
 import random
@@ -263,7 +263,7 @@ def test_killed_around_an_edit(tmp_path, monkeypatch, way, moment):
 
 
 def test_what_came_after_a_killed_writer_stays(tmp_path):
-    """An edit whose place was taken by something newer stays aside, whoever sweeps."""
+    """A sweep leaves an edit aside if a newer file has taken its place."""
     aside = tmp_path / f".a.00000000.00000000{atomic_replace.ASIDE_SUFFIX}"
     aside.write_text("an edit")
     (tmp_path / f"x{atomic_replace.ASIDE_SUFFIX}").write_text("no name of ours")

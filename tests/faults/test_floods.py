@@ -1,4 +1,4 @@
-"""More to read than can be read at once: nobody waits for it, and memory stays as it is."""
+"""More to read than can be read at once: no client waits for it, and memory does not grow."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What we leave on a disk: who can read it, what git sees of it, and what is left when forgotten."""
+"""Our files on a disk: their readers, git's view of them, and the rest after `forget`."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def paths(*roots):
 @pytest.mark.long
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_nobody_else_can_read_what_we_write(house, umask, record_property):
-    """Every file and directory is its owner's alone, but for track records, whatever the umask."""
+    """Under any umask every file and directory is its owner's alone, except track records."""
     house.transcripts.mkdir(parents=True)
     project = house.project()
     theirs = paths(house.home)
@@ -75,7 +75,7 @@ IGNORES = ("", "!*\n", "!.flow-guardian\n!.flow-guardian/**\n", "!.flow-guardian
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_git_never_takes_in_a_file_of_ours(live, nested, record_property):
-    """`git add -A` stages nothing of .flow-guardian/, whatever the repository's .gitignore says."""
+    """`git add -A` stages nothing of .flow-guardian/, with any .gitignore of the repository."""
     for number, ignore in enumerate(IGNORES):
         repository = live.project(f"p{number}")
         (repository / ".gitignore").write_text(ignore)

@@ -1,4 +1,4 @@
-"""A repository full of files with the names of what we import, run and read: none of it is run."""
+"""A repository full of files named like our imports, programs and inputs: none of them is run."""
 
 import subprocess
 import sys
@@ -71,7 +71,7 @@ def trap(live):
 
 
 def hostile(project, path: str) -> dict[str, str]:
-    """Return what a shell may hand us in such a place."""
+    """Return the environment that a shell may hand us in such a place."""
     return {
         "PATH": path,
         "PYTHONPATH": str(project),
@@ -119,7 +119,7 @@ def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
 
 
 def test_a_daemon_started_in_a_repository(house, record_property):
-    """Neither does the daemon run a program of where it was started, whatever it asks."""
+    """No question makes the daemon run a program of the directory in which it was started."""
     house.transcripts.mkdir(parents=True)
     project = house.project()
     mark = house.home / "pwned"

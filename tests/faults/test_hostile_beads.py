@@ -317,7 +317,7 @@ ALL = [
     *(("classic", plant) for plant in CLASSIC),
     *(("current", plant) for plant in DOLT),
 ]
-# Those that an unconfined bd would do, by what it is asked.
+# The attacks that succeed with an unconfined bd, by the question that bd is asked.
 REAL_DANGERS = [
     ("classic", hooks, "update"), ("current", hooks, "update"),
     ("current", outfile, "list"), ("current", backup, "list"), ("current", backup_by_git, "list"),

@@ -40,7 +40,7 @@ QUESTIONS = {
 
 
 def test_every_question_is_asked():
-    """Whoever adds a question to git adds it to those that hostile repositories are asked."""
+    """Every function that asks git is among the questions that hostile repositories are asked."""
     public = {
         function
         for module in (git, repository)
@@ -105,7 +105,7 @@ def attack(tmp_path, monkeypatch, chosen, record_property):
 
 
 def test_a_sample_of_hostile_repositories(tmp_path, monkeypatch, record_property):
-    """No program of a hostile repository is run, by whatever git is asked; plain git runs many."""
+    """No question to git runs a program of a hostile repository; plain git runs many."""
     attack(tmp_path, monkeypatch, cases()[::31], record_property)
 
 
@@ -142,7 +142,7 @@ def recorded(house) -> Path:
 
 
 def speak(house, path) -> None:
-    """Run what a person, a hook or the daemon runs in a directory."""
+    """Run the commands that a person, a hook or the daemon runs in a directory."""
     hook = {"session_id": "s", "cwd": str(path), "hook_event_name": "PreCompact"}
     for command in COMMANDS:
         done = house.handoff(*command, cwd=path, input=json.dumps(hook))

@@ -52,7 +52,7 @@ def change_metadata(root, number):
     ConductorDirectory(str(root)).change_metadata("auth", lambda _: f'{{"n": {number}}}')
 
 
-# What is written, below which directory, and what of it is swapped.
+# The written file, the directory above it, and the part of the path that is swapped.
 WRITERS = {
     "handoff.yaml": (save, ".flow-guardian"),
     "handoff": (leave, "handoffs/-code-shop"),
@@ -70,7 +70,7 @@ def test_a_directory_that_is_swapped_in_a_race(tmp_path, what, record_property):
     (root / swapped).mkdir(parents=True)
     (root / "conductor/tracks/auth").mkdir(parents=True, exist_ok=True)
     (root / "conductor/tracks/auth/metadata.json").write_text("{}")
-    # As deep as what is swapped, so that what lies below it would be found there.
+    # As deep as the swapped part, so that the files below it would be found there.
     for deep in ("handoffs/auth", "tracks/auth"):
         (outside / deep).mkdir(parents=True)
         (outside / deep / "metadata.json").write_text("{}")
@@ -127,7 +127,7 @@ def test_a_daemon_whose_project_is_swapped(live, record_property):
     record_property("figure", f"{done} saved, {refused} refused, 0 bytes outside")
 
 
-# What may lie in a file's place.
+# Objects that may lie in a file's place.
 
 
 def make_device(path):
@@ -179,7 +179,7 @@ def prepare(tmp_path, target):
 
 @pytest.mark.parametrize("thing", OBJECTS)
 def test_what_is_no_file_is_refused_at_once(tmp_path, thing, record_property):
-    """Whatever lies in the place of any file of ours is neither read, written nor replaced."""
+    """An object in the place of any file of ours is neither read, written nor replaced."""
     if thing == "device" and os.geteuid():
         pytest.skip("makes a device, which only root may do: run the tests as root")
     began = time.monotonic()
@@ -284,7 +284,7 @@ def saved_kinds(house, project):
 
 
 def traced(lines):
-    """Return what was done to each temporary file of a trace, in order."""
+    """Return the calls made on each temporary file of a trace, in order."""
     found, directories = {}, {}
     for line in lines:
         call = line.strip()

@@ -1,4 +1,4 @@
-"""Whatever stands in a transcript: nothing raises, what follows is read, all is counted."""
+"""No content of a transcript raises an error; the lines after it are read, all are counted."""
 
 import os
 
@@ -49,7 +49,7 @@ def test_every_field_with_every_value(live, record_property):
 
 
 def test_every_kind_of_damage(live, record_property):
-    """Broken bytes are counted, what is whole is kept, and an unknown type is counted as such."""
+    """Broken bytes are counted, whole records are kept, and an unknown type is counted as such."""
     project = live.project()
     session = live.session(project)
     line = session.line("user", message={"content": "Say it only once please"})

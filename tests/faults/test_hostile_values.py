@@ -1,4 +1,4 @@
-"""Every parameter of every method and tool, as the registry has them, with what no one should send."""
+"""Every parameter of every method and tool of the registry, with values that are never valid."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ VALUES = {
     **{name: json.dumps(text) for name, text in TEXTS.items()},
 }
 FEW = ("up", "nul", "long", "half a character", "too large", "no number", "nested", "newline")
-# They end what they are asked in, or change what all the others ask about.
+# These methods end the daemon, or change the data that all the others ask about.
 APART = {"down"}
 
 
@@ -109,7 +109,7 @@ def asked(house, requests: list[tuple[str, bytes]]) -> tuple[list[tuple[str, dic
 
 
 def judged(replies: list[tuple[str, dict]]) -> None:
-    """Each has one answer, with what it is, and none is of the kind that only we can mend."""
+    """Assert one well-formed answer per request, and no internal error."""
     for name, reply in replies:
         assert ("result" in reply) != ("error" in reply), (name, str(reply)[:300])
         error = reply.get("error", {})
@@ -175,7 +175,7 @@ def hooked(project: Path) -> list[tuple[str, bytes]]:
 
 
 def test_every_field_of_a_hook(live, project, record_property):
-    """The same for what a hook of Claude Code says: JSON in a text, with escapes of its own."""
+    """The same holds for a hook of Claude Code: JSON in a text, with escapes of its own."""
     replies, slowest = asked(live, hooked(project))
 
     judged(replies)

@@ -1,4 +1,4 @@
-"""A line that no memory should hold: skipped, counted, and nobody waits for it."""
+"""A line too large for memory is skipped and counted, and no client waits for it."""
 
 import sys
 

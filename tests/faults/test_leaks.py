@@ -1,4 +1,4 @@
-"""What comes and goes leaves nothing: descriptors, threads, children and memory are as before."""
+"""After many cycles descriptors, threads, children and memory are as before."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from bridged import Mcp
 from conftest import BIN, wait_for
 from proc import children, descriptors, memory_bytes, threads
 
-# What the C library and SQLite keep for the next time, and pages that are half in use.
+# The memory that the C library and SQLite keep for reuse, and pages that are half in use.
 GROWTH_MOST_BYTES = 2e6
 DESCRIPTORS_MOST, THREADS_MOST = 2, 2
 AT_ONCE = 8
@@ -134,13 +134,13 @@ def test_what_comes_and_goes(live, share, record_property):
     live.place = live.project()
     live.session(live.place).prompt("Count the lines of the cart correctly")
     wait_for(lambda: "Count the lines" in live.yaml(live.place))
-    for cycle in CYCLES:  # what is loaded when it is first needed
+    for cycle in CYCLES:  # modules that are loaded when first needed
         cycle(live, 20)
     told = []
     for cycle, most in CYCLES.items():
         before, number = weigh(live), max(int(most * share), AT_ONCE)
         cycle(live, number)
-        # What is free is given back every half a minute.
+        # Free memory is given back every half minute.
         more = wait_for(partial(returned, live, before), 60, cycle.__name__)
         told.append(f"{number} {cycle.__name__} {more[0] / 1e3:+.0f}")
     record_property("figure", f"KB after {', '.join(told)}; descriptors and threads as before")

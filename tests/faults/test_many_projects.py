@@ -1,4 +1,4 @@
-"""Ten thousand projects: all known, and what it costs at rest does not show it."""
+"""Ten thousand projects: all are known, and the cost at rest does not depend on their number."""
 
 import os
 import sys

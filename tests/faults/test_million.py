@@ -61,7 +61,7 @@ def test_million_records(live, records, record_property):
         feed(10)
     took = time.monotonic() - started
     counted = {s["session_id"]: s["records"] for s in live.call("sessions")["sessions"]}
-    # What reading leaves is given back every half a minute.
+    # Memory used for reading is given back every half minute.
     wait_for(lambda: memory_bytes(pid)[0] - resident <= GROWTH_MOST_BYTES, 60)
     grown, now_held, now_running = (
         b - a for a, b in zip((resident, held, running), weigh(), strict=True)

@@ -1,4 +1,4 @@
-"""Other programs say what they like: no secret of it is kept or shown, and the log stays JSON."""
+"""No secret in the output of other programs is kept or shown, and the log stays JSON."""
 
 import json
 import random

@@ -46,7 +46,7 @@ class Planter:
         return "\n".join(f"Please use {secret} for it" for secret in self.draw(channel, number))
 
     def found_in(self, data: bytes) -> list[tuple[str, str]]:
-        """Return the channel and the kind of what a text holds, or holds a large part of."""
+        """Return the channel and the kind of each secret that a text holds to a large part."""
         return [
             (channel, kind)
             for channel, kind, secret in self.planted
@@ -134,7 +134,7 @@ def plant_by_commands(house, project, session, planter):
 
 
 def replies(house, project, session):
-    """Return what every method answers, and what the commands print."""
+    """Return the answers of every method, and the output of the commands."""
     at = {"cwd": str(project)}
     for method in ("status", "show", "sessions", "open", "list", "review", "triggers", "doctor", "statusline"):  # fmt: skip
         yield method, json.dumps(house.request(method, **at), ensure_ascii=False)
@@ -229,7 +229,7 @@ def show_key(session, text):
 
 @pytest.mark.timeout(300)
 def test_private_keys_in_every_listing(house, record_property):
-    """Keys in every listing, as output of tools, prompts and answers: no part is in what we keep."""
+    """No part of a key in any listing, in tool output, prompts and answers, is in our files."""
     chance = random.Random(19)
     project = house.project()
     configure(house, '[log]\nlevel = "debug"\n')

@@ -1,4 +1,4 @@
-"""One daemon, whatever is done to it: started, ended, cut off, orphaned, and failing for good."""
+"""One daemon, also if it is started, ended, cut off, orphaned, or fails for good."""
 
 import contextlib
 import errno

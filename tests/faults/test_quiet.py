@@ -58,7 +58,7 @@ def settle(house):
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(MINUTE, marks=pytest.mark.long)])
 def test_own_writes_cause_nothing(house, seconds, record_property):
-    """When all sessions have ended, nothing is written or learned, whatever we wrote ourselves."""
+    """After all sessions have ended nothing is written or learned: our own writes cause nothing."""
     house.transcripts.mkdir(parents=True)
     live = run_after(house, LATER if seconds < MINUTE else "").start()
     projects = [work(live, number) for number in range(PROJECTS)]

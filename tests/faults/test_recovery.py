@@ -374,7 +374,7 @@ def test_a_newer_damaged_core_is_left_alone(wounded):
     assert before == Path(wounded).read_bytes()
 
 
-# What is saved
+# The saved rows
 
 
 def test_nothing_erased_comes_back(tmp_path, record_property):
@@ -473,7 +473,7 @@ def test_an_emptied_page_of_pauses(tmp_path, record_property):
 
 
 def test_random_damage(tmp_path, record_property):
-    """Whichever bytes are turned over: a new file is made, it opens, and what it holds is told."""
+    """After damage to any bytes a new file is made, it opens, and its content is reported."""
     rounds = 60
     store = tmp_path / "core.db"
     core = CoreStore(str(store))

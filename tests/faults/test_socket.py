@@ -1,4 +1,4 @@
-"""Whoever connects: another user, too much at once, half of it, too slowly, or all together."""
+"""Clients of any kind: another user's, with too much at once, half of it, slow, or all together."""
 
 import contextlib
 import json
@@ -33,12 +33,12 @@ MIB = 1 << 20
     os.getuid() != 0, reason="becomes another user, which only root may do: run the tests as root"
 )
 def test_another_user(live, record_property):
-    """A process of another user is cut off, counted, and not a byte of what it sent is read."""
+    """A process of another user is cut off and counted, and not a byte of its request is read."""
     os.chmod(live.socket_path, 0o666)
     os.chmod(os.path.dirname(live.socket_path), 0o755)
     os.chmod(live.runtime, 0o755)
-    # All is sent while the daemon cannot read yet: a socket that is closed over bytes that nobody
-    # has read says so to the other side, and one that was read says nothing.
+    # All is sent while the daemon cannot read yet: a socket that is closed over unread bytes says
+    # so to the other side, and a socket whose bytes were read says nothing.
     code = (
         "import socket, sys\n"
         "s = socket.socket(socket.AF_UNIX)\n"
@@ -285,7 +285,7 @@ def test_many_processes(live, count, record_property):
 
 
 def test_half_a_request_at_the_end(live, record_property):
-    """Who hangs up in the middle of a request, or of its answer, leaves nothing behind."""
+    """A client that hangs up during a request, or during its answer, leaves nothing behind."""
     live.request("status")
     before = descriptors(live)
     for number in range(200):

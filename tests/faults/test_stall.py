@@ -11,7 +11,7 @@ from bridged import Mcp
 from handoffd.redaction.redact import redact
 
 ENTRY = 256 << 10
-# What comes close to many kinds of secrets, again and again.
+# Texts that come close to many kinds of secrets, again and again.
 UNITS = (
     "token=", "key", "cookie: a=", "-a.", "eyJ", "eyJa.eyJ", "-----BEGIN", "-----BEGIN PRIVATE KEY-----",
     "pass=' ", "key=key=", "://a:b@", "e\u0301", "aA0", " ", "re_", "webhook/", "secret\n", "mysql -p",
@@ -29,12 +29,12 @@ def seconds(unit: str, size: int) -> float:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("units", [UNITS[:2], pytest.param(UNITS, marks=pytest.mark.long)], ids=len)
 def test_masking_takes_time_in_proportion(units, record_property):
-    """Sixteen times the text takes about sixteen times as long, whatever it comes close to."""
+    """Sixteen times the text takes about sixteen times as long, for each near miss of a secret."""
     worst, slowest = 0.0, 0.0
     for unit in units:
         small = min(seconds(unit, SMALL) for _ in range(3))
         large = seconds(unit, LARGE)
-        # What takes no time at all says nothing.
+        # A measurement of no time at all proves nothing.
         worst = max(worst, large / max(small, 0.002))
         slowest = max(slowest, large)
 

@@ -27,13 +27,13 @@ SESSIONS = 40
 
 
 def known(house) -> dict[str, tuple]:
-    """Return what is known of every session."""
+    """Return the known facts of every session."""
     found = house.call("sessions", limit=1000)["sessions"]
     return {item["session_id"]: (item["project"], item["records"], item["goal"]) for item in found}
 
 
 def work(house) -> dict[str, tuple]:
-    """Let sessions work in two projects; returns what is known of them."""
+    """Let sessions work in two projects; return the known facts of them."""
     for name in ("shop", "mill"):
         project = house.project(name)
         for number in range(SESSIONS // 2):
@@ -46,7 +46,10 @@ def work(house) -> dict[str, tuple]:
 
 @pytest.mark.parametrize("damage", KINDS)
 def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
-    """Whatever is wrong with state.db: a warning, nothing deleted, the same state again."""
+    """After any damage to state.db there is a warning, and the same state is built again.
+
+    Nothing is deleted.
+    """
     before = work(live)
     live.stop()
     path = live.state / "state.db"
@@ -79,7 +82,7 @@ CELLS = [
 
 
 def test_damage_inside_cells(live, record_property):
-    """Values that are none: the daemon starts, and what they were is read from the transcripts."""
+    """With invalid values the daemon starts, and reads the real ones from the transcripts."""
     before = work(live)
     for *place, rebuilt in CELLS:
         live.stop()
@@ -139,7 +142,7 @@ def test_unreadable_while_it_runs_and_at_the_start(house, tmp_path, record_prope
 
 
 def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
-    """On a full disk whoever asks is told so, and it is made when there is room again."""
+    """On a full disk a client is told so, and the file is made when there is room again."""
     path = str(tmp_path / "state.db")
     store = StateStore(path)
     made = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A transcript that is cut, rewritten, replaced or moved is known for what it is, every time."""
+"""A transcript that is cut, rewritten, replaced or moved is recognised as such, every time."""
 
 import os
 import random
@@ -93,7 +93,7 @@ def test_changed_in_place(tmp_path, change, record_property):
 
 
 def differs(cursor: Cursor) -> bool:
-    """Compare all that was read with what stands there."""
+    """Compare all bytes that were read with the file's present bytes."""
     comparison = Comparison(cursor)
     try:
         while comparison.compare_slice():
@@ -104,7 +104,7 @@ def differs(cursor: Cursor) -> bool:
 
 
 def test_compared_as_a_whole(tmp_path, record_property):
-    """A byte changed anywhere is found when all is compared; what is as it was is left alone."""
+    """A whole comparison finds a byte changed anywhere; an unchanged file is left alone."""
     path = tmp_path / "t.jsonl"
     recognised = mistaken = 0
     for number in range(100):
@@ -139,7 +139,7 @@ def test_rewritten_in_the_middle(live, restarted, record_property):
     session.raw(b"".join(session.line("system", content="x" * 900) for _ in range(40)))
     wait_for(lambda: live.call("status")["records"] == 81)
     with session.path.open("r+b") as stream:
-        stream.write(b"{")  # what stands there already
+        stream.write(b"{")  # the byte that is there already
     wait_for(lambda: compared(live, session) == session.path.stat().st_mtime_ns)
     if restarted:
         live.stop()
@@ -155,7 +155,7 @@ def test_rewritten_in_the_middle(live, restarted, record_property):
 
 
 def test_deleted_transcripts_are_let_go(live, record_property):
-    """Nothing is kept in memory of what was deleted; what comes back is not counted twice."""
+    """Memory keeps nothing of deleted transcripts; one that comes back is not counted twice."""
     project, count = live.project(), 60
     sessions = [live.session(project) for _ in range(count)]
     for session in sessions:
@@ -203,7 +203,7 @@ def test_forgotten_while_it_was_gone(live):
 
 
 def test_unfinished_line_is_taken_back(tmp_path, record_property):
-    """Half a line that is cut off and written anew, whatever its length, is never glued to it."""
+    """Half a line of any length that is cut off and written anew is never glued to the new one."""
     path = tmp_path / "t.jsonl"
     wrong = 0
     for number in range(100):

@@ -1,4 +1,7 @@
-"""Kill the daemon while many write to one thread: what was acknowledged is there, once, in order."""
+"""The daemon is killed during many writes to one thread: acknowledged entries are there once.
+
+They are also in order.
+"""
 
 import contextlib
 import itertools
@@ -65,7 +68,7 @@ def test_five_thousand_entries(house, capsys):
 
 
 def _kill_while(house, adding, count):
-    """Kill the daemon about every second, whoever starts it again; returns how many died."""
+    """Kill the daemon about every second, also those that relays start again; return the count."""
     chance = random.Random(7)
     deadline = time.monotonic() + KILLING_SECONDS
     kills = 0

@@ -56,7 +56,7 @@ def house(house):
 
 @pytest.mark.parametrize("line", [pytest.param("classic", marks=pytest.mark.long), "current"])
 def test_track_from_beginning_to_end(house, client, tmp_path_factory, line):
-    """Design, two epics, parallel work, idling, drift and the finish leave just what they should."""
+    """Design, two epics, parallel work, idling, drift and the finish leave the expected files."""
     beads = with_beads(house, line, tmp_path_factory)
     project = beads.root
     (project / ".gitignore").write_text(".beads/\n.flow-guardian/\nconductor/\n")
@@ -179,7 +179,7 @@ def _children(beads, epic):
 
 
 def told(project, notes, names):
-    """Return every file of conductor/ and the notes as one text, without what differs by the run."""
+    """Return every file of conductor/ and the notes as one text, without the run's own values."""
     files = {name: data for name, data in tree(project / "conductor").items() if data is not None}
     texts = {**{name: data.decode() for name, data in files.items()}, **notes}
     whole = "".join(f"=== {name}\n{text.rstrip()}\n\n" for name, text in texts.items())
@@ -240,7 +240,7 @@ GROUPS = (STEPS[:4], STEPS[4:7], [*STEPS[7:], "send"])
 
 @pytest.fixture
 def scene(house, tmp_path_factory):
-    """A house with a track, an epic in Beads and a mail server, all of them known."""
+    """A HOME with a track, an epic in Beads and a mail server, all of them known."""
     with MailServer() as server:
         found = Scene(house, server, tmp_path_factory)
         yield found
@@ -255,7 +255,7 @@ class Scene:
         self.epic = self.beads.epic()
         track(self.project, beads={"epicId": self.epic})
         self.session = work(house, self.project, ago=3)
-        # Born now, so that what comes later is news.
+        # Created now, so that later changes are news.
         house.state.mkdir(parents=True, mode=0o700)
         CoreStore(f"{house.state}/core.db").close()
 

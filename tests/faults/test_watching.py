@@ -1,4 +1,4 @@
-"""A watch is a hint: whatever becomes of it, the next rescan knows everything."""
+"""A watch is only a hint: if it fails in any way, the next rescan finds everything."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ signal.signal(signal.SIGUSR1, end)
 
 
 def limited(house: House, name: str, limit: int) -> House:
-    """Start the daemon in a user namespace of its own, with a limit on what it may watch."""
+    """Start the daemon in a user namespace of its own, with a limit on its watches."""
     house.wrapper = ["unshare", "-Ur"]
     if subprocess.run([*house.wrapper, "true"], check=False, capture_output=True).returncode:
         pytest.skip(

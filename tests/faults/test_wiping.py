@@ -1,4 +1,4 @@
-"""A large core.db is written anew when a thread is closed: nobody waits for it but who closes."""
+"""A large core.db is rewritten when a thread is closed: only the closing client waits."""
 
 import secrets
 import threading
@@ -13,7 +13,7 @@ THREADS, ENTRIES, ENTRY_BYTES = 13, 20, 200_000
 
 
 def answers_during(house: House, method: str, **params: str) -> tuple[dict, list[float]]:
-    """Return what a call that takes its time answers, and how long others waited meanwhile."""
+    """Return the answer of a slow call, and the waiting times of others meanwhile."""
     answered: list[float] = []
     found: list[dict] = []
     calling = threading.Thread(target=lambda: found.append(house.request(method, 60, **params)))

@@ -1,4 +1,4 @@
-"""A disk that refuses, for what commands write in their own process, and for the log."""
+"""A disk that refuses writes: of commands in their own process, and of the log."""
 
 import contextlib
 import ctypes
@@ -21,7 +21,7 @@ from faulty import ERRORS, FILLING, Disk
 PR_CAPBSET_DROP = 24
 REMEDY = re.compile("space|read-only|yours|failing|handoff doctor")
 SETUP = ("setup", "--yes", "--without", "service", "--without", "mcp")
-# What is written: which path fails, and the command that writes it.
+# The written file: the path that fails, and the command that writes it.
 COMMANDS = {
     "handoff.yaml": ("/.flow-guardian/", ("save", "-m", "again")),
     "handoff": ("/.claude/handoffs/", ("close", "--done", "it")),
@@ -51,7 +51,7 @@ def broken(house, tmp_path) -> tuple[House, Disk]:
 
 
 def is_ours(path: Path) -> bool:
-    """Tell what is there to stay from locks, databases, and where errors of a start are told."""
+    """Return True for a lasting file: no lock, no database and no file of start-up errors."""
     return not path.name.startswith((".handoff", "core.db", "up.", "lock", "handoffd."))
 
 
@@ -61,7 +61,10 @@ def world(house) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("kind", some(COMMANDS, "token", "settings.json", "start"))
 def test_a_command_whose_disk_refuses(broken, kind, record_property):
-    """A command that cannot write says why and what to do, changes nothing, and works afterwards."""
+    """A command that cannot write gives the reason and a remedy, and changes nothing.
+
+    It works once the disk does.
+    """
     house, disk = broken
     part, words = COMMANDS[kind]
     project = house.project()
@@ -183,7 +186,7 @@ def fill(path):
 
 
 def give_up_power():
-    """Let what is executed next obey permissions, though it is root's: drop every capability."""
+    """Drop every capability, so that the next program obeys permissions even as root."""
     libc = ctypes.CDLL(None)
     for capability in range(64):
         libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -191,7 +194,10 @@ def give_up_power():
 
 @pytest.mark.long
 def test_a_directory_of_another_user(house, record_property):
-    """What another user holds is left alone, and said; it is tried again without haste, and comes."""
+    """Another user's directory is left alone and reported.
+
+    It is retried slowly, and written in the end.
+    """
     if os.geteuid():
         pytest.skip(
             "gives a directory to another user, which only root may do: run the tests as root"

@@ -1,6 +1,6 @@
-"""A full disk, a read-only one, one of another user, one that fails: for every kind of file we write.
+"""Every kind of file, on a full, a read-only, a foreign and a failing disk.
 
-What must hold: the old file stays byte for byte, nothing is left beside it, it is said, the daemon
+The old file stays byte for byte, nothing is left beside it, and the failure is reported. The daemon
 lives and does not spin, and it goes on by itself once the disk does.
 """
 
@@ -44,7 +44,7 @@ def broken(tmp_path_factory) -> Iterator[tuple[House, Disk]]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: where it is, what makes the daemon write it anew, and how one sees that."""
+    """A kind of file: its place, a cause to write it anew, and a check that it was written."""
 
     part: str
     old: str
@@ -54,7 +54,7 @@ class Kind:
     # A database is open already, and is never opened or named anew.
     errors: tuple[str, ...] = tuple(ERRORS)
     begin: Callable = lambda house, project, session: None
-    # What a command says that writes it, too.
+    # A command that writes the file, too.
     command: tuple[str, ...] = ()
 
 
@@ -166,7 +166,10 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "error"), CASES)
 def test_a_disk_that_refuses(broken, kind, error, record_property):
-    """What cannot be written stays as it was, is said, is tried again without haste, and comes."""
+    """A file that cannot be written stays as it was.
+
+    That is reported, retried slowly, and succeeds.
+    """
     house, disk = broken
     what = KINDS[kind]
     project = house.project(re.sub(r"\W", "-", f"{kind}-{error}"))
