@@ -52,7 +52,7 @@ class Claude:
         self.config.mkdir(exist_ok=True)
         temporary = house.home / "tmp"
         temporary.mkdir(exist_ok=True)
-        # Whatever else is set where the tests run, an account's key above all, stays out.
+        # No other variable of the test environment, above all an account's key, is passed on.
         self.environment = {
             **QUIET, **PATIENT, **house.environment, "PATH": "/usr/local/bin:/usr/bin:/bin",
             "CLAUDE_CONFIG_DIR": str(self.config), "CLAUDE_CODE_TMPDIR": str(temporary),
@@ -61,7 +61,7 @@ class Claude:
         self._settle_in()
 
     def _settle_in(self) -> None:
-        """Answer beforehand what it would ask a person at its first start, and in a new folder."""
+        """Answer the questions of a first start, and of a new folder, beforehand."""
         with self.changing(".claude.json") as found:
             found["hasCompletedOnboarding"] = True
             found["fullscreenUpsellSeenCount"] = 3
@@ -109,7 +109,7 @@ class Claude:
         )  # fmt: skip
 
     def does(self, *words: str) -> str:
-        """Run it, and return what it printed; it must succeed."""
+        """Run it, and return its output; it must succeed."""
         done = self.run(*words)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout

@@ -1,4 +1,4 @@
-"""What sessions are about in these tests, and what a session was told by us."""
+"""The topics of the sessions in these tests, and the text that we told a session."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ _BRIEF = re.compile(r"<handoffd-context .*?</handoffd-context>", re.DOTALL)
 
 
 def briefs(request: Request) -> list[str]:
-    """Return what of a request we have put there, the newest last."""
+    """Return our texts in a request, the newest last."""
     return _BRIEF.findall(words(request))
 
 
 def brief(request: Request) -> str:
-    """Return the first thing in a request that we have put there: what a session is told at start.
+    """Return our first text in a request: the brief that a session gets at its start.
 
     On a busy machine its hook may answer from disk, and the next hook then repeats the news.
     """
@@ -43,7 +43,7 @@ def writing(claude: Claude, name: str = "tax.py") -> Block:
 
 
 def work(claude: Claude) -> None:
-    """Let the model do what GOAL asks for: an edit, what is done, and what comes next."""
+    """Let the model do the work of GOAL: an edit, a report of it, and the next step."""
     claude.model.will(writing(claude), say(f"{DONE} {NEXT}"))
 
 

@@ -50,12 +50,12 @@ def calls(tool: str, **given) -> Turn:
 
 
 def loading(claude: Claude) -> list[Turn]:
-    """Return what the model does first: the newer client lets it look for tools by their words."""
+    """Return the model's first turns: the newer client lets it look for tools by their words."""
     return [use("ToolSearch", query="handoff")] if claude.version == "325" else []
 
 
 def newest(model: Model) -> dict:
-    """Return what the last tool gave back, as the model read it."""
+    """Return the last tool's result, as the model read it."""
     return json.loads(results(model.requests[-1])[-1])
 
 
@@ -83,7 +83,7 @@ def test_claude_code_connects_over_http(house: House, model: Model, version: str
 
 
 def test_the_tools_and_the_instructions_reach_the_model(claude: Claude, model: Model):
-    """The model is offered the five tools with their texts, and told what they are for."""
+    """The model is offered the five tools with their texts, and told their purpose."""
     add_relay(claude)
     model.will(say("Hello."))
     claude.asked("Hello", ENABLE_TOOL_SEARCH="false")
@@ -170,7 +170,7 @@ async def play(chat: Side, claude: Claude, **as_code: str) -> str:
 
 @pytest.mark.both
 def test_six_steps_by_the_relay(claude: Claude, live: House):
-    """The seed's workflow: Code never says who it is, and its entries are tagged code."""
+    """In the seed's workflow Code never names itself, and its entries are tagged code."""
     add_relay(claude)
 
     async def together() -> str:
@@ -185,7 +185,7 @@ def test_six_steps_by_the_relay(claude: Claude, live: House):
 
 
 def test_six_steps_over_http(house: House, model: Model, version: str):
-    """The same with Chat and Code both at the HTTP door, where Code says who it is."""
+    """The same holds with Chat and Code both over HTTP, where Code names itself."""
     door = open_http(house)
     claude = Claude(version, house, model, house.project())
     add_http(claude, door)

@@ -27,7 +27,7 @@ def compact(terminal: Terminal, model: Model) -> None:
 
 
 def summary(model: Model) -> str:
-    """Return a summary as a model writes it, which quotes what the session was told by us."""
+    """Return a summary as a model writes it, which quotes the text that we told the session."""
     told = briefs(model.requests[-1])[-1]
     return (
         "<analysis>\nWalked through.\n</analysis>\n\n<summary>\n"

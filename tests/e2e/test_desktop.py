@@ -51,7 +51,7 @@ def unpacked(tmp_path_factory) -> Path:
 
 
 def server(bundle: Path, home: Path, settings: dict, **more: str) -> StdioServerParameters:
-    """Return how Claude Desktop starts the server, with what a person set in its settings."""
+    """Return the parameters by which Claude Desktop starts the server, with a person's settings."""
     library = program("HANDOFFD_TEST_MCPB").parent / "node_modules/@anthropic-ai/mcpb/dist/index.js"
     node = program("HANDOFFD_TEST_NODE")
     words = [node, "--input-type=module", "-e", COMMAND, library, bundle, json.dumps(settings)]
@@ -122,7 +122,7 @@ def test_the_bundle_speaks_for_chat(unpacked: Path, desktop: House, way: str):
 
 
 def test_nothing_installed_is_said(unpacked: Path, tmp_path: Path):
-    """Where there is no handoff, the log of Claude Desktop says what to do."""
+    """Without a handoff on the machine the log of Claude Desktop names the remedy."""
     done = run(server(unpacked, tmp_path, {}))
 
     assert (1, "") == (done.returncode, done.stdout)
@@ -140,7 +140,7 @@ def test_a_wrong_path_is_said(unpacked: Path, tmp_path: Path):
 
 
 def test_without_npm_the_target_says_what_it_needs(tmp_path: Path):
-    """`make desktop-bundle` without npm names what is missing."""
+    """`make desktop-bundle` without npm names the missing program."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("make", "find"):

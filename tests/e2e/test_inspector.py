@@ -17,7 +17,7 @@ ERAS = ["legacy", "modern"]
 
 
 class Inspector:
-    """The inspector, pointed at a door."""
+    """The inspector, pointed at the relay or at the HTTP listener."""
 
     def __init__(self, house: House, door: StdioServerParameters | Address):
         self._program = program(PROGRAM)

@@ -59,7 +59,7 @@ def test_two_at_once(hooked: Claude, served: House, beside: Callable[..., Claude
 
 
 def test_two_worktrees(hooked: Claude, served: House, beside: Callable[..., Claude]):
-    """What goes on in one worktree is told there, and not in the other."""
+    """The work in one worktree is told there, and not in the other."""
     served.git(hooked.cwd, "commit", "-q", "--allow-empty", "-m", "begin")
     place = hooked.cwd.parent / f"{hooked.cwd.name}-parcels"
     served.git(hooked.cwd, "worktree", "add", "-q", "-b", "parcels", str(place))

@@ -1,4 +1,4 @@
-"""However a session ends, the first request of the next one says what it was about."""
+"""However a session ends, the first request of the next one names the session's subject."""
 
 import re
 
@@ -27,7 +27,7 @@ from left import work as worked
 
 
 def says_what_was_left(request: Request) -> None:
-    """Look whether a session is told what GOAL's session left: goal, now, next, files."""
+    """Assert that a session is told the goal, now, next and files of GOAL's session."""
     told = brief(request)
     assert GOAL == field(told, "Goal")
     assert f"{DONE} {NEXT}" == field(told, "Now")
@@ -56,7 +56,7 @@ def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, serve
 
 @pytest.mark.both
 def test_left_by_exit(hooked: Claude, model: Model, served: House):
-    """After `/exit` the session's handoff is there, and the next session is told what it left."""
+    """After `/exit` the session's handoff is there, and the next session is told its content."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
         terminal.played()
@@ -69,7 +69,7 @@ def test_left_by_exit(hooked: Claude, model: Model, served: House):
 
 @pytest.mark.both
 def test_cleared(hooked: Claude, model: Model, served: House):
-    """After `/clear` the first request, of another session, says what the old one was about."""
+    """After `/clear` the first request, of another session, names the subject of the old one."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
         terminal.played()
@@ -102,7 +102,7 @@ def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: House):
 
 @pytest.mark.both
 def test_resumed(hooked: Claude, model: Model, served: House):
-    """A resumed session is told nothing twice, but what happened since it ended."""
+    """A resumed session is told nothing twice, and is told the events since its end."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=GOAL)
     work(hooked)
@@ -126,7 +126,7 @@ def test_resumed(hooked: Claude, model: Model, served: House):
 
 
 def test_forked(hooked: Claude, model: Model, served: House):
-    """A fork has what its origin was told, and is told nothing of it again."""
+    """A fork has the text that its origin was told, and is not told it again."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=GOAL)
     work(hooked)
@@ -142,9 +142,9 @@ def test_forked(hooked: Claude, model: Model, served: House):
 
 
 def test_all_that_is_told(hooked: Claude, model: Model, served: House):
-    """A brief has what the newest handoff warns of, what moved since, and what is unread."""
+    """A brief has the newest handoff's warnings, the changes since, and the unread entries."""
     project = hooked.cwd
-    # So long ago that nobody is at it any more.
+    # So long ago that no session counts as being at work any more.
     session = worked(served, project, ago=3600)
     known(served, hooked, goal=GOAL)
     closing = ["close", "--session", session.id, "--gotcha", "Totals are in cents"]

@@ -15,7 +15,7 @@ from mcp_clients import TOOLS
 
 PLUGIN = "handoffd@handoffd"
 TOOL = "mcp__plugin_handoffd_handoffd__"
-# The same layout in a checkout and in what is installed.
+# The same layout in a checkout and in an installation.
 PLACES = {"checkout": REPOSITORY, "installed": Path(handoff.__file__).parent / "marketplace"}
 LOGGING = """#!/bin/sh
 echo "$1 ${CLAUDE_PLUGIN_ROOT:-nowhere}" >>"%s"
@@ -24,7 +24,7 @@ exec "%s" "$@"
 
 
 class Installed:
-    """Claude Code with the plugin; whatever it starts of ours is written down."""
+    """Claude Code with the plugin; every program of ours that it starts is written down."""
 
     def __init__(self, claude: Claude, house: House, market: Path):
         self.claude, self.model, self.house, self.market = claude, claude.model, house, market
@@ -46,7 +46,7 @@ class Installed:
         return self
 
     def asked(self, prompt: str) -> dict:
-        """Begin a session with a prompt, and return what the model was asked."""
+        """Begin a session with a prompt, and return the request to the model."""
         self.log.write_text("")
         self.model.will(say("Ok."))
         self.claude.asked(prompt, ENABLE_TOOL_SEARCH="false")
@@ -101,7 +101,7 @@ def test_it_is_valid(version: str, place: str, house: House, model: Model):
 
 
 def test_it_is_fit_for_a_directory(house: House, model: Model):
-    """It also passes what the newer version asks of a plugin that is to be listed."""
+    """The plugin also passes the newer version's checks of a plugin that is to be listed."""
     program("HANDOFFD_TEST_CLAUDE_325")
     claude = Claude("325", house, model, house.project())
     shown = claude.does(

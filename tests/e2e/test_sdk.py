@@ -29,7 +29,7 @@ def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
             assert ERAS[mode] == client.protocol_version
             assert set(TOOLS) == {tool.name for tool in listed.tools}
             assert all(tool.output_schema and tool.annotations for tool in listed.tools)
-            # A client that was told the protocol does not ask who is there.
+            # A client that was told the protocol does not ask for the server's name.
             if mode != "2026-07-28":
                 assert ("handoffd", __version__) == (
                     client.server_info.name,
@@ -44,7 +44,7 @@ def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_the_five_tools_and_their_errors(door, mode):
-    """Each tool does what it says at either door, and what fails is told to the model."""
+    """Each tool works over either transport, and its errors are told to the model."""
 
     async def play():
         async with side(door, mode) as one:
@@ -96,7 +96,7 @@ def test_what_is_not_there_is_an_error_at_once(door):
 
 
 def test_two_clients_at_two_doors_share_a_thread(house):
-    """What is written over HTTP is read over standard input and output, and the other way round."""
+    """An entry written over HTTP is read over stdin and stdout, and the other way round."""
     http = open_http(house)
 
     async def play():

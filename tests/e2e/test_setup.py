@@ -79,10 +79,10 @@ def test_claude_code_is_connected_and_told(home: Home):
 
 
 def test_the_status_line(home: Home):
-    """Where setup was told to, the goal stands below the prompt, beside what stood there."""
+    """If setup was told to, the goal stands below the prompt, beside the former status line."""
     theirs = {"type": "command", "command": "echo mine"}
     home.write(home.settings, json.dumps({"statusLine": theirs}))
-    # What was answered before is asked again without the variable that named its place.
+    # Without the variable that named their place, the first start's questions are asked again.
     (home.claude.config / ".claude.json").rename(home.servers)
     home.setup("--with", "statusline")
     home.claude.model.will(say("Done."))
@@ -95,7 +95,7 @@ def test_the_status_line(home: Home):
 
 @pytest.mark.both
 def test_nothing_of_ours_is_left(home: Home):
-    """Files that were there, a session between: what is left is what was, but for Claude Code's own."""
+    """After a session and a teardown the files are as before, but for Claude Code's own changes."""
     before = home.used()
     home.setup("--with", "statusline")
     assert GOAL in home.starts()
@@ -146,7 +146,7 @@ def test_another_directory_of_claude_code(home: Home):
     ],
 )
 def test_bare_commands(home: Home, typed: str, said: str):
-    """A command is typed by its bare name, its program runs, and the model reads what it says."""
+    """A command is typed by its bare name, its program runs, and the model reads its output."""
     home.setup()
     model = home.claude.model
     model.will(say("Done."))
@@ -179,7 +179,7 @@ def test_the_plugin_instead_of_hooks(home: Home):
 
 
 def test_the_plugin_where_no_settings_were(home: Home):
-    """What Claude Code made for it goes as well."""
+    """The settings file that Claude Code made for the plugin is removed as well."""
     home.setup("--with", "plugin")
     assert GOAL in home.starts()
 

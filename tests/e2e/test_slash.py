@@ -1,4 +1,4 @@
-"""The slash commands, typed into the real Claude Code: what the model reads, and what it may run."""
+"""The slash commands in the real Claude Code: the model's input, and the commands it may run."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from e2e.model import errors, results, say, use, words
 from left import handoffs, known, text, work
 
 PLUGIN = REPOSITORY / "client/plugin"
-# What a shell would make something of, and the last line of our own here-document.
+# Words that mean something to a shell, and the last line of our own here-document.
 HOSTILE = [
     "a; touch PWNED",
     "$(touch PWNED)",
@@ -47,7 +47,7 @@ class Commands:
         self.begun = False
 
     def type(self, line: str, *options: str, **environment: str) -> str:
-        """Type a command into the session, and return what the model was told first."""
+        """Type a command into the session, and return the first text that the model was told."""
         before = len(self.model.requests)
         if not self.model.script:
             self.model.will(say("Ok."))
@@ -62,7 +62,7 @@ class Commands:
         return self
 
     def ran(self) -> list[str]:
-        """Return what the tools of the last turn gave back; none of them may have failed."""
+        """Return the results of the last turn's tools; none of them may have failed."""
         assert [] == errors(self.model.requests[-1])
         return results(self.model.requests[-1])
 
@@ -99,7 +99,7 @@ def leave(commands: Commands) -> None:
 
 @pytest.mark.both
 def test_open(everywhere: Commands):
-    """/open tells the model what the last session left, framed, and what the user adds."""
+    """/open tells the model the last session's handoff, framed, and the user's own words."""
     commands = everywhere
     leave(commands)
     told = commands.type("open it's $(touch PWNED) time for `shipping`")
@@ -149,7 +149,7 @@ HANDOFF"""
 
 @pytest.mark.both
 def test_close(commands: Commands):
-    """/close shows what is known of this very session; the model's five sections are left in it."""
+    """/close shows the facts known of this very session, and the model adds its five sections."""
     # Another session is at work here, too.
     other = work(commands.house, commands.project, ago=5)
     known(commands.house, other)
@@ -296,9 +296,9 @@ def test_thread(commands: Commands):
     )
 
 
-# What the model may run without asking
+# Commands that the model may run without asking
 
-# A command, and what it tells the model to run.
+# A command, and the command that it tells the model to run.
 FOLLOW_UPS = [
     ("open", "handoff review --settle"),
     ("close", "handoff close <<'HANDOFF'\n## Done\n- it\nHANDOFF"),
@@ -308,7 +308,7 @@ FOLLOW_UPS = [
     ("resume_handoff", f"handoff resume {TRACK}"),
     ("handoff-thread", "handoff thread create 'Auth' - <<'ENTRY'\nJWT.\nENTRY"),
 ]
-# Of ours, too, and one of them runs whatever it is given.
+# Commands of ours, too; one of them runs any given command.
 REFUSED = [
     "handoff statusline --beside 'touch PWNED'",
     "handoff forget --yes",
@@ -318,7 +318,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("line", "following"), FOLLOW_UPS)
 def test_what_a_command_grants(commands: Commands, line: str, following: str):
-    """The model may run what the command tells it to run, and nothing else of ours."""
+    """The model may run the command that a slash command names, and no other of ours."""
     track(commands.project)
     commands.house.handoff("create", cwd=commands.project)
     leave(commands)
@@ -333,14 +333,14 @@ def test_what_a_command_grants(commands: Commands, line: str, following: str):
     assert not (commands.project / "PWNED").exists()
 
 
-# What is typed is never run
+# Typed text is never run
 
 
 @pytest.mark.parametrize(
     "mode", [pytest.param("default", marks=pytest.mark.long), "bypassPermissions"]
 )
 def test_hostile_words_run_nothing(bare: Commands, mode: str):
-    """Whatever is typed behind a command reaches it as words, also where everything is allowed."""
+    """Any text typed behind a command reaches it as words, also if everything is allowed."""
     ways = ["--permission-mode", mode]
     for hostile in HOSTILE:
         told = bare.anew().type(f"conductor-handoff {hostile}", *ways, IS_SANDBOX="1")

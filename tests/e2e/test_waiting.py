@@ -1,4 +1,4 @@
-"""What waits for a person: a dialog that is open, and what arrives while a session goes on."""
+"""Things that wait for a person: an open dialog, and entries that arrive during a session."""
 
 import pytest
 

@@ -16,7 +16,7 @@ from e2e.test_compaction import compact
 from left import PURPOSE, handoffs, text
 from left import work as worked
 
-# Takes the interpreter's place, and notes down with which words, what is loaded and started.
+# Takes the interpreter's place, and notes its arguments, the loaded modules and started programs.
 OBSERVER = """\
 #!{python} -IS
 import sys
@@ -91,7 +91,7 @@ def test_hooks_that_come_late(hooked: Claude, model: Model, served: House):
 
 
 def observed(directory: Path) -> tuple[Path, Path]:
-    """Return the client's own script with an interpreter that is observed, and what it notes."""
+    """Return the client's own script with an observed interpreter, and the log of its notes."""
     (directory / "bin").mkdir(parents=True)
     (directory / "lib").symlink_to(BIN.parent / "lib")
     shutil.copy(BIN / "handoff", directory / "bin/handoff")
