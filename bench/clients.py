@@ -37,7 +37,7 @@ _DIRECT = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a program is run, and in whose HOME."""
+    """The directory and the environment, with its HOME, in which a program is run."""
 
     directory: str
     environment: dict[str, str]
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass
 class Case:
-    """One command, and what each of its runs took."""
+    """One command, and the time of each of its runs."""
 
     what: str
     words: list[str]
@@ -76,9 +76,9 @@ class Turn:
 
 
 def run(words: list[str], stdin: bytes, environment: dict[str, str]) -> tuple[float, float, bytes]:
-    """Run a program between two pipes; returns wall time, processor time and its output.
+    """Run a program between two pipes; return wall time, processor time and its output.
 
-    What is written and printed fits into a pipe, so nothing waits for us.
+    Input and output fit into a pipe, so the program never waits for us.
     """
     given, give = os.pipe()
     take, taken = os.pipe()
@@ -149,7 +149,7 @@ def _cases_down(hook: bytes, event: Callable[[str], bytes]) -> list[Case]:
 
 
 def _event(name: str, world: World, project: Path) -> bytes:
-    """Return what a hook of a new session gets."""
+    """Return the input of a new session's hook."""
     fields = {
         "session_id": "NEW",
         "transcript_path": str(world.transcript(Script(str(project))).with_name("NEW.jsonl")),

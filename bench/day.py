@@ -1,8 +1,8 @@
-"""A day of work in many projects, a hundred times as fast, and what must be known of it after.
+"""A day of work in many projects, a hundred times as fast, and the facts to be known after it.
 
-Everybody at work (work.py) is an iterator that does something and yields how long it waits, in
-seconds of the clock here. What was done is noted, to be compared with what handoffd made of it.
-The seed fixes who does what; the clock decides what overtakes what.
+Every worker (work.py) is an iterator that does something and yields its pause, in seconds of the
+clock here. Each action is noted, to be compared with handoffd's result. The seed fixes the actions
+of each worker; the clock decides their order.
 """
 
 import contextlib
@@ -44,12 +44,12 @@ _PERSON = {"NAME": "A", "EMAIL": "a@example.invalid"}
 
 @dataclass
 class Told:
-    """What was written of a session, by whoever wrote it."""
+    """The records written of a session, by all its writers."""
 
     script: Script
     path: Path
     ending: str
-    # Unless it was compacted: then the summary says what the goal is.
+    # None after a compaction: then the summary has the goal.
     goal: str | None = None
     records: int = 0
     agent_records: int = 0
@@ -87,14 +87,14 @@ class Told:
 
 
 class Day:
-    """Who works, and what they have done so far."""
+    """The workers, and their actions so far."""
 
     def __init__(self, world: World, minutes: float, seed: int) -> None:
         self.world, self.minutes = world, minutes
         self.random = random.Random(seed)
         self.sessions: list[Told] = []
         self.projects: list[Path] = []
-        # What a person put into checkpoints: the file, and the line.
+        # A person's notes in checkpoints: the file, and the line.
         self.notes: list[tuple[Path, str]] = []
         # The threads that are open, and how many entries each has.
         self.threads: dict[str, int] = {}
@@ -151,7 +151,7 @@ class Day:
     # The clock
 
     def play(self, workers: list[Iterator[float]]) -> None:
-        """Let all work until the day is over, and whoever is at something end it."""
+        """Let all work until the day is over, and let busy workers end their work."""
         began = time.monotonic()
         for worker in workers:
             self.add(worker)

@@ -51,7 +51,7 @@ class Row:
 
 @dataclass
 class Table:
-    """Rows in the order they were measured, what has to be said of them, and pictures (SVG)."""
+    """Rows in the order they were measured, notes on them, and pictures (SVG)."""
 
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Table:
         self.add(Row(what, f"{value:.3g} {unit}", floor, None, bar, value <= most))
 
     def none(self, what: str, found: int, of: str = "") -> None:
-        """Add a count that must be zero, beside what it was counted among."""
+        """Add a count that must be zero, beside the total it was counted among."""
         self.add(Row(what, str(found), of, None, "0", found == 0))
 
     def print(self) -> None:

@@ -1,8 +1,8 @@
-"""Scores the redaction: what it finds, what it raises in vain, and how fast it is.
+"""Scores the redaction: the secrets it finds, its false alarms, and its speed.
 
 bench/redaction.py [--examples FILE] [--lines FILE...]: the planted set always (tests/planted.py);
-FILE is JSON lines, gzipped or not, with rule, kind ("positive" or another word) and text.
-The exit code is 1 if a bar is missed.
+FILE is JSON lines, gzipped or not, with rule, kind ("positive" or another word) and text. The exit
+code is 1 if a bar is missed.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def score_planted(table: Table, verbose: bool) -> None:
 
 
 def score_examples(table: Table, path: Path, verbose: bool) -> None:
-    """Count what is found of a labelled file, and what is raised of its look-alikes.
+    """Count the secrets found in a labelled file, and the alarms raised by its look-alikes.
 
     Labels are a rule's: a text may be positive by one rule and negative by another. Such a text is
     counted as it is labelled, and once more apart.

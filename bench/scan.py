@@ -20,7 +20,7 @@ from proc import children, cpu_seconds
 FILES_EACH = 20
 READY_MOST_SECONDS = 2.0
 COMPLETE_LEAST = 0.8
-# To ask more often would slow down what is measured.
+# To ask more often would slow down the measured program.
 PAUSE_SECONDS = 0.1
 RUN_MOST_SECONDS = 300.0
 _LOOK_SECONDS = 0.01
@@ -52,7 +52,7 @@ DIFFERENCES = (
 
 @dataclass
 class Reader:
-    """A program that reads the whole tree, and what each of its runs took."""
+    """A program that reads the whole tree, and the costs of each of its runs."""
 
     name: str
     wall: list[float] = field(default_factory=list)
@@ -154,7 +154,7 @@ def _bare(world: World) -> Other:
 
 
 def _others(table: Table, world: World, files: int, tokens: int) -> list[Other]:
-    """Return the other programs, each with what it says if it has read everything."""
+    """Return the other programs, each with its output after it has read everything."""
     found = []
     for name, program, options, says in (
         ("ccusage", "ccusage", ["daily", "--offline"], f"{tokens:,}"),

@@ -1,4 +1,4 @@
-"""Scripted sessions with known answers: what the next session needs to know, in exact words.
+"""Scripted sessions with known answers: the facts that the next session needs, in exact words.
 
 Each is told in a project and on a branch of its own; most are long, as sessions are: between the
 words that matter a program reads, greps and runs things.
@@ -270,7 +270,7 @@ def invoices(scene: Scene) -> Facts:
 
 
 def bindestrich(scene: Scene) -> Facts:
-    """Nobody speaks English."""
+    """All words are German."""
     scene.ask("Die Suche findet keine Artikel mit Bindestrich, bitte behebe das in der ganzen App.")
     scene.tell("Ich sehe mir zuerst an, wie die Suche Wörter trennt.").noise(0.2)
     scene.change("suche/tokenizer.py")
@@ -292,7 +292,7 @@ def bindestrich(scene: Scene) -> Facts:
 
 
 def coupons(scene: Scene) -> Facts:
-    """It ends with a question that nobody has answered."""
+    """It ends with an unanswered question."""
     scene.ask("Write a script that removes the expired coupons from the shop's database").noise(0.2)
     scene.change("scripts/clean_coupons.py")
     scene.run("python scripts/clean_coupons.py --dry-run", "312 expired, 41 still referenced")
@@ -389,7 +389,7 @@ SCENES: dict[str, Callable[[Scene], Facts]] = {
 
 
 def hook_event(name: str, cwd: str, session_id: str, transcript: str) -> bytes:
-    """Return what Claude Code gives a hook."""
+    """Return the input that Claude Code gives a hook."""
     given = {
         "session_id": session_id,
         "transcript_path": transcript,

@@ -1,4 +1,4 @@
-"""What people and their programs do in a day: each worker does something, and yields its pause."""
+"""The actions of people and their programs in a day: each worker acts, and yields its pause."""
 
 import json
 import os
@@ -18,9 +18,9 @@ DAY_MINUTES = 14.4
 HOURS = (1, 2, 5, 8, 9, 8, 3, 6, 9, 9, 7, 4, 2, 2, 3, 3, 1, 0, 0, 0, 0, 0, 0, 0)
 ENDINGS = ("ended", "killed", "silent", "cleared")
 TURNS_MEAN, PAUSE_MEAN_SECONDS = 4, 2.0
-# Not to scale: what comes and goes between two looks, every ten seconds, nobody sees.
+# Not to scale: a change that comes and goes between two looks, every ten seconds, is never seen.
 EPIC_SECONDS = 150.0
-# The first look at a project tells what there is; what changes from then on is news.
+# The first look at a project records its state; any later change is news.
 SEEN_SECONDS = 14.0
 RELAYS_MOST = 5
 
@@ -83,7 +83,7 @@ def pause(day: Day) -> float:
 
 
 def turn(day: Day, told: Told) -> Iterator[float]:
-    """Ask, and let tools work, a burst at a time; the last of a turn is what was said."""
+    """Ask, and let tools work, a burst at a time; a turn ends with words."""
     script = told.script
     told.prompts += 1
     again = f"Go on with step {told.prompts} of it"
@@ -248,7 +248,7 @@ def epics(day: Day, project: Path) -> Iterator[float]:
         day.epics[project]["epic-start"] += 1
         yield EPIC_SECONDS
         if day.is_over:
-            return  # nobody would see that it had begun
+            return  # its beginning would never be seen
         day.beads(project, "close", made["id"])
         day.epics[project]["epic-end"] += 1
         yield EPIC_SECONDS + day.random.expovariate(1 / EPIC_SECONDS)
