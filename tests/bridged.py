@@ -102,7 +102,7 @@ class Mcp:
         return result["structuredContent"]
 
     def refusal(self, tool: str, **arguments: Any) -> str:
-        """Call a tool that must fail; returns what it says."""
+        """Call a tool that must fail; return its message."""
         result = self.result("tools/call", {"name": tool, "arguments": arguments})
         assert True is result["isError"], result
         assert "structuredContent" not in result

@@ -42,6 +42,6 @@ def block(cwd: str, size_bytes: int, ago_seconds: float = 0.0) -> bytes:
 
 
 def hook(project: Path, session_id: str) -> dict:
-    """Return what a prompt's hook sends."""
+    """Return the parameters of a prompt's hook."""
     fields = {"hook_event_name": "UserPromptSubmit", "session_id": session_id, "cwd": str(project)}
     return {"cwd": str(project), "hook": json.dumps(fields)}

@@ -1,4 +1,4 @@
-"""conductor/ as people and their agents keep it, and what was made of it."""
+"""conductor/ as people and their agents keep it, and the records made of it."""
 
 import contextlib
 import json
@@ -56,7 +56,7 @@ def settings(project, text):
     (project / "conductor/workflow.md").write_text(f"# Workflow\n\n```yaml\nhandoff:\n{text}```\n")
 
 
-# What was made
+# The made records
 
 
 def records(project, track_id=TRACK):
@@ -102,7 +102,7 @@ def assert_whole(project, track_id=TRACK):
 
 
 def temporary(project):
-    """Return what a writer of ours left behind."""
+    """Return the temporary files that a writer of ours left behind."""
     return [path for path in paths_below(project) if path.name.endswith("handoffd-tmp")]
 
 
@@ -119,7 +119,7 @@ def tree(directory):
 
 
 def asked(house, *words, cwd, code=0, **run):
-    """Run a command with --json; returns what it says."""
+    """Run a command with --json; return its output."""
     done = house.handoff(*words, "--json", cwd=cwd, **run)
     assert code == done.returncode, done.stdout + done.stderr
     return json.loads(done.stdout)
@@ -134,7 +134,7 @@ def said(data, number):
 
 
 def at_terminal(house, *words, cwd, answers):
-    """Run a command at a terminal; `answers` has what is typed, or done, at each question."""
+    """Run a command at a terminal; `answers` has the text typed, or the action, per question."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [str(BIN / "handoff"), *words], env=house.environment, cwd=cwd,
@@ -169,12 +169,12 @@ def at_terminal(house, *words, cwd, answers):
 
 
 def at_rest(house):
-    """Tell whether nothing is pending, and nothing waits to be sent."""
+    """Return True if nothing is pending, and nothing waits to be sent."""
     found = house.call("triggers", cwd="/", all=True)
     return not found["letters"] and not any(item["pending"] for item in found["triggers"])
 
 
-# A house for it
+# Its daemon and its HOME
 
 
 def configure(house, text):
@@ -277,7 +277,7 @@ class Witness:
 
 
 def is_seen(house, project):
-    """Tell whether the tracks of a project have been looked at."""
+    """Return True if the tracks of a project have been looked at."""
     query = "SELECT 1 FROM seen JOIN projects ON id = project_id WHERE root = ? AND kind = 'track'"
     return bool(stored(house, query, str(project)))
 
@@ -300,7 +300,7 @@ handoffd.triggers.trigger_detector.BARE_SECONDS = 2.0
 
 
 def run_after(house, prelude):
-    """Let the daemon of a house run with something changed in it; an empty text: as it is."""
+    """Run the sandbox's daemon with some code before it; an empty text changes nothing."""
     code = f"{prelude}\nimport sys\nsys.argv = ['handoffd', 'run']\nfrom handoffd.__main__ import main\nmain()\n"
 
     def spawn(**popen):

@@ -25,8 +25,8 @@ settings.load_profile("here")
 BIN = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parent.parent
 LONG_SECONDS = 900
-# How long a condition, a program or an answer is waited for. What comes is seen at once, so a long
-# limit costs nothing, and a machine that does much else at the same time is given the time.
+# The limit of a wait for a condition, a program or an answer. A result is seen at once, so a long
+# limit costs nothing, and gives a busy machine its time.
 PATIENCE_SECONDS = 90.0
 # The tests of these directories start daemons and real programs: they are slow unless marked
 # `quick`, so a new one of them does not make `make test` longer by itself.
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What the test process itself runs of ours leaves nothing in the real HOME."""
+    """Our code in the test process itself leaves nothing in the real HOME."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
@@ -72,9 +72,9 @@ def wait_for(condition: Callable, seconds: float = PATIENCE_SECONDS, what: str =
 
 
 def allowed(seconds: float) -> float:
-    """Return how long something may take here that takes so long on a machine at rest.
+    """Return the time allowed here for work that takes so long on a machine at rest.
 
-    A promise is about our own doing: what others take of the processors meanwhile is added.
+    A promise is about our own work: the processor time that others take meanwhile is added.
     """
     with contextlib.suppress(OSError):
         running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
@@ -180,7 +180,7 @@ class House:
             "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
         }  # fmt: skip
         self.process: subprocess.Popen | None = None
-        # What stands before the daemon's own command, such as unshare.
+        # The command that runs the daemon's own command, such as unshare.
         self.wrapper: list[str] = []
         self.log = directory / "daemon.log"
 

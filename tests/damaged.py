@@ -1,4 +1,4 @@
-"""Ways to damage a database, and a house with something in its stores that can be lost."""
+"""Ways to damage a database, and functions to fill and read the stores of a sandbox."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def page(path: Path, words: bytes = b"") -> None:
 
 
 def entries(path: Path) -> None:
-    """A page with what was said in a thread is overwritten."""
+    """Overwrite a page with the entries of a thread."""
     page(path, b"entry 30 ")
 
 
@@ -50,12 +50,12 @@ def stale(path: Path, table: str) -> None:
         stream.write(bytes([13, 0, 0, 0, 0, PAGE >> 8, 0, 0]) + bytes(PAGE - 8))
 
 
-# What no cell may hold: bytes that are no text, and a text that is no JSON.
+# Values that no cell may hold: bytes that are no text, and a text that is no JSON.
 NO_TEXT, NO_JSON = "CAST(X'2fff' AS TEXT)", "'{'"
 
 
 def cell(path: Path, table: str, column: str, value: str) -> None:
-    """A value of a row is not what it should be; SQLite sees nothing wrong with it."""
+    """Give a row an invalid value in which SQLite sees no error."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         first = f"(SELECT min(rowid) FROM {table})"
         done = db.execute(f"UPDATE {table} SET {column} = {value} WHERE rowid = {first}")
@@ -80,7 +80,7 @@ def gone(path: Path) -> None:
 
 
 def log(path: Path) -> None:
-    """What lies in the place of its log is none."""
+    """Replace the database's log by bytes that are no log."""
     log_of(path).write_bytes(b"this is no log" * 1000)
 
 
@@ -117,7 +117,7 @@ def say(house: House, thread: str, words: str) -> dict:
 
 
 def heard(house: House, thread: str) -> list[str]:
-    """Return what a thread says."""
+    """Return the entries of a thread."""
     found = house.call("thread", action="get", id=thread)
     return [entry["content"] for entry in found["result"]["entries"]]
 

@@ -28,7 +28,7 @@ def build(directory: Path) -> Path:
 
 
 class Disk:
-    """What the programs of a house see of the disk; `environment` is theirs."""
+    """The disk as the programs of a sandbox see it; `environment` is theirs."""
 
     def __init__(self, directory: Path):
         page = directory / "faulty-page"
@@ -38,7 +38,7 @@ class Disk:
         self.environment = {"LD_PRELOAD": str(build(directory)), "FAULTY_DISK": str(page)}
 
     def fail(self, name: str, part: str) -> None:
-        """Let whatever changes a file with `part` in its path fail from now on."""
+        """Make every change of a file with `part` in its path fail from now on."""
         self._page[8 : 8 + 1024] = part.encode().ljust(1024, b"\0")
         self._page[:8] = struct.pack("ii", ERRORS[name], 0)
 

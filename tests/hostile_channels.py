@@ -1,4 +1,4 @@
-"""Every way by which text of others reaches a session: each takes a text and returns what is told."""
+"""Every way by which foreign text reaches a session: a function of the text to the told text."""
 
 from types import SimpleNamespace
 
@@ -73,7 +73,7 @@ def directory(text: str) -> str:
 
 
 def committed_yaml(text: str) -> str:
-    """A handoff.yaml of the repository, with a field that nobody knows."""
+    """A handoff.yaml of the repository, with an unknown field."""
     document = {"goal": text, "now": text, "next": [text, {text: text}], "files": [text]}
     return brief.render({**document, text: text, "zzz": [text]}, "/p", "L3")
 

@@ -1,6 +1,6 @@
-"""Texts that try to leave the frame, and the judge of what a session was told or a terminal shows.
+"""Texts that try to leave the frame, and the check of a session's or a terminal's text.
 
-The judge folds a text by its own means, not by those of the program.
+The check folds a text by its own means, not by those of the program.
 """
 
 import html

@@ -1,4 +1,4 @@
-"""A daemon whose HTTP door is open, and requests to it as a client would send them."""
+"""A daemon with HTTP turned on, and requests to it as a client would send them."""
 
 import http.client
 import json
@@ -46,7 +46,7 @@ def reload(house: House, **settings) -> int:
 
 
 def open_door(house: House, **settings) -> "Visitor":
-    """Start a daemon with the door open."""
+    """Start a daemon with HTTP turned on."""
     port = configure(house, **settings)
     house.transcripts.mkdir(parents=True, exist_ok=True)
     house.start()
@@ -77,7 +77,7 @@ class Answer:
 
 @dataclass
 class Visitor:
-    """A client that sends what it is told to, and the token unless it is told otherwise."""
+    """An HTTP client that sends the given requests, with the token unless told otherwise."""
 
     house: House
     port: int

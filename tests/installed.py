@@ -21,7 +21,7 @@ SETTINGS = """{
 }
 """
 HANDOFF = str(BIN / "handoff")
-# Our state and logs are no part of what setup changes.
+# Our state and logs are not among the files that setup changes.
 OUR_OWN = (".local/state/handoffd",)
 
 
@@ -56,7 +56,7 @@ class Place:
         return self.does("setup", "--yes", *words, **environment)
 
     def refuses(self, *words: str, **environment: str) -> str:
-        """Set up what cannot be; nothing has changed then."""
+        """Run a setup that must fail, and assert that it changed nothing."""
         before = self.tree()
         done = self.handoff("setup", "--yes", *words, **environment)
         assert 1 == done.returncode, done.stdout
@@ -95,7 +95,7 @@ class Place:
         return found
 
     def at_terminal(self, *words: str, answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
-        """Run it at a terminal and answer its questions; return exit code and what was shown."""
+        """Run it at a terminal and answer its questions; return exit code and output."""
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             [HANDOFF, *words], stdin=follower, stdout=follower, stderr=follower,

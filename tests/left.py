@@ -1,4 +1,4 @@
-"""Handoffs that sessions left in a house, and a session that leaves one."""
+"""Handoffs that sessions wrote in a sandbox, and a session that writes one."""
 
 from conftest import timestamp, wait_for
 

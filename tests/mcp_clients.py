@@ -1,4 +1,4 @@
-"""The client of MCP's own SDK, at either door of the daemon."""
+"""The client of MCP's own SDK, over the relay or over HTTP."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from bridged import configure, serving
 from conftest import BIN, House, wait_for
 
-# How the client is told which protocol to speak, and what it then speaks. Left to itself it asks.
+# The protocol that the client is told to speak, and the one it speaks. By itself it asks.
 ERAS = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28", "auto": "2026-07-28"}
 TOOLS = [
     "create_handoff", "get_handoff", "add_to_handoff", "mark_handoff_read", "close_handoff",
@@ -27,7 +27,7 @@ TOOLS = [
 
 @dataclass
 class Address:
-    """An open HTTP door."""
+    """The address of an open HTTP listener."""
 
     url: str
     token: str
@@ -52,7 +52,7 @@ def open_door(
 
 
 def open_http(house: House) -> Address:
-    """Start a daemon with its HTTP door open."""
+    """Start a daemon with its HTTP listener open."""
     port = _free_port()
     configure(house, _settings(port))
     house.transcripts.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def _settings(port: int) -> str:
 
 
 def _address(house: House, port: int) -> Address:
-    """Wait until the door is open, and return where it is."""
+    """Wait until the listener is open, and return its address."""
     root = f"http://127.0.0.1:{port}"
     wait_for(lambda: _healthy(root), what="the HTTP door is open")
     shown = house.handoff("token", "show")
@@ -95,7 +95,7 @@ def relay(house: House, *words: str, cwd: Path | None = None) -> StdioServerPara
 
 
 class ToolError(Exception):
-    """What a tool says when it fails."""
+    """The message of a failed tool."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Side:
         return result.structured_content
 
     async def refused(self, tool: str, **given: Any) -> str:
-        """Call a tool that must fail, and return what it says."""
+        """Call a tool that must fail, and return its message."""
         try:
             found = await self.call(tool, **given)
         except ToolError as problem:
@@ -131,7 +131,7 @@ class Side:
 
 @contextlib.asynccontextmanager
 async def side(door: StdioServerParameters | Address, mode: str = "auto") -> AsyncIterator[Side]:
-    """Connect a client to a door."""
+    """Connect a client to the relay or to the HTTP listener."""
     if isinstance(door, StdioServerParameters):
         async with Client(door, mode=mode) as client:
             yield Side(client)

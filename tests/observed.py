@@ -1,4 +1,4 @@
-"""What a daemon costs while it is under load: its memory, and how long others wait for it."""
+"""The costs of a daemon under load: its memory, and the waiting time of its clients."""
 
 import contextlib
 import json

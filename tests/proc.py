@@ -1,4 +1,4 @@
-"""What /proc says of a process: for tests, and for the benchmarks."""
+"""Measurements of a process from /proc: for tests, and for the benchmarks."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def descriptors(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that it has started and that nobody has taken leave of."""
+    """Return the processes that it has started and that have not been waited for."""
     found = []
     for task in _tasks(pid):
         with contextlib.suppress(FileNotFoundError):  # the thread is over

@@ -73,7 +73,7 @@ class Relayed(Mcp):
         return self.process.stdout.readline()
 
     def finish(self) -> tuple[int, list[dict]]:
-        """Close stdin; returns the exit code and what came till then."""
+        """Close stdin; return the exit code and the replies until then."""
         out, _ = self.process.communicate(timeout=60)
         return self.process.returncode, [json.loads(line) for line in out.splitlines()]
 
@@ -131,7 +131,7 @@ def kill_daemon(house: House) -> int:
 
 
 def clear(house: House) -> None:
-    """End whatever relays have left running, also what is only starting."""
+    """End all processes that relays have started, also those that are only starting."""
 
     def ended() -> bool:
         found = _processes(house)
@@ -144,7 +144,7 @@ def clear(house: House) -> None:
 
 
 def _processes(house: House) -> list[int]:
-    """Return what runs in this HOME; its runtime directory is nobody else's."""
+    """Return the processes of this HOME; its runtime directory is in no other environment."""
     mark, found = f"XDG_RUNTIME_DIR={house.runtime}\0".encode(), []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -154,13 +154,13 @@ def _processes(house: House) -> list[int]:
 
 
 class Pretender:
-    """Listens where the daemon would, keeps what it is told, and answers as a test wants."""
+    """Listens in the daemon's place, keeps the requests, and answers as a test wants."""
 
     def __init__(self, path: str, greeting: dict):
         self.frames: list[dict] = []
         # How many requests it takes before it hangs up in the middle of its answer.
         self.patience: list[int] = []
-        # Members of its answers, in place of what it says otherwise.
+        # Members of its answers, in place of its usual ones.
         self.reply: dict = {}
         self.connections = 0
         self._greeting = greeting
@@ -211,7 +211,7 @@ class Pretender:
 
 @contextlib.contextmanager
 def hanging(house: House) -> Iterator[None]:
-    """Let the daemon hang, while it is not writing: what it locks nobody else can write."""
+    """Let the daemon hang, but not during a write: its lock would block every other writer."""
     assert house.process is not None
     pid = house.process.pid
 

@@ -61,7 +61,7 @@ def _refuse(constant: str) -> Any:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Tell whether the other side has hung up; what it sent is taken."""
+    """Return True if the other side has hung up; its bytes are read."""
     connection.setblocking(False)
     try:
         while connection.recv(1 << 16):
