@@ -28,8 +28,8 @@ from handoffd.start import start
 app.CORE_LOOK_SECONDS = 0.2
 start(paths.config_file(), None)
 """
-# A program that reads core.db until it is told to stop. It is a process of its own: to close a
-# file drops all locks that a process has on it, and these tests look into the files.
+# A program that reads core.db until it is told to stop. It is a process of its own, because closing
+# a file drops all locks that a process has on it, and these tests look into the files.
 READER = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -64,7 +64,7 @@ def warnings_of(house: House) -> list[str]:
 
 
 def planted_words(size: int) -> tuple[str, bytes]:
-    """Return words in which one thing comes again and again, and that thing."""
+    """Return a text that repeats one marker, and the marker."""
     marker = secrets.token_hex(16)
     return (f"{marker} " * (size // 33 + 1))[:size], marker.encode()
 
@@ -93,7 +93,7 @@ def test_closing_leaves_no_byte(live, size):
 
 
 def test_a_secret_in_the_title_is_masked_by_closing(live):
-    """Title and tag stay after a close, but no secret in them does."""
+    """Title and tag stay after a close, but a secret in them does not."""
     secret = "ghp_" + "aB3dE5fG7h" * 4
     with Mcp(live) as mcp:
         thread = mcp.create(title=f"Rotate {secret}", project=secret)
@@ -122,7 +122,7 @@ def test_closing_wipes_the_copy_too(live):
 
 
 def test_a_reader_holds_the_wiping_up_and_it_is_made_good(house):
-    """Another program reads core.db: the result says so, no copy is left, and later all is gone."""
+    """If another program reads core.db, the result says so, no copy stays, later all is gone."""
     house.transcripts.mkdir(parents=True)
     words, marker = planted_words(20 * KIB)
     start_eager(house)
@@ -143,7 +143,7 @@ def test_a_reader_holds_the_wiping_up_and_it_is_made_good(house):
 
 
 def test_wiping_that_was_held_up_is_made_good_after_a_restart(house):
-    """That something is to be wiped is known from the copy that is missing, also to a new daemon."""
+    """A missing copy tells a new daemon, too, that data is still to be wiped."""
     house.transcripts.mkdir(parents=True)
     words, marker = planted_words(20 * KIB)
     house.start()
@@ -211,7 +211,7 @@ def test_archive_on_close_keeps_a_redacted_copy_first(house):
 
 
 def test_nothing_is_closed_if_its_copy_cannot_be_kept(house):
-    """Without the copy that is wanted the thread stays as it is, and the error says why."""
+    """If the wanted copy cannot be kept, the thread stays as it is, and the error says why."""
     configure(house, ARCHIVING)
     house.transcripts.mkdir(parents=True)
     house.start()
@@ -255,7 +255,7 @@ def test_a_project_tag_has_500_characters_at_most(mcp):
 
 @pytest.mark.parametrize("character", ["x", "ü", "漢", "😀"])
 def test_content_has_256_kib_at_most(mcp, character):
-    """They are measured in bytes of UTF-8; one character more is an error that says so."""
+    """The size is measured in bytes of UTF-8; one character more is an error that says so."""
     whole = character * (256 * KIB // len(character.encode()))
     whole += "x" * (256 * KIB - len(whole.encode()))
     thread = mcp.create(whole)
@@ -272,7 +272,10 @@ def test_content_has_256_kib_at_most(mcp, character):
 
 
 def test_a_thread_has_1_mib_at_most(mcp):
-    """Four entries of the largest size fit; one byte more does not, and closing is the way."""
+    """Four entries of the largest size fit.
+
+    One byte more does not, and the error suggests closing.
+    """
     thread = mcp.create("x" * 256 * KIB)
     for _ in range(3):
         mcp.add(thread, "x" * 256 * KIB)
@@ -284,7 +287,7 @@ def test_a_thread_has_1_mib_at_most(mcp):
 
 
 def test_control_characters_are_taken_out(mcp):
-    """ESC, NUL, BEL, DEL and C1 go, lone surrogates are replaced, newlines and tabs stay."""
+    """ESC, NUL, BEL, DEL and C1 are removed, lone surrogates replaced; newlines and tabs stay."""
     thread = mcp.create(
         "a\x1b[31mb\x00c\x07d\x7fe\x9bf\u0085g\ud800h\ti\r\nj\nk\rl",
         title="T\x1b]0;x\x07\nwo\tlines",
@@ -306,7 +309,7 @@ def test_words_are_kept_as_they_are(mcp):
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\x00\x1b", "\u2003"])
 def test_what_is_blank_is_refused(mcp, blank):
-    """A title and a content have something to read in them."""
+    """A blank title or content is refused."""
     thread = mcp.create()
 
     assert "A handoff needs a title." == mcp.refusal("create_handoff", title=blank, content="c")
@@ -325,7 +328,7 @@ def test_what_is_blank_is_refused(mcp, blank):
 )  # fmt: skip
 @pytest.mark.parametrize("tool", ["get_handoff", "mark_handoff_read", "close_handoff"])
 def test_hostile_ids_are_not_found(mcp, tool, hostile):
-    """An id that cannot be one is answered as one that is unknown, in few words."""
+    """An impossible id is answered like an unknown one, in few words."""
     text = mcp.refusal(tool, id=hostile)
 
     assert text.startswith("Handoff '")
@@ -337,7 +340,7 @@ def test_hostile_ids_are_not_found(mcp, tool, hostile):
 
 
 def test_secrets_are_warned_about_and_kept_as_written(mcp):
-    """The result names the kind of the secret and not the secret; the words stay as they are."""
+    """The result names the kind of the secret and not the secret; the text stays as it is."""
     secret = token()
     made = mcp.call("create_handoff", title="t", content=f"The key is {secret}")
     thread = made["handoff"]["id"]
@@ -354,7 +357,7 @@ def test_secrets_are_warned_about_and_kept_as_written(mcp):
 
 
 def test_secrets_are_refused_where_that_is_configured(house):
-    """With refuse_secrets nothing of it is stored: not in content, title or tag."""
+    """With `refuse_secrets` nothing of a secret is stored: not in content, title or tag."""
     configure(house, REFUSING)
     house.transcripts.mkdir(parents=True)
     house.start()
@@ -380,7 +383,7 @@ def test_secrets_are_refused_where_that_is_configured(house):
 
 
 def test_the_same_call_is_done_once(live):
-    """A call that is repeated with its key is answered as before, also by the next daemon."""
+    """A repeated call with the same key is answered as before, also by the next daemon."""
     given = {"title": "t", "content": "first"}
     with Mcp(live) as mcp:
         made = mcp.call("create_handoff", once="create-1", **given)
@@ -402,7 +405,7 @@ def test_the_same_call_is_done_once(live):
 
 
 def test_a_kill_after_the_call_does_it_once(live):
-    """A daemon that is killed before its answer arrived has done the call, or has not: once."""
+    """A call to a daemon that is killed before its answer arrives is done once or not at all."""
     with Mcp(live) as mcp:
         thread = mcp.create()
         params = {
@@ -422,7 +425,7 @@ def test_a_kill_after_the_call_does_it_once(live):
 
 
 def test_other_keys_are_other_calls(mcp):
-    """The same words with another key, or without one, are said twice."""
+    """The same text with another key, or without one, is added twice."""
     thread = mcp.create()
     given = {"id": thread, "type": "task", "content": "again"}
     numbers = [
@@ -434,7 +437,7 @@ def test_other_keys_are_other_calls(mcp):
 
 
 def test_a_repeated_call_after_the_thread_was_closed(served, mcp):
-    """The answer is the same though the entry is gone; it is not said anew, nor was it kept."""
+    """After the close a repeated call gets the same answer; its entry is not stored again."""
     words, marker = planted_words(100)
     thread = mcp.create()
     given = {"id": thread, "type": "done", "content": words}
@@ -458,7 +461,7 @@ def test_no_key_is_kept_with_words(served, mcp):
 
 @pytest.mark.parametrize("key", [5, None, ["x"], "x" * 101])
 def test_a_key_is_a_short_text(mcp, key):
-    """Any other key is refused: to ignore it would do a call twice."""
+    """Any other key is refused, because ignoring it would do a call twice."""
     params = {"name": "create_handoff", "arguments": {"title": "t", "content": "c"}}
     reply = mcp.request("tools/call", params, once=key)
 
@@ -491,7 +494,7 @@ def test_the_daemon_keeps_a_copy_of_core_db(house):
 
 
 def test_a_copy_that_cannot_be_made_is_said_and_ends_nothing(house):
-    """The daemon goes on, logs it, and says it in every status until it works."""
+    """The daemon goes on, logs the failure, and reports it in every status until a copy is made."""
     house.transcripts.mkdir(parents=True)
     (house.state / "core.db.backup").mkdir(parents=True)
     house.state.chmod(0o700)

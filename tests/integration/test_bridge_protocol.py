@@ -65,7 +65,7 @@ def test_initialize_with_an_envelope(mcp):
 
 
 def test_requests_need_no_handshake(mcp):
-    """A daemon that was started anew has answered no initialize, and answers all the same."""
+    """A newly started daemon answers requests without an initialize."""
     assert TOOLS == [tool["name"] for tool in mcp.result("tools/list")["tools"]]
 
 
@@ -135,13 +135,13 @@ def test_an_envelope_without_capabilities(mcp, method):
 
 @pytest.mark.parametrize("version", [5, None, ["2026-07-28"]])
 def test_an_envelope_whose_version_is_no_text(mcp, version):
-    """That is a mistake of form, and no matter of versions."""
+    """A version that is no text is an invalid request, not an unsupported version."""
     assert -32602 == mcp.request("tools/list", {"_meta": envelope(version)})["error"]["code"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_list_of_tools_is_small(mcp, version):
-    """On the wire it has at most 4 KB, in every version."""
+    """The list of tools has at most 4 KB on the wire, in every version."""
     params = {"_meta": envelope()} if version == MODERN else {}
     mcp.result("initialize", hello(version))
     mcp.send({"jsonrpc": "2.0", "id": "x" * 36, "method": "tools/list", "params": params})
@@ -182,7 +182,7 @@ def test_a_notification_gets_no_answer(mcp, method):
     ids=lambda method: method[:20],
 )  # fmt: skip
 def test_unknown_methods_are_answered_at_once(mcp, method):
-    """A client that asks for more than there is gets its answer, in few words, and goes on."""
+    """An unknown method is answered at once, in few words, and the connection goes on."""
     error = mcp.request(method, {})["error"]
 
     assert -32601 == error["code"]
@@ -214,7 +214,7 @@ def test_a_relays_connection_speaks_nothing_but_mcp(served):
     ids=lambda value: ascii(value[:20]) if isinstance(value, bytes) else None,
 )
 def test_what_is_no_request(mcp, line, code):
-    """It is an error of JSON-RPC, and the connection goes on."""
+    """A frame that is no request gets JSON-RPC's error, and the connection goes on."""
     mcp.send(line)
 
     assert code == mcp.receive()["error"]["code"]
@@ -224,12 +224,12 @@ def test_what_is_no_request(mcp, line, code):
 @pytest.mark.parametrize("params", [[], "x", 5, True])
 @pytest.mark.parametrize("method", ["initialize", "tools/list", "tools/call", "server/discover"])
 def test_params_that_are_no_object(mcp, method, params):
-    """They are refused."""
+    """Params that are no object are refused."""
     assert -32602 == mcp.request(method, params)["error"]["code"]
 
 
 def test_params_that_are_null(mcp):
-    """They are as good as none."""
+    """Null params count as none."""
     mcp.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": None})
 
     assert TOOLS == [tool["name"] for tool in mcp.receive()["result"]["tools"]]
@@ -240,7 +240,7 @@ def test_params_that_are_null(mcp):
 
 @pytest.mark.parametrize("arguments", [[], "id", 5, True, [["id", "x"]]])
 def test_arguments_that_are_no_object(mcp, arguments):
-    """The result says so, as a model's mistake and not the client's."""
+    """The result reports arguments that are no object as the model's mistake, not the client's."""
     result = mcp.result("tools/call", {"name": "get_handoff", "arguments": arguments})
 
     assert True is result["isError"]
@@ -258,7 +258,7 @@ def test_no_arguments(mcp, arguments):
 
 @pytest.mark.parametrize("name", ["list_handoffs", "", "\x00", "create_handoff "])
 def test_an_unknown_tool(mcp, name):
-    """It is a result that says which tools there are, as MCP's own libraries do it."""
+    """An unknown tool gets a result that lists the tools, as MCP's own libraries do it."""
     result = mcp.result("tools/call", {"name": name, "arguments": {}})
 
     assert True is result["isError"]
@@ -267,12 +267,12 @@ def test_an_unknown_tool(mcp, name):
 
 @pytest.mark.parametrize("name", [None, 5, ["get_handoff"], {}])
 def test_a_tool_without_a_name(mcp, name):
-    """That is the client's mistake."""
+    """A call without a tool's name is the client's mistake."""
     assert -32602 == mcp.request("tools/call", {"name": name, "arguments": {}})["error"]["code"]
 
 
 def test_an_unknown_argument_is_refused_by_name(mcp):
-    """Nothing is guessed, and nothing done."""
+    """An unknown argument is refused by its name, and nothing is done."""
     text = mcp.refusal("create_handoff", title="t", content="c", priority="high")
 
     assert "create_handoff: there is no argument 'priority'." == text.splitlines()[0]
@@ -286,7 +286,7 @@ def test_an_id_may_be_a_text_or_a_number(mcp):
 
 
 def test_several_requests_in_one_breath(mcp):
-    """They are answered in their order."""
+    """Several requests in one write are answered in their order."""
     frames = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(50)]
     mcp.send(b"\n".join(json.dumps(frame).encode() for frame in frames))
 
@@ -294,7 +294,7 @@ def test_several_requests_in_one_breath(mcp):
 
 
 def test_a_pasted_id_is_known_as_used(served):
-    """To mark read as code, with quotation marks around the id, works in a project, too."""
+    """An id with quotation marks or a full stop can be marked as read by code in a project."""
     project = served.project("used")
     with Mcp(served, "code", project) as code:
         thread = code.create(as_client="chat")
@@ -305,7 +305,7 @@ def test_a_pasted_id_is_known_as_used(served):
 
 
 def test_a_long_thread_comes_whole(served):
-    """A reply may be longer than a request may be."""
+    """A reply may be longer than the limit of a request."""
     with Mcp(served) as mcp:
         thread = mcp.create("ä" * 100_000)
         for _ in range(4):
@@ -326,7 +326,7 @@ def test_a_request_that_is_too_long_is_refused(served):
 
 
 def test_one_who_asks_without_pause_does_not_keep_the_others(live):
-    """While one connection has a thousand calls waiting, another is answered in between."""
+    """While one connection has a thousand calls waiting, another one is answered in between."""
     with Mcp(live) as busy, Mcp(live) as other:
         thread = busy.create()
         call = {

@@ -34,7 +34,7 @@ def test_git_switch_shows_without_a_transcript_line(live):
 
 @pytest.mark.quick
 def test_a_stop_between_the_checkpoint_and_its_brief(live):
-    """A daemon that is stopped as soon as the file is there leaves a brief that goes with it."""
+    """A daemon stopped as soon as the file is there leaves a brief that matches it."""
     project, _ = begin(live)
     live.stop()
     event = f'{{"hook_event_name": "SessionStart", "source": "startup", "cwd": "{project}"}}'
@@ -391,7 +391,7 @@ def test_edits_back_and_forth_stand(live):
 
 @pytest.mark.quick
 def test_file_that_is_no_yaml_is_left_alone(live):
-    """While a person's file cannot be read it is not touched, and that is said."""
+    """An unreadable file of a person is not touched, and that is reported."""
     project, session = begin(live)
     path = project / ".flow-guardian/handoff.yaml"
     broken = path.read_text() + "notes: [half a list\n"
@@ -483,7 +483,7 @@ def test_deleted_file_forgets_what_was_set(live):
 
 
 def test_previous_goal_survives_questions(live):
-    """However often the state is asked for meanwhile, the old goal is kept as previous."""
+    """The old goal is kept as previous, however often the state is asked for meanwhile."""
     project, _ = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     live.session(project).prompt("Write the documentation instead", timestamp=timestamp(-1))

@@ -41,7 +41,7 @@ def test_not_running(house, command):
 
 @pytest.mark.parametrize("command", ["status", "sessions", "watch", "show", "list"])
 def test_running_without_its_socket(live, command):
-    """With its socket deleted it is not said to be down: it runs, and can be asked again soon."""
+    """A daemon whose socket was deleted is not reported as down: it can be asked again soon."""
     os.unlink(live.socket_path)
     done = live.handoff(command, cwd=live.project())
 
@@ -56,7 +56,7 @@ def test_running_without_its_socket(live, command):
 
 @pytest.mark.quick
 def test_open_and_list_without_a_daemon(house):
-    """They read the files alone and say so in a line of stderr, also beside a damaged core.db."""
+    """`open` and `list` read the files alone and say so, also beside a damaged core.db."""
     project = house.project()
     house.handoff("close", "--done", "the parser", cwd=project)
     for spoil in (lambda _path: None, damaged.garbage):
@@ -107,7 +107,7 @@ def test_save_merges(live):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_save_in_a_new_project(house, running):
-    """In a project without a word, -m gives goal and now; without -m `now` has its default."""
+    """In a new project -m gives goal and now; without -m `now` has its default."""
     if running:
         house.start()
     project, other = house.project("one"), house.project("two")
@@ -187,7 +187,7 @@ def test_inject_level_one_shows_five_files(live):
 
 
 def test_inject_of_an_unknown_project_is_silent(live):
-    """Where nothing is known, nothing is printed and the exit code is 0."""
+    """In an unknown project nothing is printed and the exit code is 0."""
     done = live.handoff("inject", cwd=live.project("empty"))
 
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
@@ -431,7 +431,7 @@ def test_doctor_without_a_daemon(house):
 
 
 def test_doctor_not_fresh(house):
-    """`doctor` exits with 5 while there is something unread, and with 0 when all is read."""
+    """`doctor` exits with 5 while something is unread, and with 0 when all is read."""
     session = house.session(house.project())
     line = session.line("assistant", message={"content": [{"type": "text", "text": "x" * 1000}]})
     session.path.write_bytes(line * 200_000)
@@ -448,7 +448,7 @@ def test_doctor_not_fresh(house):
 
 
 def test_doctor_names_a_shadowed_flow(live):
-    """Two programs named `flow` on PATH are said, and which one wins."""
+    """Two programs named `flow` on PATH are reported, with the one that wins."""
     theirs, ours = live.home / "theirs", live.home / "ours"
     for directory in (theirs, ours):
         directory.mkdir()
@@ -497,7 +497,7 @@ def test_help_shows_an_example(house):
 
 @pytest.mark.quick
 def test_json_output_is_json(live):
-    """Every --json output parses, and names the same facts as the text."""
+    """Every --json output parses, and has the same facts as the text."""
     project, _ = begin(live)
     for words in (["status"], ["show"], ["sessions"], ["doctor"], ["pause"], ["unpause"]):
         done = live.handoff(*words, "--json", cwd=project)
@@ -553,7 +553,7 @@ def test_client_of_an_unreachable_socket(house):
 
 
 def test_asking_leaves_no_trace(live):
-    """In a directory we know nothing of, nothing is said, and nothing remembered."""
+    """The answers about an unknown directory are empty, and nothing about it is stored."""
     begin(live)
     place = live.project("unknown")
     shown = live.show(place)
@@ -610,7 +610,7 @@ def test_colour_only_on_a_terminal(live):
 
 
 def test_hanging_daemon_is_said_and_ended(live):
-    """A daemon that hangs is called hanging, not absent; `restart` ends it and starts another."""
+    """A hanging daemon is reported as hanging, not as absent; `restart` replaces it."""
     pid = live.process.pid
     live.process.send_signal(19)
     said = live.handoff("status")
@@ -664,7 +664,7 @@ def test_no_project_no_save(house, running):
 
 
 def test_directories_that_do_not_exist(live):
-    """`show` and `pause` of a directory that is not there are errors, not answers."""
+    """`show` and `pause` of a missing directory are errors, not answers."""
     for command in ("show", "pause"):
         done = live.handoff(command, "/no/such/place")
         assert 1 == done.returncode
@@ -697,7 +697,7 @@ def test_optional_fields_can_be_cleared(house, running):
 
 @pytest.mark.quick
 def test_why_shows_the_receipt(live):
-    """`why` names the class, the record and the words a value rests on, masked; or the person."""
+    """`why` names the class, the record and the words behind a value, masked, or the person."""
     token = "ghp_" + "e5F6" * 9
     project = live.project()
     session = live.session(project)
@@ -719,7 +719,7 @@ def test_why_shows_the_receipt(live):
 
 
 def test_show_with_receipts(live):
-    """`show --receipts` says of every value where it comes from, each item of a list by itself."""
+    """`show --receipts` names the source of every value, and of each item of a list."""
     project = live.project()
     session = live.session(project)
     session.prompt("Add a discount code field to the checkout page")
@@ -760,7 +760,7 @@ def test_own_patterns_are_masked(house):
 
 
 def test_another_users_socket_gets_no_word(house):
-    """A program of another user that listens where we look is not spoken to: `su` keeps the path."""
+    """A program of another user that listens on our path gets no request: `su` keeps the path."""
     if os.getuid() != 0:
         pytest.skip("becomes another user, which only root may do: run the tests as root")
     directory = house.runtime / "handoffd"

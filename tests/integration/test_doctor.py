@@ -107,7 +107,7 @@ def test_without_a_daemon_nothing_is_made(house):
 
 @pytest.mark.quick
 def test_stale_socket(live):
-    """A socket that a killed daemon left is named; `handoff up` replaces it, and its end is told."""
+    """A killed daemon's socket is named; `handoff up` replaces it, and the kill is reported."""
     live.kill()
     left = about(live, "socket")
     up = live.handoff("up")
@@ -123,7 +123,7 @@ def test_stale_socket(live):
 
 @needs_root
 def test_socket_of_another_user(house):
-    """A socket in another user's runtime directory is not ours to use, and is said."""
+    """A socket in another user's runtime directory is reported as not ours."""
     path = Path(house.socket_path)
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -150,7 +150,7 @@ def test_a_file_in_the_socket_s_place(house):
 
 
 def test_daemon_that_listens_elsewhere(house):
-    """One that runs and is not heard is told from one that does not run; `restart` mends it."""
+    """A running daemon on another socket is told from an absent one; `restart` repairs it."""
     house.environment["HANDOFFD_SOCKET"] = f"{house.runtime}/other"
     house.start()
     del house.environment["HANDOFFD_SOCKET"]
@@ -180,7 +180,7 @@ def test_hanging_daemon(live):
 
 
 def test_what_the_daemon_cannot_look_at(live):
-    """A question that it cannot answer is told with its reason; the others are answered."""
+    """A question that the daemon cannot answer is reported with its reason; others are answered."""
     core = live.state / "core.db"
     core.unlink()
     core.mkdir()
@@ -251,7 +251,7 @@ def test_version_without_a_daemon(house):
 
 @pytest.mark.quick
 def test_hooks(live):
-    """None, then installed, then of a program that is gone."""
+    """Missing hooks, installed hooks, and hooks of a program that is gone are told apart."""
     none = about(live, "hooks")
     put_settings(live, hooks=hook(BIN / "handoff"))
     there = about(live, "hooks")
@@ -294,7 +294,7 @@ def test_hooks_twice(live):
 
 
 def test_hooks_switched_off(live):
-    """`disableAllHooks` is found, for the user and in the project that one is in."""
+    """`disableAllHooks` is found in the user's settings and in those of the current project."""
     project = live.project()
     put_settings(live, hooks=hook(BIN / "handoff"), disableAllHooks=True)
     own = about(live, "hooks")
@@ -311,7 +311,7 @@ def test_hooks_switched_off(live):
 
 @pytest.mark.parametrize("text", ["{", "[]", "\x00", "[" * 100_000])
 def test_broken_settings(live, text):
-    """Settings that are no JSON object are said; Claude Code would use nothing of them."""
+    """Settings that are no JSON object are reported; Claude Code would use nothing of them."""
     path = put_settings(live)
     path.write_text(text)
     found = about(live, "hooks")
@@ -354,7 +354,7 @@ def test_newest_transcript_is_dated(live):
 
 
 def leave_old(house: House, project: Path, days: float, **envelope):
-    """Write a session that edited something so many days ago, and was never heard of again."""
+    """Write a session that edited a file so many days ago, and wrote nothing since."""
     session = house.session(project, **envelope)
     at = timestamp(days * DAY)
     session.prompt(f"Work of {days:g} days ago", timestamp=at)
@@ -371,7 +371,7 @@ def started(house: House) -> House:
 
 @pytest.mark.quick
 def test_unsaved_session(house):
-    """Work that goes soon without a handoff is named; the remedy makes one, of its own time."""
+    """A session that will be deleted without a handoff is named; the remedy writes a dated one."""
     project = house.project()
     late = leave_old(house, project, 27)
     leave_old(house, project, 10)
@@ -390,7 +390,7 @@ def test_unsaved_session(house):
 
 
 def test_what_is_not_unsaved(house):
-    """No work, a program's run, another's handoff, an excluded project: nothing is said of them."""
+    """A session without work, of a program, with another's handoff or excluded is not reported."""
     project, excluded = house.project(), house.project("secret")
     config = house.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
@@ -435,7 +435,7 @@ def test_paused_and_unwanted_handoffs_are_not_missed(house):
 
 
 def test_many_unsaved_sessions(house):
-    """Of many the soonest are named, and the rest is kept by a setting, which is believed."""
+    """Of many such sessions the soonest are named; a setting that keeps the rest is respected."""
     project = house.project()
     for number in range(8):
         leave_old(house, project, 26 + number / 4)
@@ -453,7 +453,7 @@ def test_many_unsaved_sessions(house):
 
 @pytest.mark.parametrize("days", [0, -1, "30", None, True])
 def test_no_number_of_days(live, days):
-    """A cleanupPeriodDays that Claude Code refuses is said: nothing of that file is in force."""
+    """A cleanupPeriodDays that Claude Code refuses is reported: that whole file is not in force."""
     put_settings(live, cleanupPeriodDays=days)
     found = about(live, "retention")
 
@@ -463,7 +463,7 @@ def test_no_number_of_days(live, days):
 
 
 def test_many_sub_agents(house):
-    """Two sessions that were read are fresh, however many sub-agents wrote after them."""
+    """Two sessions that were read are fresh, regardless of the sub-agents that wrote after them."""
     project = house.project()
     for number in range(2):
         session = house.session(project)
@@ -506,7 +506,7 @@ def test_settings_that_cannot_be_read(live):
 
 
 def test_doctor_itself_is_not_held_up(live):
-    """A pipe in the place of the settings is said to be none."""
+    """A pipe in the place of the settings is reported as no file."""
     path = live.home / ".claude/settings.json"
     os.mkfifo(path)
 
@@ -517,7 +517,7 @@ def test_doctor_itself_is_not_held_up(live):
 
 
 def test_open_state_directory(live):
-    """A state directory that others may read is said, and closed by the remedy."""
+    """A state directory that others may read is reported, and closed by the remedy."""
     live.state.chmod(0o755)
     before = about(live, "disk")
     follow(live, before[0])
@@ -529,7 +529,7 @@ def test_open_state_directory(live):
 
 @needs_root
 def test_state_directory_of_another_user(house):
-    """A state directory that is not ours is said."""
+    """A state directory of another user is reported."""
     house.state.mkdir(parents=True)
     os.chown(house.state, 61000, 61000)
 

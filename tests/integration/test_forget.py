@@ -34,7 +34,7 @@ def holders(house, *projects) -> list[str]:
 
 
 def said(house, *projects) -> str:
-    """Return all that the daemon says."""
+    """Return all answers of the daemon."""
     texts = [str(house.show(project)) for project in projects]
     texts += [house.handoff("inject", cwd=project).stdout for project in projects]
     return " ".join([*texts, str(house.call("sessions")), str(house.call("status"))])
@@ -60,7 +60,7 @@ def written(house, project, word=WORD) -> bool:
 
 
 def leave(house, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR0913, PLR0917
-    """Put a handoff where Claude Code's commands and our daemon put it."""
+    """Put a handoff into the place that Claude Code's commands and our daemon use."""
     directory = handoffs(house) / encoded(project)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / name
@@ -86,7 +86,7 @@ def rebuild(house):
 
 @pytest.mark.quick
 def test_no_byte_is_left_behind(live):
-    """A project's words are in no file of ours any more, nor in an answer; the transcript is."""
+    """A project's words are in no file of ours any more, nor in an answer; the transcript stays."""
     project = live.project()
     session = work(live, project)
     agents = session.path.with_suffix("") / "subagents"
@@ -167,7 +167,7 @@ def test_a_live_session_goes_on_with_nothing_known(live, whole):
 
 
 def test_copies_in_another_session_are_not_folded(live):
-    """A fork of a forgotten session reveals nothing of it, and is heard from then on."""
+    """A fork of a forgotten session reveals nothing of it, and is read from then on."""
     project = live.project()
     session = work(live, project)
     session.raw(session.line("custom-title", timestamp="", customTitle=f"The {WORD}"))
@@ -183,7 +183,7 @@ def test_copies_in_another_session_are_not_folded(live):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_rewritten_transcript_stays_forgotten(live, whole):
-    """A forgotten transcript that is rewritten, so that its bytes lie elsewhere, says nothing."""
+    """A forgotten transcript that is rewritten, so that its bytes move, reveals nothing."""
     project = live.project()
     session = work(live, project)
     forget(live, "--yes", *([] if whole else [session.id]), cwd=project)
@@ -218,7 +218,7 @@ def test_other_projects_are_untouched(live):
 
 @pytest.mark.quick
 def test_one_session_by_its_beginning(live):
-    """A session goes by the first characters of its id; the project's other session stays."""
+    """A session is forgotten by the first characters of its id; the other session stays."""
     project = live.project()
     keeper = work(live, project, "Paint the fence of the shop")
     written(live, project, "Paint the fence")
@@ -245,7 +245,7 @@ def test_one_session_by_its_beginning(live):
 
 
 def test_the_only_session_takes_the_checkpoint_with_it(live):
-    """When nothing else is known of a project, forgetting its session erases the checkpoint."""
+    """If nothing else is known of a project, forgetting its session erases the checkpoint."""
     project = live.project()
     session = work(live, project)
     written(live, project)
@@ -271,7 +271,10 @@ def test_a_session_again(live):
 
 
 def test_what_an_argument_means(live):
-    """A directory wins over a session's beginning, and that is said; too short is no session."""
+    """A directory wins over a session's beginning, and that is said.
+
+    A short prefix is no session.
+    """
     project = live.project()
     work(live, project, session_id="abcdef00-1111-2222-3333-444444444444")
     work(live, project, session_id="abcdef00-5555-2222-3333-444444444444")
@@ -363,7 +366,7 @@ def test_without_a_daemon(house):
 
 
 def test_handoffs_that_do_not_say_whose_they_are(live):
-    """A handoff without a cwd and without a known session is left, and said with its path."""
+    """A handoff without a cwd and without a known session is left, and its path is reported."""
     project = live.project()
     session = work(live, project)
     known = leave(live, project, session.id, "", "known.md")
@@ -406,7 +409,7 @@ def test_a_persons_own_files_are_left(live):
 
 
 def test_while_it_is_being_written(live):
-    """Forgotten in the middle of the work, again and again, nothing old is ever written again."""
+    """Forgetting a project during its work, again and again, never brings old words back."""
     project = live.project()
     session = live.session(project)
     for number in range(8):
@@ -421,7 +424,7 @@ def test_while_it_is_being_written(live):
 
 
 def test_a_project_that_is_paused(live):
-    """Forgotten during a pause, a project is erased, and stays silent until the pause ends."""
+    """A project forgotten during a pause is erased, and stays silent until the pause ends."""
     project = live.project()
     session = work(live, project)
     written(live, project)

@@ -1,4 +1,4 @@
-"""Transcripts in every way they grow, shrink, move and vanish, under a real daemon."""
+"""Transcripts that grow, shrink, move and vanish in every way, under a real daemon."""
 
 import json
 import os
@@ -232,7 +232,7 @@ def test_old_place_of_subagents(live):
 
 
 def test_headless_run_does_not_take_over(live):
-    """A `claude -p` run is a lane, but a live person's session stays the one shown."""
+    """A `claude -p` run is a lane, but a live person's session stays the shown one."""
     project = live.project()
     person = live.session(project)
     person.prompt("Rework the login page today")
@@ -327,7 +327,7 @@ def test_restart_rereads_nothing(live):
 
 
 def test_rewritten_in_equal_size_while_the_daemon_was_down(live):
-    """A transcript rewritten in the dark, byte for byte as long, is folded anew at the start."""
+    """A transcript rewritten with equal size while the daemon was down is folded anew."""
     project = live.project()
     session = live.session(project)
     line = session.line("user", message={"content": "Build the red door of it"})
@@ -342,7 +342,7 @@ def test_rewritten_in_equal_size_while_the_daemon_was_down(live):
 
 
 def test_fifo_among_the_transcripts(live):
-    """A FIFO or a symlink with a transcript's name, also an old sub-agent's, holds nothing up."""
+    """A FIFO or a symlink with a transcript's name, also an old sub-agent's, blocks nothing."""
     project = live.project()
     directory = live.session(project).path.parent
     for name in ("agent-deadbeef.jsonl", "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"):
@@ -356,7 +356,7 @@ def test_fifo_among_the_transcripts(live):
 
 
 def test_deleted_transcript_is_not_behind(live):
-    """A transcript that was deleted while unread does not make us look stale for ever."""
+    """A transcript that was deleted while unread does not make the state look stale for ever."""
     project = live.project()
     session = live.session(project)
     session.prompt("This one will be deleted soon")

@@ -50,7 +50,7 @@ def test_close_again_completes(world):
 
 
 def test_close_takes_markdown_on_stdin(world):
-    """Sections on stdin are taken as they stand, headings of one's own included."""
+    """Sections on stdin are taken as they stand, also those with custom headings."""
     project = world.project()
     words = "## Done\nThe parser:\n\n```sh\nmake parser\n```\n\n## Commands\n- make all\n"
     done = world.handoff("close", cwd=project, input=words)
@@ -63,7 +63,7 @@ def test_close_takes_markdown_on_stdin(world):
 
 
 def test_close_needs_something_to_say(world):
-    """With nothing known and nothing said nothing is written, and the remedy is named."""
+    """Without facts and without words nothing is written, and the remedy is named."""
     project = world.project()
     done = world.handoff("close", cwd=project)
 
@@ -75,7 +75,10 @@ def test_close_needs_something_to_say(world):
 
 @pytest.mark.quick
 def test_close_masks_secrets_and_keeps_the_phrase(world):
-    """A person's own call for review stays a call; a secret in their words is masked and said."""
+    """A person's own call for review stays a call; a secret in their words is masked.
+
+    The masking is reported.
+    """
     project = world.project()
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     done = world.handoff(
@@ -127,7 +130,7 @@ def test_escalate_adds_to_the_newest(world):
 
 
 def test_escalate_without_a_handoff(world):
-    """Where there is nothing to escalate, that is said and nothing is written."""
+    """Without a handoff `escalate` says so and writes nothing."""
     project = world.project()
     done = world.handoff("escalate", "look", cwd=project)
 
@@ -335,7 +338,7 @@ def test_metadata_of_ones_own_is_kept(world):
 
 
 def test_two_live_sessions_need_a_choice(live):
-    """Where two sessions are live, close asks which one is meant, and writes nothing."""
+    """With two live sessions `close` asks for one of them, and writes nothing."""
     project = live.project()
     for file in ("a.py", "b.py"):
         known(live, work(live, project, ago=5, file=file))
@@ -360,7 +363,7 @@ def test_slow_pipe_is_read(live):
 
 
 def test_secret_in_a_heading_is_masked(world):
-    """A heading of one's own is masked as everything is."""
+    """A custom heading is masked like all other text."""
     project = world.project()
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     world.handoff("close", cwd=project, input=f"## Rotate {token}\n- soon\n")
@@ -417,7 +420,7 @@ def test_foreign_bytes_survive(world):
 
 
 def test_open_without_a_handoff_is_one_line(house):
-    """Where there is no handoff, `handoff open` says so in a line that ends, also at a terminal."""
+    """Without a handoff `handoff open` says so in one whole line, also at a terminal."""
     ours, theirs = os.openpty()
     words = [BIN / "handoff", "open"]
     subprocess.run(words, env=house.environment, cwd=house.project(), stdout=theirs, check=True)

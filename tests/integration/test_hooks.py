@@ -106,7 +106,7 @@ def test_a_new_session_is_told_the_state(hooks):
 
 
 def test_the_client_prints_what_the_daemon_answers(hooks):
-    """`handoff hook` prints the same brief; on a machine too busy for that, the one on disk."""
+    """`handoff hook` prints the daemon's brief, or the one on disk if the machine is too busy."""
     worked(hooks)
     wait_for(lambda: "tax.py" in hooks.house.yaml(hooks.project))
 
@@ -150,7 +150,7 @@ def test_a_resumed_session_is_told_what_others_did(hooks):
 
 @pytest.mark.quick
 def test_a_compacted_session_is_told_its_own_state(hooks):
-    """After a compaction it is told again, and its own work, though another one spoke last."""
+    """After a compaction a session is told its own work, although another one wrote last."""
     mine = worked(hooks, ago_seconds=60)
     other = worked(hooks, "Write the changelog for the release")
     told = hooks.start(mine.id, "compact")
@@ -180,7 +180,7 @@ def test_a_cleared_session_is_told_again(hooks):
 
 @pytest.mark.parametrize("days", [8, 0], ids=["old", "completed"])
 def test_past_work_is_one_line(hooks, days):
-    """Of work that is completed, or older than a week, a session is told one line."""
+    """Completed work, and work older than a week, is told in one line."""
     ago = timestamp(days * 86400)
     session = hooks.house.session(hooks.project)
     session.prompt("Round tax per line", timestamp=ago)
@@ -230,7 +230,7 @@ def test_what_was_not_shown_is_not_read(hooks):
 
 
 def test_what_nobody_got_was_not_told(hooks):
-    """A client that left before the answer got nothing: it is told the next time."""
+    """A client that left before the answer got nothing: the text is told the next time."""
     mine = worked(hooks, "Write the changelog for the release", ago_seconds=60)
     worked(hooks)
     given = hooks.given("SessionStart", mine.id, None, {"source": "resume"})
@@ -244,7 +244,7 @@ def test_what_nobody_got_was_not_told(hooks):
 
 
 def test_a_call_for_a_person_comes_first(hooks):
-    """A handoff that calls for a person says so first; a session at work is told in one line."""
+    """A handoff that calls for a person says so first; a busy session is told in one line."""
     worked(hooks)
     session = new_id()
     hooks.start(session)
@@ -262,7 +262,7 @@ def test_a_call_for_a_person_comes_first(hooks):
 
 
 def test_what_moved_since_is_told(hooks):
-    """A session is told of another branch, and of commits since the work was left."""
+    """A session is told of another branch, and of commits since the last work."""
     house, project = hooks.house, hooks.project
     house.git(project, "commit", "-q", "--allow-empty", "-m", "first")
     session = worked(hooks)
@@ -285,7 +285,7 @@ def test_what_moved_since_is_told(hooks):
 
 @pytest.mark.quick
 def test_unread_entries_are_told_once(hooks):
-    """A session that is at work is told once, in one line, that a thread got something unread."""
+    """A busy session is told once, in one line, that a thread has unread entries."""
     house, session = hooks.house, worked(hooks).id
     by_code = {"cwd": hooks.project, "env": {"CLAUDECODE": "1"}}
     thread = house.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
@@ -358,7 +358,7 @@ def test_an_ended_session_stays_ended(hooks):
 
 
 def test_a_paused_project_is_told_nothing(hooks):
-    """Nothing is told while a project is paused, with and without a daemon; afterwards it is."""
+    """A paused project's sessions are told nothing, with and without a daemon; later they are."""
     worked(hooks)
     wait_for(lambda: hooks.house.yaml(hooks.project))
     assert 0 == hooks.house.handoff("pause", ".", cwd=hooks.project).returncode
@@ -390,7 +390,7 @@ def test_forgetting_takes_what_was_told(hooks):
 
 
 def test_a_pipe_for_a_plugin_holds_nobody_up(hooks, tmp_path):
-    """Where the plugin's description is a pipe, hooks and all else are answered."""
+    """A pipe in the place of the plugin's description blocks neither hooks nor other requests."""
     directory = tmp_path / "plugin/.claude-plugin"
     directory.mkdir(parents=True)
     os.mkfifo(directory / "plugin.json")
@@ -400,7 +400,7 @@ def test_a_pipe_for_a_plugin_holds_nobody_up(hooks, tmp_path):
 
 
 def test_blocked_no_longer_when_the_client_goes_on(hooks, client):
-    """A command that was permitted and takes long: the client's own word ends the waiting."""
+    """The client's own status ends the wait for a permission, also if the command takes long."""
     session = worked(hooks)
     directory = hooks.house.home / ".claude/sessions"
     directory.mkdir()
@@ -420,7 +420,7 @@ def test_blocked_no_longer_when_the_client_goes_on(hooks, client):
 
 
 def test_the_very_first_session_leaves_its_handoff(house):
-    """Where Claude Code never ran, the first session's end is heard before its directory is seen."""
+    """The first session ever gets its handoff, although its end arrives before its directory."""
     house.start()
     hooks = Hooked(house, house.project())
     session = house.session(hooks.project)
@@ -483,7 +483,7 @@ def test_programs_are_told_unless_it_is_switched_off(hooks):
 
 
 def test_what_was_heard_is_known(hooks, tmp_path):
-    """`status` says when each event was last heard and from which plugin, also after a restart."""
+    """`status` has the time and the plugin of each event, also after a restart."""
     plugin = tmp_path / "plugin/.claude-plugin"
     plugin.mkdir(parents=True)
     (plugin / "plugin.json").write_text('{"name": "handoffd", "version": "9.8.7"}')
@@ -520,7 +520,7 @@ def test_whatever_comes_a_hook_is_silent(live, given):
 
 
 def test_an_excluded_project_is_told_nothing(hooks):
-    """Where a project is switched off, nothing is told, and nothing is kept of its hooks."""
+    """An excluded project's sessions are told nothing, and its hooks are not stored."""
     worked(hooks)
     wait_for(lambda: hooks.house.yaml(hooks.project))
     (hooks.project / ".flow-guardian/config.yaml").write_text("enabled: false\n")
@@ -569,7 +569,7 @@ def client_line(hooks: Hooked, *words: str) -> str:
 
 @pytest.mark.quick
 def test_the_status_line_shows_the_goal(hooks):
-    """Goal and status of the session, the age of the last handoff; as wide as the terminal."""
+    """The line has the goal, the status and the last handoff's age, in the terminal's width."""
     session = worked(hooks)
     assert "Round tax per line" == line(hooks)
     call(hooks, "the key in CI has expired")
@@ -579,7 +579,7 @@ def test_the_status_line_shows_the_goal(hooks):
 
 
 def test_the_status_line_counts_what_is_unread(hooks):
-    """Entries that Code has not seen, of all threads used here, are counted."""
+    """The line counts the entries of all threads used here that Code has not read."""
     worked(hooks)
     by_code = {"cwd": hooks.project, "env": {"CLAUDECODE": "1"}}
     thread = hooks.house.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
@@ -590,7 +590,7 @@ def test_the_status_line_counts_what_is_unread(hooks):
 
 
 def test_the_status_line_shows_the_tracks_progress(hooks):
-    """The track of the session, and how far it is."""
+    """The line has the session's track and its progress."""
     session = worked(hooks)
     track = hooks.project / "conductor/tracks/auth_20260301"
     track.mkdir(parents=True)
@@ -616,7 +616,7 @@ def test_the_status_line_keeps_a_persons_own(hooks):
 
 
 def test_the_status_line_without_a_daemon(hooks):
-    """Without a daemon it says so, beside a person's own line."""
+    """Without a daemon the line says so, beside a person's own line."""
     hooks.house.stop()
 
     off = "handoffd is not running (handoff up)"

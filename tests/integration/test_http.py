@@ -90,7 +90,7 @@ def test_the_sdks_client_uses_all_five_tools(door, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sdks_client_on_the_secret_path(door, mode):
-    """The same works without a header, at the address that holds the token."""
+    """The SDK's client works without a header, at the address that holds the token."""
 
     async def conversation(mcp):
         return (await mcp.call_tool("get_handoff", {"id": "hof_" + "x" * 21})).content[0].text
@@ -101,7 +101,7 @@ def test_the_sdks_client_on_the_secret_path(door, mode):
 
 
 def native(door, method: str, params: dict | None = None) -> dict:
-    """Ask the same of the socket."""
+    """Send the same request over the socket."""
     return door.house.request(method, **(params or {}))["result"]
 
 
@@ -143,7 +143,7 @@ def normal(results: list[dict]) -> list[dict]:
 
 @pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
 def test_results_are_those_of_the_native_door(door, modern):
-    """Every result and every error of a tool is the same through both doors, word for word."""
+    """Every result and every error of a tool is the same over HTTP and over the socket."""
     meta = {"_meta": MODERN_META} if modern else {}
     ask = door.ask_modern if modern else door.ask
     by_http = play(lambda name, given: ask("tools/call", {"name": name, "arguments": given}))
@@ -166,7 +166,7 @@ def test_a_thread_is_one_through_both_doors(door):
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 def test_handshake_is_that_of_the_native_door(door, version):
-    """Both doors introduce themselves alike, and take the version that is asked for."""
+    """HTTP and the socket have the same handshake, and accept the requested version."""
     params = {**INITIALIZE, "protocolVersion": version}
     greeting = door.ask("initialize", params, MCP_Protocol_Version=None)
 
@@ -242,7 +242,7 @@ def test_what_is_no_request(door, body):
 
 
 def test_unknown_method(door):
-    """A method that there is not is an error at once."""
+    """An unknown method is an error at once."""
     assert -32601 == door.post(frame("resources/list")).json["error"]["code"]
 
 
@@ -336,7 +336,7 @@ def test_body_of_the_limit(door):
 
 
 def test_body_over_the_limit_is_not_waited_for(door):
-    """A body that says it is longer is refused before it comes, and the connection ends."""
+    """A body that is declared longer is refused before it arrives, and the connection ends."""
     with door.raw(head(door, f"Content-Length: {LIMIT + 1}")) as connection:
         answer = rest(connection)
 
@@ -345,7 +345,7 @@ def test_body_over_the_limit_is_not_waited_for(door):
 
 
 def test_chunked_body_over_the_limit(door):
-    """A body that does not say how long it is, is read to the limit and not beyond."""
+    """A body without a declared length is read to the limit and not beyond."""
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     with door.raw(head(door, "Transfer-Encoding: chunked")) as connection:
         sent = 0
@@ -397,7 +397,7 @@ def test_nothing_else_is_there(door, path):
 
 
 def test_health(door):
-    """/health answers without a token that we are here and which version, and no more."""
+    """/health answers without a token, with our presence and version, and no more."""
     answer = door.send("GET", "/health")
 
     assert (200, {"status": "ok", "version": __version__}) == (answer.status, answer.json)

@@ -28,14 +28,14 @@ from http_door import (
 
 @pytest.mark.quick
 def test_off_by_default(live):
-    """Without being asked for it is off, nothing is made for it, and status does not speak of it."""
+    """HTTP is off by default, leaves no file, and is not in the status."""
     assert live.call("status")["http"] is None
     assert "HTTP" not in live.handoff("status").stdout
     assert not (live.state / "http-token").exists()
 
 
 def test_loaded_only_when_wanted(house):
-    """The daemon imports neither the SDK nor uvicorn until HTTP is wanted."""
+    """The daemon imports neither the SDK nor uvicorn until HTTP is enabled."""
     house.environment["PYTHONPROFILEIMPORTTIME"] = "1"
     house.transcripts.mkdir(parents=True)
     house.start()
@@ -98,7 +98,7 @@ def test_status_and_doctor_know_it(house):
 
 @pytest.mark.quick
 def test_token_is_made_at_the_first_start(house):
-    """The daemon makes the token, for its user alone, and `token show` prints that one."""
+    """The daemon makes the token, readable by its user alone, and `token show` prints it."""
     door = open_door(house)
     path = house.state / "http-token"
 
@@ -108,7 +108,7 @@ def test_token_is_made_at_the_first_start(house):
 
 
 def test_token_without_a_daemon(house):
-    """`token show` makes one where there is none, and the daemon takes it."""
+    """`token show` makes a missing token, and the daemon uses it."""
     shown = house.handoff("token", "show").stdout.strip()
     door = open_door(house)
 
@@ -132,7 +132,10 @@ def test_rotation_holds_at_once(house):
 
 
 def test_token_that_others_may_read(house):
-    """Such a file opens nothing, is not shown, and is warned about until it is rotated."""
+    """A token file that others may read opens nothing, is not shown, and causes a warning.
+
+    The warning ends with a rotation.
+    """
     door = open_door(house)
     (house.state / "http-token").chmod(0o644)
     refused = door.post(frame("ping"))
@@ -149,7 +152,7 @@ def test_token_that_others_may_read(house):
 
 
 def test_token_others_may_read_at_the_start(house):
-    """Also at the start such a file is not taken, and not written over unasked."""
+    """At the start a token file that others may read is neither used nor overwritten."""
     house.handoff("token", "show")
     path = house.state / "http-token"
     path.chmod(0o640)
@@ -175,14 +178,14 @@ def test_token_that_is_a_symlink(house):
 
 
 def test_secret_path_is_off_by_default(house):
-    """Unless it is turned on, the token in the address opens nothing."""
+    """By default the token in the address opens nothing."""
     door = open_door(house)
 
     assert 404 == door.post(frame("ping"), path=f"/mcp/{door.token}").status
 
 
 def test_conversation_goes_on_after_a_restart(house):
-    """A client that was there before a restart, with its session id, goes on after it."""
+    """A client with a session id from before a restart goes on after it."""
     door = open_door(house)
 
     async def hold() -> tuple[str, str]:
@@ -258,7 +261,7 @@ def trusting(path: str) -> ssl.SSLContext:
 
 @pytest.mark.quick
 def test_tls(house, tmp_path):
-    """With a certificate it speaks TLS and nothing else, to clients that check it."""
+    """With a certificate the listener speaks TLS and nothing else, to clients that check it."""
     made, key = certificate(tmp_path)
     door = open_door(house, tls_certificate=made, tls_key=key)
     door.tls = trusting(made)
@@ -272,7 +275,7 @@ def test_tls(house, tmp_path):
 
 
 def test_certificate_is_read_anew(house, tmp_path):
-    """After a renewal a reload takes the new certificate; a broken one is said, and mended."""
+    """A reload takes a renewed certificate; a broken one is reported until it is replaced."""
     made, key = certificate(tmp_path)
     new, new_key = certificate(tmp_path, "new")
     door = open_door(house, tls_certificate=made, tls_key=key)
@@ -297,7 +300,7 @@ def test_tls_is_turned_on_while_it_runs(live, tmp_path):
 
 
 def test_ends_with_connections_open(house):
-    """Silent, half-sent and idle connections do not keep the daemon from ending well."""
+    """Silent, half-sent and idle connections do not keep the daemon from a clean end."""
     door = open_door(house)
     begun = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{door.port}\r\nAuthorization: Bearer {door.token}\r\n"
     half = f"{begun}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"

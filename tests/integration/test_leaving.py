@@ -12,7 +12,7 @@ from left import handoffs, shelf, text, work
 
 
 def claim(house, session, process, **more):
-    """Say that a process runs a session, as the client does."""
+    """Write the client's file that claims a session for a process."""
     directory = house.home / ".claude/sessions"
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{process.pid}.json"
@@ -68,7 +68,7 @@ def test_killed_client_leaves_a_handoff_within_a_minute(live, client):
 
 
 def test_silence_is_death_where_no_client_says_otherwise(live):
-    """A session that no client claims has its handoff within 60 s of its last record."""
+    """A session without a claim of a client has its handoff within 60 s of its last record."""
     project = live.project()
     work(live, project, ago=2)
     begun = time.monotonic()
@@ -92,7 +92,7 @@ def test_client_that_died_waiting_calls_for_a_person(live, client):
 
 @pytest.mark.quick
 def test_ended_client_leaves_a_handoff(live, client):
-    """A client that ends in good order takes its claim away: its session has ended."""
+    """A client that ends in good order removes its claim: its session has ended."""
     project = live.project()
     session = work(live, project, ago=3)
     path = claim(live, session, client)
@@ -103,7 +103,7 @@ def test_ended_client_leaves_a_handoff(live, client):
 
 
 def test_client_that_came_and_went_between_two_looks(live, client):
-    """A session that is over before anybody looked at its client has not to wait for a silence."""
+    """A session whose client came and went between two looks does not wait for a silence."""
     project = live.project()
     session = live.session(project)
     path = claim(live, session, client)
@@ -119,7 +119,7 @@ def test_client_that_came_and_went_between_two_looks(live, client):
 
 @pytest.mark.quick
 def test_compaction_leaves_a_handoff(live, client):
-    """A compaction is an occasion, also while the client lives."""
+    """A compaction is an occasion for a handoff, also while the client lives."""
     project = live.project()
     session = work(live, project, ago=3)
     claim(live, session, client)
@@ -132,7 +132,7 @@ def test_compaction_leaves_a_handoff(live, client):
 
 
 def test_cleared_session_leaves_a_handoff(live, client):
-    """After /clear the client claims the old session for ever; the new one shows that it ended."""
+    """After /clear the client claims the old session for ever; the new one proves its end."""
     project = live.project()
     session = work(live, project, ago=10)
     claim(live, session, client)
@@ -248,7 +248,7 @@ def test_persons_lines_survive(live):
 
 @pytest.mark.quick
 def test_paused_leaves_nothing(live):
-    """Nothing is left for a paused project."""
+    """A paused project gets no handoff."""
     project = live.project()
     other = live.project("other")
     live.session(project).prompt("Hello there, please round tax")

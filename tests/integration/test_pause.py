@@ -173,7 +173,7 @@ def test_unpausing_one_project_while_everything_is_paused(live):
 
 
 def test_transcript_away_while_the_pause_ends(live):
-    """A transcript that is away when a pause ends is heard again when it is back, from then on."""
+    """A transcript that is away when a pause ends is read again once it is back, from then on."""
     project = live.project()
     session, other = live.session(project), live.session(live.project("other"))
     session.prompt("Before the pause it is heard")
@@ -220,7 +220,7 @@ def test_excluded_and_disabled_projects(house):
 
 
 def test_task_files_of_a_pause_stay_unknown(live):
-    """A task that was stored during a pause is not taken afterwards either."""
+    """A task stored during a pause is not taken afterwards either."""
     project = live.project()
     session = live.session(project)
     session.prompt("Before the pause it is heard")

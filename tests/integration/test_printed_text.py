@@ -170,7 +170,7 @@ def test_a_record_cannot_call_for_a_person(world, project):
 
 @pytest.mark.quick
 def test_a_handoff_can(live):
-    """The call in a handoff that somebody left is shown as it is by `review` and `open`."""
+    """The call in a real handoff is shown as it is by `review` and `open`."""
     project = live.project()
     live.handoff("close", "--done", f"x {BREAKOUT}", "--escalate", f"look {BREAKOUT}", cwd=project)
     for command in ("review", "open"):

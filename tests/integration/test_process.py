@@ -59,7 +59,7 @@ def test_stale_socket_is_replaced(live):
 
 
 def test_socket_of_another_program_is_left_alone(house):
-    """A socket that somebody else serves is neither removed nor taken."""
+    """A socket that another program serves is neither removed nor taken."""
     os.makedirs(os.path.dirname(house.socket_path), mode=0o700)
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(house.socket_path)
@@ -72,7 +72,7 @@ def test_socket_of_another_program_is_left_alone(house):
 
 
 def test_successors_socket_is_not_removed(live):
-    """A daemon that ends removes its own socket only, not one that took its path."""
+    """A daemon that ends removes its own socket only, not a successor's on the same path."""
     os.unlink(live.socket_path)
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(live.socket_path)
@@ -199,7 +199,7 @@ def test_activated_socket(house):
 
 
 def test_deleted_socket_is_bound_again(house, record_property):
-    """A socket that somebody deleted is there again after the next housekeeping, and kept young."""
+    """A deleted socket is there again after the next housekeeping, and its time is kept young."""
     house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
     house.start()
     os.unlink(house.socket_path)
@@ -340,7 +340,7 @@ def test_failed_part_ends_with_an_error(house):
 
 
 def test_watch_survives_another_connection(live):
-    """A watcher keeps hearing after another client came and went."""
+    """A watcher keeps receiving events after another client came and went."""
     project = live.project()
     session = live.session(project)
     with socket.socket(socket.AF_UNIX) as watcher:

@@ -47,7 +47,7 @@ def served(home):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """A running daemon that no test here harms."""
+    """A running daemon that no test here changes."""
     with serving(tmp_path_factory.mktemp("shared")) as found:
         yield found
     clear(found)
@@ -55,7 +55,7 @@ def shared(tmp_path_factory):
 
 @pytest.fixture
 def pretended(home):
-    """The same with somebody who pretends to be the daemon."""
+    """The same with a process that pretends to be the daemon."""
     path = home.runtime / "pretender.sock"
     home.environment["HANDOFFD_SOCKET"] = str(path)
     with Pretender(str(path), OURS) as found:
@@ -141,7 +141,7 @@ def test_it_loads_little_without_a_daemon(home):
 
 @pytest.mark.quick
 def test_lines_come_in_any_pieces(shared):
-    """Half a line waits for the other half; many lines at once are all answered; CR is no matter."""
+    """Half a line waits for the rest; many lines at once are all answered; CR does not matter."""
     with Relayed(shared) as relay:
         whole = json.dumps(frame(1)).encode() + b"\r\n"
         for number in range(len(whole)):
@@ -185,7 +185,7 @@ def test_what_is_no_request(shared, line, code):
 
 
 def test_what_nests_too_deeply(shared):
-    """However deep a request is, it is answered: by its own id, unless not even that can be read."""
+    """A request of any depth is answered, by its own id unless not even that can be read."""
     depths = (10, 900, 950, 975, 985, 990, 1000, 100_000)
     with Relayed(shared, limits=PATIENT) as relay:
         for depth in depths:
@@ -225,7 +225,7 @@ def test_what_wants_no_answer(shared):
 
 
 def test_ids_of_every_kind(shared):
-    """An id comes back as it was: a number, a text, also one that is used twice."""
+    """An id comes back as it was: a number, a text, also an id that is used twice."""
     ids = [0, -1, 2**60, "a", "ü\u2028", "a", None]
     with Relayed(shared) as relay:
         relay.write(lines(*map(frame, ids)))
@@ -252,7 +252,7 @@ def test_too_long_a_line(shared):
 
 
 def test_a_line_that_is_not_even_kept(shared):
-    """A line over 4 MiB is refused without its id: so much is not kept to look for it."""
+    """A line over 4 MiB is refused without its id, because so much text is not kept."""
     with Relayed(shared) as relay:
         relay.send(frame(1, "ping", text="x" * (4 << 20)))
         reply = relay.receive()
@@ -282,7 +282,7 @@ def test_the_longest_line(shared):
 
 
 def test_lines_beyond_any_measure():
-    """Of a line beyond the measure nothing is kept; the next line is whole again."""
+    """A line beyond the limit is not kept; the next line is whole again."""
     found = Lines(10)
 
     assert [] == found.feed(b"12345")
@@ -310,13 +310,13 @@ def test_replies_of_any_size(shared):
 
 @pytest.mark.parametrize("method", ["tools/call", "ping"])
 def test_what_nobody_reads_is_bounded(home, pretended, method):
-    """While 4 MiB of answers are unread nothing more is asked or read; then it goes on."""
+    """While 4 MiB of answers are unread nothing more is read or asked; then the relay goes on."""
     pretended.reply = {"result": {"said": "x" * (1 << 20)}}
     with Relayed(home, limits=PATIENT) as relay:
         relay.write(lines(*(frame(number, method) for number in range(30))))
         wait_for(lambda: len(pretended.named(method)) >= 4, 60)
         relay.rest()
-        # More than a pipe holds: somebody has to read it.
+        # More than a pipe holds, so that a reader is needed.
         more = lines(*(frame(number, method, text="y" * 50_000) for number in range(30, 60)))
         sending = threading.Thread(target=relay.write, args=[more])
         sending.start()
@@ -348,7 +348,7 @@ def test_an_answer_that_waits_for_the_client(home, pretended):
 
 
 def test_many_descriptors(shared):
-    """A relay works however many descriptors were left open to it."""
+    """A relay works with any number of inherited open descriptors."""
     before = (
         "import os, resource\n"
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
@@ -361,7 +361,7 @@ def test_many_descriptors(shared):
 
 
 def test_a_client_that_does_not_read(shared):
-    """A client may write all it has to say before it reads a word."""
+    """A client may write all its requests before it reads an answer."""
     with Relayed(shared) as relay:
         relay.write(lines(*(frame(number, "tools/list") for number in range(2000))))
         found = [relay.receive()["id"] for _ in range(2000)]
@@ -375,7 +375,7 @@ def test_a_client_that_does_not_read(shared):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("running", [True, False])
 def test_signals_end_it_quietly(home, number, running):
-    """SIGINT and SIGTERM end a relay without a word."""
+    """SIGINT and SIGTERM end a relay without output."""
     if running:
         home.start()
     with Relayed(home) as relay:
@@ -414,7 +414,7 @@ def test_nobody_listens(shared):
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_closed_from_the_beginning(shared, closed):
-    """Without stdin, stdout or stderr it takes no socket for them, and ends quietly."""
+    """Without stdin, stdout or stderr the relay takes no socket for them, and ends quietly."""
     text = f"printf '%s\\n' '{json.dumps(frame(1))}' | \"$0\" mcp {closed}"
     done = subprocess.run(
         ["sh", "-c", text, str(BIN / "handoff")],
@@ -427,7 +427,7 @@ def test_closed_from_the_beginning(shared, closed):
 
 @pytest.mark.quick
 def test_usage(house):
-    """--help shows how Claude Code is told of it; a side that there is not is a usage error."""
+    """--help shows the entry for Claude Code; an unknown side is a usage error."""
     shown = house.handoff("mcp", "--help").stdout
     wrong = house.handoff("mcp", "--client", "desktop")
 
@@ -451,7 +451,7 @@ def test_usage(house):
     ],
 )
 def test_whose_words_they_are(shared, words, given, side):
-    """A call speaks for chat, or for the side of --client; as_client wins."""
+    """A call counts for chat, or for the side of --client; as_client wins."""
     with Relayed(shared, *words) as relay:
         thread = relay.create(**given)
         relay.add(thread, **given)
@@ -461,7 +461,7 @@ def test_whose_words_they_are(shared, words, given, side):
 
 
 def test_whose_words_they_are_without_a_daemon(home):
-    """The same without a daemon."""
+    """The same holds without a daemon."""
     configure(home, BROKEN)
     with Relayed(home, "--client", "code") as relay:
         thread = relay.create()
@@ -505,7 +505,7 @@ def test_handshakes(home, asked, running):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_without_a_handshake(home, running):
-    """2026-07-28 needs none; one that we do not speak is refused with those that we do."""
+    """2026-07-28 needs no handshake; the refusal of an unknown version lists the known ones."""
     if running:
         home.start()
     with Relayed(home) as relay:
@@ -640,7 +640,7 @@ def test_killed_between_requests(served, record_property):
 
 
 def test_killed_in_the_middle(served):
-    """Calls that are under way while the daemon is killed are all done, once, in their order."""
+    """Calls under way while the daemon is killed are all done, once, in their order."""
     with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
         for number in range(400):
@@ -661,7 +661,7 @@ def test_killed_in_the_middle(served):
 
 
 def test_restarted_in_the_middle(served):
-    """`handoff restart` goes unnoticed."""
+    """A client does not notice a `handoff restart`."""
     with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
         done = threading.Event()
@@ -686,7 +686,7 @@ def test_restarted_in_the_middle(served):
 
 
 def test_an_idle_relay_lets_it_rest(served):
-    """A daemon that a person ended is not started before somebody needs it."""
+    """A daemon that a person ended is not started before a request needs it."""
     with Relayed(served, limits=PATIENT) as relay:
         relay.request("ping")
         served.stop()
@@ -700,7 +700,7 @@ def test_an_idle_relay_lets_it_rest(served):
 
 
 def systemctl(house, script):
-    """Put a program of ours in the place of the one that is asked first for a unit."""
+    """Put a program of ours in place of systemctl, which is asked first for a unit."""
     programs = house.home / "bin"
     programs.mkdir()
     (programs / "systemctl").write_text(f"#!/bin/sh\n{script}\n")
@@ -736,7 +736,7 @@ def test_it_starts_the_daemon(home):
 
 
 def test_a_start_that_takes_too_long(home):
-    """A call does not wait for ever for a daemon that is being started: core.db is there."""
+    """A call does not wait for ever for a daemon that is being started: core.db answers it."""
     gate = slow_to_start(home)
     with Relayed(home, limits={"PATIENCE_SECONDS": 0.5}) as relay:
         thread = relay.create()
@@ -748,7 +748,7 @@ def test_a_start_that_takes_too_long(home):
 
 @pytest.mark.quick
 def test_without_a_daemon(home):
-    """Where none can be started, all five tools work from core.db, and one line says why."""
+    """If no daemon can be started, all five tools work from core.db, and one line says why."""
     configure(home, BROKEN)
     with Relayed(home) as relay:
         thread = relay.create("the beginning")
@@ -763,7 +763,7 @@ def test_without_a_daemon(home):
         assert "handoff doctor" in said
         # Whether a copy was wanted is in the configuration.
         assert "config.toml" in relay.refusal("close_handoff", id=thread)
-        wait_for(lambda: not holder(home))  # a start in vain may take its time
+        wait_for(lambda: not holder(home))  # a failed start may take its time
         relay.process.terminate()
         relay.process.wait(90)  # and with it the process that answered from core.db
     (home.home / ".config/handoffd/config.toml").unlink()
@@ -774,7 +774,7 @@ def test_without_a_daemon(home):
 
 
 def test_the_daemon_comes_later(home):
-    """A relay that did without goes back to the daemon when there is one."""
+    """A relay without a daemon returns to the daemon once there is one."""
     configure(home, BROKEN)
     with Relayed(home) as relay:
         thread = relay.create()
@@ -906,7 +906,7 @@ def test_a_daemon_that_hangs(served):
             assert "handoff restart" in relay.stderr
             assert 1 == relay.stderr.count("\n")
         wait_for(served.answers)
-        # It heard that call, too, as the last one of that connection.
+        # The daemon received that call, too, as the last one of that connection.
         relay.add(thread, "after it woke up")
         wait_for(lambda: relay.get(thread) and not relay.children())
         entries = relay.get(thread)["entries"][1:]
@@ -935,7 +935,7 @@ def test_nobody_answers(served):
 
 
 def test_removed_under_it(served):
-    """Where its own package is gone with the daemon, all is answered with an error; it lives on."""
+    """If its own package is gone with the daemon, the relay answers with errors and lives on."""
     sites = {os.path.dirname(os.path.dirname(module.__file__)) for module in (handoff, handoffd)}
     copy = served.home / "copy"
     for module in (handoff, handoffd):
@@ -980,7 +980,7 @@ def test_without_a_directory(home):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_without_a_home(home, running):
-    """A relay works without HOME; where things are is then said by other variables."""
+    """A relay works without HOME, if other variables name the directories."""
     home.environment |= {
         "XDG_STATE_HOME": str(home.home / ".local/state"),
         "XDG_CONFIG_HOME": str(home.home / ".config"),

@@ -22,7 +22,7 @@ def test_the_method_exists_for_tests_alone(house, value):
 
 
 def test_everything_due_is_done(live):
-    """When it returns, new transcripts are read and files and handoffs are written."""
+    """When `run_due` returns, new transcripts are read and files and handoffs are written."""
     project = live.project()
     work(live, project)
     live.run_due()
@@ -36,7 +36,7 @@ def test_everything_due_is_done(live):
 
 
 def test_a_project_that_cannot_be_written_holds_nothing_up(live):
-    """It returns although one project's files cannot be written, and the others are."""
+    """`run_due` returns although one project's files cannot be written, and the others are."""
     broken, other = live.project("broken"), live.project("other")
     (broken / ".flow-guardian").symlink_to(live.home)
     live.session(broken).prompt("Work where nothing can be written")

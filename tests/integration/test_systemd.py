@@ -29,7 +29,7 @@ PROGRAMS = ("/lib/systemd/systemd", "systemctl", "unshare", "nsenter", "setpriv"
 
 
 def obstacle() -> str:
-    """Return why this machine cannot run a manager, as far as one can see without trying."""
+    """Return the reason why this machine cannot run a manager, as far as it is visible untried."""
     if sys.platform != "linux":
         return "is about systemd, which only Linux has"
     if os.geteuid() != 0:
@@ -319,7 +319,7 @@ def other_pid(unit: Manager) -> Iterator[int]:
 
 
 def test_second_daemon_is_not_retried(unit, other_pid):
-    """Where a daemon runs outside of the unit, the unit fails once and leaves it alone."""
+    """If a daemon runs outside of the unit, the unit fails once and leaves it alone."""
     unit.systemctl("start", SERVICE)
 
     assert unit.systemctl("is-active", SERVICE) == "failed"
@@ -387,10 +387,10 @@ def test_client_manages_activated_unit(activated):
 
 
 def test_repair_of_activated_unit(activated):
-    """A question in the middle of a repair does not start the daemon; then socket and daemon are back."""
+    """A request during a repair does not start the daemon; later socket and daemon are back."""
     first = activated.answering_pid()
     activated.systemctl("stop", SERVICE, check=True)
-    # Somebody asks when the daemon has just ended; where the socket listens, that starts it again.
+    # A client asks when the daemon has just ended; if the socket listens, that starts it again.
     asking = "timeout 2 %h/.local/bin/handoff status; echo $$? >>%h/asked"
     activated.configure("ask", f"ExecStopPost=/bin/sh -c '{asking}'")
     second = activated.answering_pid()
@@ -458,7 +458,7 @@ def test_doctor_knows_a_unit_whose_program_is_gone(unit):
 
 
 def test_doctor_knows_activation(activated):
-    """Where the socket is enabled, the service need not be."""
+    """If the socket is enabled, the service need not be."""
     assert [("ok", f"systemd: {SERVICE} is started by its socket, and active", "")] == examined(
         activated
     )
@@ -490,7 +490,7 @@ def is_enabled(manager: Manager) -> bool:
 
 
 def test_setup_installs_and_starts_the_service(bare):
-    """In an empty HOME: the unit with the daemon's path, enabled and running; teardown removes it."""
+    """In an empty HOME setup installs, enables and starts the unit; teardown removes it."""
     said = bare.handoff("setup", "--yes")
 
     assert f"* new file: {bare.units / SERVICE}" in said
@@ -510,7 +510,7 @@ def test_setup_installs_and_starts_the_service(bare):
 
 
 def test_setup_replaces_a_daemon_in_the_background(bare):
-    """One that `handoff up` started makes way for the service."""
+    """A daemon that `handoff up` started makes way for the service."""
     bare.handoff("up")
     before = bare.answering_pid()
 
@@ -543,7 +543,7 @@ def test_setup_follows_the_program(bare):
 
 
 def test_setup_leaves_a_unit_of_the_user_s(bare):
-    """It is enabled and started as it is, and teardown leaves it."""
+    """A unit of the user's is enabled and started as it is, and teardown leaves it."""
     bare.units.mkdir(parents=True)
     shutil.copy(REPOSITORY / "systemd" / SERVICE, bare.units)
     bare.own()
@@ -560,7 +560,7 @@ def test_setup_leaves_a_unit_of_the_user_s(bare):
 
 
 def test_setup_that_cannot_start_the_service_is_undone(bare):
-    """Unit, hooks and all the rest are gone again, and it is said."""
+    """If the service cannot start, unit, hooks and all the rest are removed. That is reported."""
     (bare.home / ".local/state/handoffd/handoffd.lock").unlink(missing_ok=True)
     (bare.home / ".local/state/handoffd/handoffd.lock").mkdir(parents=True)
     bare.own()
@@ -575,7 +575,7 @@ def test_setup_that_cannot_start_the_service_is_undone(bare):
 
 
 def test_teardown_knows_its_unit_without_notes(bare):
-    """After the state directory was deleted."""
+    """Teardown recognises its unit after the state directory was deleted."""
     bare.handoff("setup", "--yes")
     bare.systemctl("stop", SERVICE, check=True)
     shutil.rmtree(bare.home / ".local/state/handoffd")

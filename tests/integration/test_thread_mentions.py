@@ -1,4 +1,4 @@
-"""At session start: how many entries are unread of threads that were used here as code."""
+"""At session start: the number of unread entries of threads that were used here as code."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def injected(house, project, *words) -> str:
 
 
 def mentioned(house, project, *words) -> dict[str, int]:
-    """Return which threads a new session is told of, and how much is unread in each."""
+    """Return the threads that a new session is told of, with the count of unread entries."""
     text = injected(house, project, *words)
     found = re.search(r"(?m)^\*\*Unread entries in threads used here:\*\* (.*)\. get_handoff", text)
     if found is None:
@@ -47,7 +47,7 @@ def mentioned(house, project, *words) -> dict[str, int]:
 
 
 def kept(house) -> str:
-    """Return all the briefs that are kept for when the daemon is down."""
+    """Return all briefs on disk, which are for a time without a daemon."""
     found = contents_below(house.state / "briefs").items()
     return "".join(text.decode() for path, text in found if not path.name.startswith("."))
 
@@ -69,7 +69,7 @@ def test_unread_entries_are_mentioned(world):
 
 
 def test_only_what_was_used_here_as_code(world):
-    """Neither the project's tag nor a use as chat, elsewhere or of another makes a mention."""
+    """Only a use as code, in this project and of this thread, makes a mention: no tag does."""
     project, other = world.project(), world.project("other")
     tagged = begun(world, "--project", "shop")
     thread(world, "get", tagged, "--as", "chat", cwd=project)
@@ -87,7 +87,7 @@ def test_only_what_was_used_here_as_code(world):
     ids=lambda words: words[0],
 )
 def test_every_use_as_code_counts(world, words):
-    """To read, to write and to mark a thread as code is to use it; so is to create one."""
+    """Reading, writing, marking and creating a thread as code is a use of it."""
     project = world.project()
     (project / "src").mkdir()
     shared = begun(world)
@@ -124,7 +124,7 @@ def test_used_by_a_relay(live):
 
 
 def test_the_mention_beside_a_state(live):
-    """It stands beside goal and now at every level, and the newest threads come first."""
+    """The mention stands beside goal and now at every level, and the newest threads come first."""
     project = live.project()
     live.session(project).prompt("Add a discount code field")
     wait_for(lambda: "discount" in live.yaml(project))
@@ -165,7 +165,7 @@ def test_the_brief_on_disk_follows(live):
 
 
 def test_the_brief_on_disk_of_a_project_without_state(live):
-    """Also where nothing else is known the brief on disk comes and goes with the entries."""
+    """Without any other state the brief on disk comes and goes with the entries."""
     project = live.project()
     shared = used(live, project)
     thread(live, "add", shared, "task", WORDS)
@@ -181,7 +181,7 @@ def test_the_brief_on_disk_of_a_project_without_state(live):
 
 @pytest.mark.parametrize("how", ["unwanted", "unmarked", "tracked"])
 def test_the_only_copy_of_a_state_stays(live, how):
-    """Where no checkpoint is written, using threads without a daemon leaves the state as it is."""
+    """If no checkpoint is written, using threads without a daemon leaves the state as it is."""
     project = live.project(git=how != "unmarked")
     if how == "unwanted":
         configure(live, '[checkpoint]\nwrite = "none"\n')
@@ -220,7 +220,7 @@ def test_a_restart_forgets_no_use(live):
 
 
 def test_a_pause_is_respected(live):
-    """During a pause nothing is mentioned, and a use is not noted; before and after it is."""
+    """During a pause nothing is mentioned, and no use is noted; before and after it is."""
     project = live.project()
     before, during = used(live, project), begun(live)
     thread(live, "add", before, "task", WORDS)
@@ -234,7 +234,7 @@ def test_a_pause_is_respected(live):
 
 @pytest.mark.parametrize("how", ["excluded", "disabled"])
 def test_what_is_left_alone_stays_so(world, how):
-    """Of a project that is excluded or disabled nothing is noted, and nothing is said there."""
+    """In an excluded or disabled project no use is noted, and nothing is mentioned."""
     project = world.project()
     before, later = used(world, project), begun(world)
     thread(world, "add", before, "task", WORDS)
@@ -278,7 +278,7 @@ def test_forget_erases_the_use(live):
 
 
 def test_a_damaged_store_costs_no_brief(house):
-    """Without a daemon a core.db that cannot be read leaves the rest of the brief as it is."""
+    """Without a daemon an unreadable core.db leaves the rest of the brief as it is."""
     project = house.project()
     house.handoff("save", "-m", "half way through", cwd=project)
     house.state.mkdir(parents=True, exist_ok=True)
@@ -289,7 +289,7 @@ def test_a_damaged_store_costs_no_brief(house):
 
 @pytest.mark.parametrize("how", ["link", "directory", "forbidden", "torn"])
 def test_a_store_that_cannot_be_read_costs_no_brief(house, how):
-    """The same of one that is no file, may not be read, or is damaged further inside."""
+    """The same holds for a core.db that is no file, is unreadable, or is damaged further inside."""
     project = house.project()
     house.handoff("save", "-m", "half way through", cwd=project)
     begun(house)

@@ -125,7 +125,7 @@ def test_six_steps(one_world):
 
 @pytest.mark.parametrize(("side", "other"), [("chat", "Claude Code"), ("code", "Claude Chat")])
 def test_create_prints_the_id_alone(one_world, side, other):
-    """On stdout is the id and nothing else; on stderr stands where to paste it."""
+    """The id alone is on stdout; the hint where to paste it is on stderr."""
     done = thread(one_world, "create", "Title", "Words", "--as", side, "--project", "dnd")
     first = done.stdout.rstrip("\n")
 
@@ -155,7 +155,7 @@ def test_json_is_the_result_of_the_tool(one_world):
 
 @pytest.mark.quick
 def test_json_is_what_mcp_answers(live):
-    """The command and the tool return the same of the same thread."""
+    """The command and the tool return the same result of the same thread."""
     shared = begun(live)
     with Mcp(live) as mcp:
         assert mcp.get(shared) == asked(live, "get", shared)
@@ -219,7 +219,7 @@ def test_unread_stays_unread_when_you_write(one_world):
 
 
 def test_as_whom(one_world):
-    """You are chat, or code inside Claude Code; --as wins over both."""
+    """The side is chat, or code inside Claude Code; --as wins over both."""
     inside = {"CLAUDECODE": "1"}
     shared = begun(one_world)
     thread(one_world, "add", shared, "task", "1", env=inside)
@@ -240,7 +240,7 @@ def test_content_from_stdin(one_world):
 
 
 def test_content_of_the_greatest_size(one_world):
-    """256 KiB go through, of any characters; one byte more is refused, and says the limit."""
+    """256 KiB of any characters are accepted; one byte more is refused with the limit."""
     most = "ü" * (128 << 10)
     shared = thread(one_world, "create", "Title", input=most).stdout.splitlines()[0]
     done = thread(one_world, "create", "Title", input=f"{most}.", code=1)
@@ -254,7 +254,7 @@ def test_content_of_the_greatest_size(one_world):
     "words", [("create", "Title"), ("add", UNKNOWN, "task"), ("create", "T", "-")]
 )
 def test_no_content_is_a_usage_error(house, words):
-    """Nothing on stdin, or blanks alone, is exit code 2 with a remedy, before anything is asked."""
+    """An empty or blank stdin is exit code 2 with a remedy, before any request."""
     for given in ("", " \n"):
         done = thread(house, *words, code=2, input=given)
         assert "There is no content.\nGive it as an argument, or on stdin." in done.stderr
@@ -285,7 +285,7 @@ def test_a_silent_pipe_is_given_up(house):
     "words", [("get",), ("add", "task", "x"), ("read",), ("close", "--yes"), ("close",)]
 )
 def test_unknown_id(one_world, words):
-    """An id that there is not is exit code 1, and how to do better."""
+    """An unknown id is exit code 1, with a remedy."""
     done = thread(one_world, words[0], UNKNOWN, *words[1:], code=1)
 
     assert f"handoff: Handoff '{UNKNOWN}' not found.\n" in done.stderr
@@ -313,7 +313,7 @@ def test_errors_have_a_remedy(one_world):
 
 
 def test_an_id_as_it_is_pasted(one_world):
-    """An id works with the quotes and the full stop that came along, for reading as code, too."""
+    """An id works with the quotes and the full stop that were pasted, also to read as code."""
     shared = begun(one_world)
     for words in (("get",), ("read",)):
         thread(one_world, words[0], f"`{shared}`.", "--as", "code")
@@ -322,7 +322,7 @@ def test_an_id_as_it_is_pasted(one_world):
 
 
 def test_what_only_a_terminal_obeys_is_not_printed(world):
-    """Control characters are not kept; those that another program left are not shown."""
+    """Control characters are not kept; those that another program stored are not shown."""
     shared = begun(world, content="red \x1b[31m\x9b text")
     path = world.state / "core.db"
     with sqlite3.connect(path) as db:
@@ -337,7 +337,7 @@ def test_what_only_a_terminal_obeys_is_not_printed(world):
 
 
 def test_secrets_are_warned_about(world):
-    """A secret is kept as it is, with a warning; where that is configured it is refused."""
+    """A secret is kept as it is, with a warning; with `refuse_secrets` it is refused."""
     warned = thread(world, "create", "Title", f"The token is {TOKEN}")
     shared = warned.stdout.splitlines()[0]
     assert "\nwarning: This may hold a secret (" in warned.stderr
@@ -353,7 +353,7 @@ def test_secrets_are_warned_about(world):
 
 
 def test_a_repeated_call_is_done_once(live):
-    """A call that is repeated with its key, also without the daemon, adds no second entry."""
+    """A repeated call with the same key, also without the daemon, adds no second entry."""
     shared = begun(live)
     params = {
         "action": "add", "id": shared, "type": "task", "content": "Once", "cwd": "/", "once": "k1",
@@ -386,7 +386,7 @@ def test_both_worlds_are_one(live):
 
 
 def test_client_knows_what_the_daemon_knows():
-    """The command offers the types and sides that there are, and no others."""
+    """The command offers exactly the daemon's types and sides."""
     assert get_args(tools.Kind) == command.TYPES
     assert get_args(tools.Client) == command.CLIENTS
 
@@ -475,7 +475,7 @@ def test_close_needs_a_yes_where_nobody_can_be_asked(world):
 
 @pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 1), ("", 1)])
 def test_close_asks_at_a_terminal(world, answer, left):
-    """A person is told how much would go, and asked; everything but yes keeps it."""
+    """A person is told the amount and asked; every answer but yes keeps the thread."""
     shared = begun(world)
     question = "Delete the entries of 'Implement login' (1) for good? [y/N] "
     code, screen = at_terminal(
@@ -593,7 +593,7 @@ def test_watch_new_begins_with_the_unread(live, watch):
 
 
 def test_watch_ends(live, watch):
-    """Ctrl-C ends it with 130; a thread that is closed already is shown, and that is all."""
+    """Ctrl-C ends it with 130; a closed thread is shown, and the command ends."""
     shared = begun(live)
     seen = watch(shared)
     seen.process.send_signal(signal.SIGINT)
@@ -606,14 +606,14 @@ def test_watch_ends(live, watch):
 
 
 def test_watch_needs_a_daemon(house):
-    """Without a daemon nothing can be watched, which is exit code 3."""
+    """Without a daemon a watch is exit code 3."""
     done = thread(house, "get", UNKNOWN, "--watch", code=3)
 
     assert "handoff up" in done.stderr
 
 
 def test_watch_of_projects_hears_no_thread(live):
-    """`handoff watch` tells of projects only, as before."""
+    """`handoff watch` reports projects only, as before."""
     project = live.project()
     path = live.home / "projects.out"
     with path.open("wb") as out:
@@ -636,7 +636,7 @@ def test_watch_of_projects_hears_no_thread(live):
 
 
 def test_status_counts_threads(live):
-    """`status` says how many are active, and in how many each side has something unread."""
+    """`status` has the number of active threads, and of those with unread entries per side."""
     assert "threads" not in thread_row(live)
     read, unread = begun(live), begun(live)
     thread(live, "read", read, "--as", "code")
@@ -657,7 +657,7 @@ def thread_row(house) -> str:
 
 @pytest.mark.parametrize("words", [["half way"], ["progres", "half way"]])
 def test_a_type_that_was_left_out(house, words):
-    """Without a TYPE, or with a mistyped one, the types are named, and the command that is right."""
+    """Without a TYPE, or with a mistyped one, the types and the right command are named."""
     thread = house.handoff("thread", "create", "t", "first").stdout.strip()
     refused = house.handoff("thread", "add", thread, *words)
 

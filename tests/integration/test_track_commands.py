@@ -59,7 +59,7 @@ SHAPES = {
 
 
 def old_record(project, track_id=TRACK, days=0.0, trigger="manual", **front_matter):
-    """Write a record as somebody else left it, some days ago; returns its path."""
+    """Write a record of another author, some days old; return its path."""
     moment = datetime.fromtimestamp(time.time() - days * 86400, UTC)
     stamp = moment.strftime("%Y-%m-%d_%H-%M-%S-000")
     directory = project / "conductor/handoffs" / track_id
@@ -84,7 +84,7 @@ def old_record(project, track_id=TRACK, days=0.0, trigger="manual", **front_matt
 
 @pytest.mark.quick
 def test_create_in_nine_steps(world):
-    """A record is made in nine steps, each told on stderr; the file, metadata, index, marker agree."""
+    """A record is made in nine steps, each on stderr; the file, metadata, index, marker agree."""
     project = world.project()
     track(project)
     short = commit(world, project)
@@ -147,7 +147,7 @@ def test_create_as_json(world):
 
 
 def test_other_bytes_of_metadata_stay(world):
-    """Of metadata.json only the handoff section changes, in its place; files keep their modes."""
+    """In metadata.json only the handoff section changes, in its place; files keep their modes."""
     project = world.project()
     directory = track(project)
     before = '{\r\n\t"a" :  [1,2 , {"x":1e3}],\r\n\t"handoff": '
@@ -202,7 +202,7 @@ def test_what_the_caller_says(world):
 
 
 def test_no_conductor(world):
-    """Without conductor/ no record is made and none of it; the contract is, and a hint says how."""
+    """Without conductor/ no record is made; the contract is, and a hint names the remedy."""
     project = world.project()
     session = work(world, project, ago=5)
     known(world, session)
@@ -235,7 +235,10 @@ def test_no_conductor(world):
 
 
 def test_which_track(world):
-    """Several active tracks are general, and said; one that is unknown is an error naming them."""
+    """Several active tracks give a general record that says so. An unknown track is an error.
+
+    The error names the known tracks.
+    """
     project = world.project()
     track(project)
     track(project, "billing_20260302")
@@ -261,7 +264,7 @@ def test_which_track(world):
 
 
 def test_track_of_the_session(world):
-    """A session keeps the track that it created for, also when others are active."""
+    """A session keeps the track that it created for, also if others are active."""
     project = world.project()
     track(project)
     track(project, "billing_20260302")
@@ -279,7 +282,7 @@ def test_track_of_the_session(world):
 
 
 def test_parallel_workers_need_a_choice(world):
-    """Workers of all three shapes, or unreadable ones, stop it: exit 4, the choice in JSON."""
+    """Workers of all three shapes, or unreadable ones, need a choice: exit 4, with it in JSON."""
     project = world.project()
     directory = track(project)
     for name, content, worker in SHAPES.values():
@@ -332,7 +335,7 @@ def test_parallel_workers_included_or_not(world):
 
 
 def test_worktree_of_the_track_is_a_worker(world):
-    """A git worktree that is made for the track is at work, until nothing happens in it for long."""
+    """A git worktree of the track counts as a worker until it is unchanged for long."""
     project = world.project()
     track(project)
     commit(world, project)
@@ -430,7 +433,7 @@ def test_a_person_is_asked(world):
 
 
 def test_git_state_is_told(world):
-    """Dirty, ahead and behind are told; a detached HEAD is said to be one, with its commit."""
+    """Dirty, ahead and behind are reported; a detached HEAD is named as such, with its commit."""
     project = world.project()
     track(project)
     commit(world, project)
@@ -494,7 +497,7 @@ def test_secrets_are_masked(world):
 
 
 def test_strict_refuses(world):
-    """With --strict a secret ends it: exit 1, where it stands is said, nothing is written or kept."""
+    """With --strict a secret is exit code 1 with its place, and nothing is written or kept."""
     project = world.project()
     track(project, plan=f"# Plan\n\n## Phase 1\n- [~] Deploy with {TOKEN}\n")
     before = tree(project / "conductor")
@@ -645,7 +648,7 @@ def test_drift(world):
 
 
 def test_nothing_drifted(world):
-    """Right after a record was made nothing has moved: making it is no change of the project."""
+    """Right after a record was made nothing has drifted: making it is no change of the project."""
     project = world.project()
     track(project)
     (project / "src.py").write_text("x = 1\n")
@@ -695,7 +698,7 @@ def test_auto(world):
 
 
 def test_auto_asks_which(world):
-    """At a first message with records of several tracks somebody must choose; it is no waiting."""
+    """A first message with records of several tracks needs a choice; that is no waiting."""
     project = world.project()
     track(project)
     track(project, "billing_20260302")
@@ -716,7 +719,7 @@ def test_auto_asks_which(world):
 
 
 def test_trigger_and_its_dry_run(world):
-    """A dry run shows the record and the note, and writes nothing; else it is as if it had fired."""
+    """A dry run shows the record and the note, and writes nothing; a real run acts as if fired."""
     project = world.project()
     track(project, beads={"epicId": "shop-1"})
     before = tree(project / "conductor")
@@ -787,7 +790,7 @@ def test_ten_at_once_lose_nothing(world):
 
 @pytest.mark.parametrize("broken", ["handoffs link", "track is a file", "conductor link"])
 def test_unwritable_place(world, broken):
-    """Where records cannot be written that is said: exit 1, and nothing else is changed."""
+    """An unwritable place is reported with exit code 1, and nothing else is changed."""
     project = world.project()
     track(project)
     old_record(project)
@@ -847,7 +850,7 @@ def test_one_step_that_fails(world, name):
 
 
 def test_broken_metadata_is_left_alone(house):
-    """A metadata.json that is no JSON is said to be none, and keeps every byte."""
+    """A metadata.json that is no JSON is reported, and keeps every byte."""
     project = house.project()
     path = track(project) / "metadata.json"
     path.write_text('{"status": "in_progress", ')
@@ -874,7 +877,7 @@ exit $code
 
 
 def test_full_disk(house):
-    """On a full disk it halts: exit 1, the disk is named as full, and all that was there stays."""
+    """On a full disk `create` stops with exit code 1, names the disk, and all files stay."""
     project = house.project()
     track(project)
     asked(house, "create", cwd=project)

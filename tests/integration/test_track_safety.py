@@ -27,7 +27,7 @@ def looked_at(house, project, kind="track"):
 
 
 def test_an_odd_history_stays(house):
-    """Entries of a history that are none of ours stay as they are, and stop nothing."""
+    """Foreign entries of a history stay as they are, and stop nothing."""
     project = house.project()
     track(project, handoff={"history": ["x", {"section": "?"}]})
     done = asked(house, "create", cwd=project)
@@ -81,7 +81,7 @@ def test_exactly_the_track_that_is_named(house):
 
 
 def test_a_trigger_moves_no_session(live):
-    """A trigger of another track is told from the disk, and leaves the session on its own."""
+    """Another track's record has nothing of the session, which stays on its own track."""
     project = live.project()
     track(project, "own_20260301")
     session = work(live, project, ago=5)
@@ -151,7 +151,7 @@ def test_resume_shows_nothing_raw(house, form):
 
 
 def test_patterns_of_a_repository_are_simple(house):
-    """A project's pattern that could search for ever is not used, and create says so."""
+    """A project's pattern that could search for ever is not used, and `create` reports it."""
     project = house.project()
     track(project)
     settings(project, "  secrets_patterns: ['(a|a)+b', 'KEY_[0-9]{4}']\n")

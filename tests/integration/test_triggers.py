@@ -101,7 +101,7 @@ def test_design_end_when_the_command_is_over(live, client):
 
 
 def test_design_end_by_the_disk(live):
-    """Without a command the track's own state tells: not INIT, and once when it is beyond."""
+    """Without a command the track's own state decides: it fires once when it is beyond INIT."""
     witness = Witness(live)
     project = live.project()
     settings(project, "  quiet: true\n")
@@ -118,7 +118,7 @@ def test_design_end_by_the_disk(live):
 
 
 def test_design_end_while_nobody_watched(house):
-    """A design that began and ended while the daemon was down fires when it is up again."""
+    """A design that began and ended while the daemon was down fires at the next start."""
     project = house.project()
     (project / "conductor").mkdir()
     start(house)
@@ -136,7 +136,7 @@ def test_design_end_while_nobody_watched(house):
 
 @pytest.mark.quick
 def test_first_start_fires_nothing(house):
-    """Nothing that was before the first start is news: no command, no silence, no track, no epic."""
+    """Nothing from before the first start is news: no command, no silence, no track, no epic."""
     project = house.project()
     track(project)
     for ago in (6 * 3600, 120, 20):
@@ -189,7 +189,7 @@ def test_pre_finish_once(live):
 
 
 def test_idle(house, client):
-    """A silence fires once. The definition of activity and a project's own settings hold."""
+    """A silence fires once, unless tools, sub-agents or the project's own settings prevent it."""
     configure(house, "[triggers]\nidle_minutes = 0.1\n")
     house.transcripts.mkdir(parents=True)
     names = ("plain", "touched", "never", "later", "off", "tool", "agent", "bare")
@@ -269,7 +269,7 @@ def test_idle_of_a_copy(house):
 
 
 def test_idle_of_two_at_the_same_moment(house):
-    """Two sessions that fell silent in the same millisecond are idle both."""
+    """Two sessions that fell silent in the same millisecond are both idle."""
     start(house, "[triggers]\nidle_minutes = 0.1\n")
     project = house.project()
     track(project)
@@ -346,7 +346,7 @@ def test_epics(house, beads, client):
 
 
 def test_epic_trigger_switched_off(house, beads, client):
-    """A trigger that the project switches off fires no more; the end of its session is told."""
+    """A trigger that the project switches off does not fire; the session's end is recorded."""
     project = beads.root
     epic = beads.epic("Login")
     track(project, beads={"epicId": epic})
@@ -402,7 +402,7 @@ def test_status_with_two_sessions(live, client):
 
 
 def enter(house, project, trigger, session, **request):
-    """Enter a trigger, as a daemon does that is killed right after."""
+    """Enter a trigger, like a daemon that is killed right after it."""
     (row,) = stored(house, "SELECT id FROM projects WHERE root = ?", str(project))
     stored(
         house, "INSERT INTO triggers VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
@@ -412,7 +412,7 @@ def enter(house, project, trigger, session, **request):
 
 
 def test_the_most_important_one_counts(live):
-    """Of several pending at once one record is made; the others say which one covers them."""
+    """Of several pending triggers one record is made; the others name the one that covers them."""
     project = live.project()
     track(project)
     session = work(live, project, ago=2)
@@ -464,7 +464,7 @@ def hasten(house):
 
 
 def test_note_waits_for_a_program(house, tmp_path_factory):
-    """Without bd the note waits, and says so; once there is one it is appended, once."""
+    """Without bd the note waits, and says so; once bd is there it is appended, once."""
     beads = with_beads(house, "current", tmp_path_factory)
     program = house.home / "bin/bd"
     configure(house, f'[beads]\ncommand = "{program}"\n')
@@ -510,7 +510,7 @@ exec "{program}" "$@"
     ("line", "what"), [("current", "before"), ("current", "after"), ("classic", "after")]
 )
 def test_killed_while_the_note_is_sent(house, tmp_path_factory, line, what):
-    """kill -9 before or after bd wrote, with no answer heard: the note is there exactly once."""
+    """After kill -9 before or after bd's write, without an answer, the note is there once."""
     beads = with_beads(house, line, tmp_path_factory)
     program, mark = house.home / "bin/bd", house.home / "begun"
     program.parent.mkdir()
@@ -557,7 +557,7 @@ def _processes(program):
 
 @pytest.mark.quick
 def test_mail(house):
-    """A record is mailed once, an automatic one too; resume takes a newer mail before the file."""
+    """A record is mailed once, also an automatic one; resume prefers a newer mail to the file."""
     with MailServer() as server:
         start(house, f'[mail]\nurl = "{server.url}"\n')
         project = house.project()
@@ -606,7 +606,7 @@ def test_mail(house):
 
 
 def test_failed_step_is_made_up_for(live):
-    """A step that failed stays pending, and is done without being asked for when it can be."""
+    """A failed step stays pending, and is done by itself as soon as possible."""
     project = live.project()
     path = track(project) / "metadata.json"
     path.rename(path.with_name("aside"))
