@@ -56,7 +56,7 @@ class Case:
     cpu: list[float] = field(default_factory=list)
 
     def run(self, place: Place) -> None:
-        # A session is told once: each run is another one's.
+        # A session is told once: each run is a new session.
         given = self.stdin.replace(b"NEW", str(uuid.uuid4()).encode())
         os.chdir(place.directory)
         wall, cpu, output = run(self.words, given, place.environment)
@@ -260,7 +260,7 @@ def _prepare(world: World, project: Path, words: list[str], stdin: bytes = b"") 
 
 
 def _take_turns(turns: list[Turn], runs: int) -> None:
-    """Run each case once a round, each round beginning with another, after a warm-up round."""
+    """Run each case once per round, each round beginning with another, after a warm-up round."""
     before = os.getcwd()
     try:
         for turn in turns:

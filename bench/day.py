@@ -32,7 +32,7 @@ TRACKED, WITH_EPICS = 12, 3
 TRACK = "cart_20260301"
 IDLE_SECONDS = 30 * 60 / FACTOR
 PROGRAMS_MOST = 6
-# How long anybody waits who is still at something when the day is over.
+# The longest pause of a worker that is still busy when the day is over.
 HURRY_SECONDS = 0.05
 CONFIG = (
     f"[triggers]\nidle_minutes = {IDLE_SECONDS / 60}\n"
@@ -57,7 +57,7 @@ class Told:
     compactions: int = 0
     edited: str = ""
     heard_at: float = field(default_factory=time.time)
-    # How long it fell silent, where that may have been taken for idle.
+    # The length of its silences that may have been taken for idle.
     silences: list[float] = field(default_factory=list)
 
     @property
@@ -96,9 +96,9 @@ class Day:
         self.projects: list[Path] = []
         # A person's notes in checkpoints: the file, and the line.
         self.notes: list[tuple[Path, str]] = []
-        # The threads that are open, and how many entries each has.
+        # The open threads, with the number of entries of each.
         self.threads: dict[str, int] = {}
-        # The projects with epics, and how often one began and ended there.
+        # The projects with epics, and the number of their beginnings and ends.
         self.epics: dict[Path, Counter[str]] = {}
         self.done: Counter[str] = Counter()
         self.failures: list[str] = []

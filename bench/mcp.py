@@ -61,7 +61,7 @@ def measure(table: Table, runs: int) -> None:
 
 
 def _take_turns(servers: list[Server], runs: int) -> Floors:
-    """Run each once a round, each round beginning with another."""
+    """Run each once per round, each round beginning with another."""
     floors = Floors()
     for number in range(-1, runs):
         if number == 0:  # the first round warmed up

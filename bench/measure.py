@@ -14,7 +14,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """Return how much the second value grows with one of the first, by least squares."""
+    """Return the growth of the second value per unit of the first, by least squares."""
     mean_x = statistics.fmean(x for x, _ in points)
     mean_y = statistics.fmean(y for _, y in points)
     spread_x = sum((x - mean_x) ** 2 for x, _ in points)

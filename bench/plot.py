@@ -32,7 +32,7 @@ class Axis:
 
 
 def draw(title: str, below: str, lines: dict[str, Points]) -> str:
-    """Return a picture with a line a name; the points are megabytes and seconds."""
+    """Return a picture with a line per name; the points are megabytes and seconds."""
     across, up = _axes(lines)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {_SIZE} role="img" style="{_STYLE}">',

@@ -91,7 +91,7 @@ def score_examples(table: Table, path: Path, verbose: bool) -> None:
 
 
 def measure_speed(table: Table, paths: list[Path]) -> None:
-    """Measure megabytes a second, beside json.loads() of the same lines, alternately."""
+    """Measure megabytes per second, beside json.loads() of the same lines, alternately."""
     lines = [line for path in paths for line in path.read_text(errors="replace").splitlines()]
     lines = lines or [line.decode() for line in Script("/home/kim", SEED).turns(SPEED_BYTES)]
     size = sum(map(len, lines)) / 1e6

@@ -128,9 +128,9 @@ def measure(table: Table, runs: int, files: int, size_mb: int) -> None:
 
 
 def _write(world: World, files: int, size_bytes: int) -> tuple[int, int]:
-    """Write sessions that are older than a day: of them nothing is written elsewhere.
+    """Write sessions that are older than a day: no other file is written for them.
 
-    Returns how many bytes there are, and how many tokens they say that a model wrote.
+    Return the number of bytes, and the number of tokens that they name.
     """
     draw = random.Random(7)
     shares = [min(draw.lognormvariate(0.0, _SPREAD), _LARGEST) for _ in range(files)]
@@ -178,7 +178,7 @@ def _home(world: World, name: str) -> dict[str, str]:
 
 
 def _take_turns(readers: list[Reader], runs: int) -> None:
-    """Run each once a round, each round beginning with another."""
+    """Run each once per round, each round beginning with another."""
     for number in range(runs):
         first = number % len(readers)
         for reader in readers[first:] + readers[:first]:
@@ -186,7 +186,7 @@ def _take_turns(readers: list[Reader], runs: int) -> None:
 
 
 def _peak_of_all(pid: int) -> int:
-    """Return the most that a process, or one that it has started, ever had in memory."""
+    """Return the highest peak memory of a process and its children."""
     try:
         return max(_peak_bytes(pid), *map(_peak_of_all, children(pid)), 0)
     except OSError:  # it is over

@@ -99,7 +99,7 @@ class OursDown(Ours):
 
 
 class AiHandoff(Server):
-    """One memory a directory; every save is an entry of it, and the last one is read."""
+    """One memory per directory; every save is an entry of it, and the last one is read."""
 
     name = "ai-handoff"
 
@@ -121,7 +121,7 @@ class AiHandoff(Server):
 
 
 class HandoffMcp(Server):
-    """One brief a project, which is a name; with a new name a new one begins."""
+    """One brief per project, which is a name; with a new name a new one begins."""
 
     name = "handoff-mcp"
 

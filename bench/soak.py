@@ -129,7 +129,7 @@ def _come_to_rest(world: World) -> int:
 
 
 def _written(world: World) -> int:
-    """Return how often anything was written or read."""
+    """Return the number of written files and read records."""
     with contextlib.closing(world.connect()) as connection:
         status = connection.call("status")
     time.sleep(0.2)  # to hang up is a wake-up, too
@@ -236,7 +236,7 @@ class Known:
             self.miss("twice", f"entries of {key}", number)
 
     def _handoffs(self) -> None:
-        """Look whether every session of a person left its one handoff."""
+        """Check that every session of a person left its one handoff."""
         # A directory's name in the first encoding, where it differs, is a link to the other.
         found = (self.day.world.home / ".claude/handoffs").glob("*/*.md")
         texts = [path.read_text() for path in {path.resolve() for path in found}]

@@ -96,7 +96,7 @@ class Scene(Script):
         return self
 
     def noise(self, megabytes: float) -> Self:
-        """Reads and runs things for so long; now and then somebody says a word."""
+        """Reads and runs things for so long; now and then a prompt or an answer comes between."""
         written = 0
         while written < megabytes * MEGABYTE:
             begun = len(self.lines)
@@ -205,7 +205,7 @@ def flaky(scene: Scene) -> Facts:
 
 
 def umlauts(scene: Scene) -> Facts:
-    """The first task is done; then somebody turns to another one."""
+    """The first task is done; then the person turns to another one."""
     scene.ask("Add a button to the order page that prints the delivery note")
     scene.noise(0.5).change("shop/pages/order.py").run("pytest -q", "61 passed in 3.1s")
     scene.tell("Done: the button prints the delivery note, and all tests pass.")

@@ -65,7 +65,7 @@ class Told:
 
     @property
     def density(self) -> float:
-        """Fields in 1,000 tokens."""
+        """Fields per 1,000 tokens."""
         return 1000 * self.fields / max(self.tokens, 1)
 
     def share(self, name: str) -> float:

@@ -164,6 +164,6 @@ def ask(house: House, question: str, *values: Any) -> list[tuple]:
 
 
 def files_with(directory: Path, marker: bytes) -> list[str]:
-    """Return the files below a directory that hold these bytes, wherever they are in them."""
+    """Return the files below a directory that hold these bytes."""
     found = sorted(contents_below(directory).items())
     return [str(path.relative_to(directory)) for path, text in found if marker in text]

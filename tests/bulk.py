@@ -14,7 +14,7 @@ _USAGE = {"input_tokens": 4, "cache_read_input_tokens": 48211, "output_tokens": 
 
 
 def text(size: int) -> str:
-    """Return so many characters in lines as short as those of code."""
+    """Return so many characters, in lines as short as those of code."""
     words = (_CHANCE.choice(WORDS) + ("\n" if n % 11 == 0 else " ") for n in range(size // 5))
     return "".join(words)[:size]
 

@@ -115,7 +115,7 @@ def tree(directory):
     return found
 
 
-# Asking for it
+# Commands
 
 
 def asked(house, *words, cwd, code=0, **run):
@@ -213,7 +213,7 @@ def beads_left(world):
 
 
 def claim(house, session, process):
-    """Say that a process runs a session, as the client does."""
+    """Write the client's file that claims a session for a process."""
     path = house.home / ".claude/sessions" / f"{process.pid}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
@@ -254,7 +254,7 @@ def names_fired(house, project=None):
 
 
 class Witness:
-    """A project of its own, in which something fires: by then every other one was looked at."""
+    """A project in which a trigger fires: by then every other project was looked at."""
 
     def __init__(self, house):
         self.house, self.looks = house, 0
@@ -283,7 +283,7 @@ def is_seen(house, project):
 
 
 def stored(house, query, *values):
-    """Ask core.db, as the daemon left it."""
+    """Query core.db, as the daemon left it."""
     with contextlib.closing(sqlite3.connect(house.state / "core.db")) as db:
         found = db.execute(query, values).fetchall()
         db.commit()

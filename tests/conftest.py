@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# How long an example takes says something about the machine only.
+# The time of an example depends on the machine only.
 settings.register_profile("here", deadline=None)
 settings.load_profile("here")
 
@@ -60,7 +60,7 @@ def cache(tmp_path_factory):
 
 
 def wait_for(condition: Callable, seconds: float = PATIENCE_SECONDS, what: str = ""):
-    """Wait until a condition gives something true, and return it."""
+    """Wait until a condition returns a true value, and return it."""
     deadline = time.monotonic() + seconds
     while True:
         found = condition()
@@ -237,7 +237,7 @@ class House:
         self.stop()
         return self.start()
 
-    # Talking to it
+    # Requests
 
     def request(self, method: str, timeout: float = PATIENCE_SECONDS, **params) -> dict:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -264,7 +264,7 @@ class House:
         return status["first_scan_done"] and not status["waiting_transcripts"]
 
     def run_due(self) -> bool:
-        """Let the daemon read, look at and write everything that is due, without a pause."""
+        """Let the daemon do all due reading, looking and writing, without a pause."""
         self.call("run_due")
         return True
 
@@ -276,7 +276,7 @@ class House:
             **{"stdin": subprocess.DEVNULL, **run} if "input" not in run else run,
         )  # fmt: skip
 
-    # Its world
+    # Projects and sessions
 
     def project(self, name: str = "shop", *, git: bool = True) -> Path:
         path = self.home / "code" / name

@@ -12,17 +12,17 @@ PAGE = 4096
 
 
 def garbage(path: Path) -> None:
-    """Something else is there."""
+    """Replace the file by other bytes."""
     path.write_bytes(b"this is no database " * 1000)
 
 
 def header(path: Path) -> None:
-    """Its first page is overwritten."""
+    """Overwrite the first page."""
     _overwrite(path, 0)
 
 
 def page(path: Path, words: bytes = b"") -> None:
-    """One page in the middle is overwritten: that with these words, if any are given."""
+    """Overwrite one page in the middle: the one with these words, if any are given."""
     found = path.read_bytes().find(words) // PAGE if words else path.stat().st_size // PAGE // 2
     assert found > 0, words
     _overwrite(path, found)
@@ -40,7 +40,7 @@ def _overwrite(path: Path, number: int) -> None:
 
 
 def stale(path: Path, table: str) -> None:
-    """The page of a table is as it was when nothing was in it: it can be read without a fault."""
+    """Overwrite a table's page with an empty one, which can be read without an error."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
@@ -64,12 +64,12 @@ def cell(path: Path, table: str, column: str, value: str) -> None:
 
 
 def half(path: Path) -> None:
-    """The second half of it is gone."""
+    """Cut off the second half."""
     os.truncate(path, path.stat().st_size // 2 // PAGE * PAGE)
 
 
 def empty(path: Path) -> None:
-    """Nothing of it is left, and not its log, either."""
+    """Empty the file and remove its log."""
     path.write_bytes(b"")
     log_of(path).unlink(missing_ok=True)
 
@@ -99,7 +99,7 @@ def core_of(house: House) -> Path:
 
 
 def talk(house: House, number: int, size: int = 300, after: str = "") -> tuple[str, int]:
-    """Say something in a thread, and have a copy of core.db; `after` is said after that."""
+    """Write entries to a thread, and make a copy of core.db; `after` is written after that."""
     thread = house.call("thread", action="create", title="t", content="first")["id"]
     for count in range(number - 1):
         say(house, thread, f"entry {count} " + "x" * size)

@@ -43,12 +43,12 @@ class Disk:
         self._page[:8] = struct.pack("ii", ERRORS[name], 0)
 
     def fail_reading(self, path: Path, offset: int = 0) -> None:
-        """Let no byte of a file behind an offset be read from now on, also under another name."""
+        """Fail every read of a file behind an offset from now on, also under another name."""
         self._page[1032:1048] = struct.pack("LL", path.stat().st_ino, offset)
         self._page[4:8] = struct.pack("i", 0)
 
     def mend(self) -> int:
-        """Let everything work again; returns how often it did not."""
+        """Let everything work again; return the number of failures."""
         failed = self.failed
         self._page[:4] = struct.pack("i", 0)
         self._page[1032:1040] = bytes(8)

@@ -110,7 +110,7 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def folded(text: str) -> str:
-    """Return a text as one who reads past all tricks would: compatible, bare, in one case."""
+    """Return a text as a reader past all tricks would see it: compatible, bare, in one case."""
     text = html.unescape(html.unescape(text))
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text))
     bare = "".join(

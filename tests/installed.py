@@ -1,4 +1,4 @@
-"""A HOME into which `handoff setup` puts things, and from which `handoff teardown` takes them."""
+"""A HOME that `handoff setup` changes, and `handoff teardown` restores."""
 
 import json
 import os
@@ -43,13 +43,13 @@ class Place:
         return self.house.handoff(*words, env={**self.environment, **environment})
 
     def does(self, *words: str, **environment: str) -> str:
-        """Run it; it must succeed, and complain of nothing."""
+        """Run a command; it must succeed, without a message on stderr."""
         done = self.handoff(*words, **environment)
         assert (0, "") == (done.returncode, done.stderr), (words, done.stdout)
         return done.stdout
 
     def setup(self, *words: str, **environment: str) -> str:
-        """Set up all but the service, which takes its time to start."""
+        """Set up all parts but the service, which is slow to start."""
         return self.does("setup", "--yes", "--without", "service", *words, **environment)
 
     def setup_all(self, *words: str, **environment: str) -> str:
@@ -85,7 +85,7 @@ class Place:
         return path
 
     def tree(self) -> dict[str, object]:
-        """Return everything in the HOME but our own state: content, mode, where links lead."""
+        """Return everything in the HOME but our own state: content, mode, targets of links."""
         found: dict[str, object] = {}
         for path in sorted({*paths_below(self.home)} - {self.home}):
             name = str(path.relative_to(self.home))
@@ -160,7 +160,7 @@ class Killable:
             )  # fmt: skip
 
     def run(self, *words: str, killed_at: int = 0) -> bool:
-        """Run a command, and tell whether it was killed."""
+        """Run a command, and return True if it was killed."""
         self.process.stdin.write(json.dumps([killed_at, *words]) + "\n")
         self.process.stdin.flush()
         code = int(self.process.stdout.readline() or "1")

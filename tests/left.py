@@ -7,7 +7,7 @@ PURPOSE = "Round tax per line in the invoice module"
 
 
 def shelf(house, project):
-    """Return the handoff directory of a project, by the contract's own words."""
+    """Return the handoff directory of a project, as the contract defines it."""
     encoded = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" for c in str(project))
     return house.home / ".claude/handoffs" / encoded
 
@@ -23,7 +23,7 @@ def text(house, project):
 
 
 def work(house, project, ago=AGO, session_id=None, file="src/tax.py", **envelope):
-    """Write a session that did something, some time ago."""
+    """Write a session that did some work, some time ago."""
     session = house.session(project, session_id, **envelope)
     session.prompt(PURPOSE, timestamp=timestamp(ago))
     session.edit(f"{project}/{file}", timestamp=timestamp(ago - 1))

@@ -45,7 +45,7 @@ class Address:
 def open_door(
     kind: str, directory: Path
 ) -> Iterator[tuple[House, StdioServerParameters | Address]]:
-    """A HOME with a running daemon, for more than one test, and one of its two doors."""
+    """Yield a HOME with a running daemon, for more than one test, and one of its two transports."""
     port = _free_port() if kind == "http" else 0
     with serving(directory, _settings(port) if port else "") as house:
         yield house, _address(house, port) if port else relay(house)
@@ -87,7 +87,7 @@ def _healthy(root: str) -> bool:
 
 
 def relay(house: House, *words: str, cwd: Path | None = None) -> StdioServerParameters:
-    """Return how a client starts the relay in a HOME."""
+    """Return the command by which a client starts the relay in a HOME."""
     command = str(BIN / "handoff")
     return StdioServerParameters(
         command=command, args=["mcp", *words], env=house.environment, cwd=cwd or house.home
@@ -123,7 +123,7 @@ class Side:
         raise AssertionError(f"{tool} succeeded: {found}")
 
     async def new(self, thread_id: str, **given: Any) -> list[str]:
-        """Return the words of a thread that this side has not read."""
+        """Return the entries of a thread that this side has not read."""
         got = await self.call("get_handoff", id=thread_id, **given)
         assert len(got["new_entries"]) == got["new_count"]
         return [entry["content"] for entry in got["new_entries"]]

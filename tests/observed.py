@@ -49,7 +49,7 @@ def milliseconds(values: list[float], share: float) -> int:
 
 
 class Asking:
-    """Asks the same again and again beside a load, and keeps how long each answer took."""
+    """Sends the same request again and again beside a load, and keeps the time of each answer."""
 
     def __init__(self, house: House, method: str = "status", **params):
         self.seconds: list[float] = []

@@ -11,7 +11,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def switches(pid: int) -> dict[str, int]:
-    """Return how often each thread went to sleep, and so was woken again.
+    """Return the number of times that each thread went to sleep, and so was woken again.
 
     To be put aside for another program, which the kernel counts apart, is no wake-up of ours.
     """

@@ -78,13 +78,13 @@ class Relayed(Mcp):
         return self.process.returncode, [json.loads(line) for line in out.splitlines()]
 
     def unread(self) -> int:
-        """Return how many bytes lie in its stdout, which holds no more than 64 KiB."""
+        """Return the number of bytes in its stdout, which holds no more than 64 KiB."""
         assert self.process.stdout is not None
         size = fcntl.ioctl(self.process.stdout, termios.FIONREAD, bytes(4))
         return int.from_bytes(size, sys.byteorder)
 
     def rest(self) -> None:
-        """Wait until it does nothing any more."""
+        """Wait until the relay does nothing any more."""
         pid = self.process.pid
         looks: list[str] = []
 
@@ -106,7 +106,7 @@ class Relayed(Mcp):
 
 
 def holder(house: House, name: str = "handoffd.lock") -> int:
-    """Return the process that holds a lock, 1 for one that does not say, or 0."""
+    """Return the process that holds a lock, 1 if it is unknown, or 0."""
     try:
         handle = os.open(house.state / name, os.O_RDWR)
     except OSError:
@@ -121,7 +121,7 @@ def holder(house: House, name: str = "handoffd.lock") -> int:
 
 
 def kill_daemon(house: House) -> int:
-    """End whichever daemon runs here, without a warning; returns the process it was."""
+    """Kill the daemon that runs here; return its process id."""
     pid = holder(house)
     if pid > 1:
         with contextlib.suppress(ProcessLookupError):
@@ -158,7 +158,7 @@ class Pretender:
 
     def __init__(self, path: str, greeting: dict):
         self.frames: list[dict] = []
-        # How many requests it takes before it hangs up in the middle of its answer.
+        # The number of requests that it takes before it hangs up in the middle of its answer.
         self.patience: list[int] = []
         # Members of its answers, in place of its usual ones.
         self.reply: dict = {}

@@ -1,4 +1,4 @@
-"""A session told step by step, written as Claude Code writes its transcripts."""
+"""A scripted session, written as Claude Code writes its transcripts."""
 
 import itertools
 import json

@@ -14,7 +14,7 @@ from e2e.model import Model
 
 OLDER = "197"
 VERSIONS = [OLDER, "325"]
-# Nothing but the model's address is spoken to.
+# No host but the model's address is contacted.
 QUIET = {
     "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -71,7 +71,7 @@ class Claude:
 
     @contextlib.contextmanager
     def changing(self, name: str) -> Iterator[dict]:
-        """A file of its configuration, to be changed; while it runs it may rewrite it itself."""
+        """Yield a file of its configuration to be changed; a running client may rewrite it."""
         path = self.config / name
         found = json.loads(path.read_text()) if path.exists() else {}
         yield found

@@ -39,7 +39,7 @@ class Request(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Reply:
-    """Blocks, and how many tokens the model says it has read for them."""
+    """Blocks, and the number of tokens that the model says it has read for them."""
 
     blocks: list[Block]
     tokens: int = TOKENS
@@ -73,7 +73,7 @@ def reading(tokens: int, *blocks: Block) -> Reply:
 
 
 def limited() -> Refusal:
-    """Refuse as an account that is used up is refused."""
+    """Refuse like an account whose limit is reached."""
     text = "This request would exceed your account's rate limit. Please try again later."
     return Refusal(429, "rate_limit_error", text)
 

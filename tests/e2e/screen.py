@@ -33,7 +33,7 @@ class Screen:
         while found := _TOKEN.match(data, position):
             position = found.end()
             self._take(found)
-        # Only the beginning of a command is no token: the next piece completes it.
+        # The beginning of a command alone is no token: the next piece completes it.
         self._rest = data[position:]
 
     def _take(self, found: re.Match) -> None:

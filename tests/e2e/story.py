@@ -48,7 +48,7 @@ def work(claude: Claude) -> None:
 
 
 def opened(claude: Claude, prompt: str = "Go on", *words: str) -> Request:
-    """Open a session with a prompt, and return its first request; nothing else comes of it."""
+    """Open a session with a prompt, and return its first request; it has no other effect."""
     claude.model.will(say("Well."))
     with Terminal(claude, *words, prompt) as terminal:
         terminal.played()
@@ -56,7 +56,7 @@ def opened(claude: Claude, prompt: str = "Go on", *words: str) -> Request:
 
 
 def known(house: House, claude: Claude, **values: str) -> dict:
-    """Wait until the daemon says so of a project, and return its whole state."""
+    """Wait until a project's state has these values, and return the whole state."""
 
     def right() -> dict | None:
         document = house.document(claude.cwd)
@@ -72,13 +72,13 @@ def known(house: House, claude: Claude, **values: str) -> dict:
 
 @contextlib.contextmanager
 def tool_at_work(terminal: Terminal, model: Model, said: str, name: str) -> Iterator[None]:
-    """Let the model say something and start a command; it is at work until this is left."""
+    """Let the model speak and start a command, which runs until this context is left."""
     fifo = terminal.claude.config.parent / f"tmp/{os.urandom(4).hex()}"
     os.mkfifo(fifo)
     model.will([say(said), use("Bash", command=f"cat {fifo}", description=name)])
 
     def writer() -> int | None:
-        # There is one only while somebody reads.
+        # It can be opened for writing only while it is read.
         with contextlib.suppress(OSError):
             return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
         return None

@@ -57,7 +57,7 @@ class Terminal:
 
     def _read(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # The last of those who have it open is gone: that is an error here.
+        # The last process that had it open is gone: that is an error here.
         with contextlib.suppress(OSError):
             while data := os.read(self._master, 1 << 16):
                 self.screen.write(decoder.decode(data))
@@ -65,7 +65,7 @@ class Terminal:
     # The screen
 
     def until(self, condition: Callable, what: str) -> object:
-        """Wait for something that this client is to bring about."""
+        """Wait for an effect of this client."""
         try:
             return wait_for(condition, PATIENCE_SECONDS)
         except AssertionError:
@@ -73,7 +73,7 @@ class Terminal:
             raise AssertionError(told) from None
 
     def sees(self, pattern: str) -> str:
-        """Wait until something is on the screen, and return it."""
+        """Wait until a pattern is on the screen, and return it."""
         self.until(lambda: re.search(pattern, self.screen.text), f"not on the screen: {pattern}")
         return self.screen.text
 

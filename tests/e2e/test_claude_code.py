@@ -18,12 +18,12 @@ NAME = "handoffd"
 
 
 def relay_words(*command: str) -> list[str]:
-    """Return the words that tell Claude Code of us."""
+    """Return the arguments that add our relay to Claude Code."""
     return ["mcp", "add", "--scope", "user", NAME, "--", *command]
 
 
 def http_words(name: str, url: str, header: str) -> list[str]:
-    """The same, over HTTP."""
+    """Return the arguments that add our HTTP address."""
     return ["mcp", "add", "--scope", "user", "--transport", "http", name, url, "--header", header]
 
 
@@ -71,7 +71,7 @@ def test_claude_code_connects(claude: Claude):
 
 
 def test_claude_code_connects_over_http(house: House, model: Model, version: str):
-    """So is the line for HTTP, with the token in a header; with another there is no connection."""
+    """The line for HTTP, with the token in a header, connects; another token does not."""
     door = open_http(house)
     claude = Claude(version, house, model, house.project())
     add_http(claude, door)
@@ -98,7 +98,7 @@ def test_the_tools_and_the_instructions_reach_the_model(claude: Claude, model: M
 
 @pytest.mark.parametrize("version", ["325"], indirect=True)
 def test_a_model_finds_the_tools_by_the_word_handoff(claude: Claude, model: Model):
-    """Where the client holds tools back, it names ours, and searching for the word loads all."""
+    """A client that holds tools back names ours, and a search for the word loads all."""
     add_relay(claude)
     model.will(*loading(claude), say("Found."))
     claude.asked("Pick up the handoff")
@@ -199,8 +199,8 @@ def test_six_steps_over_http(house: House, model: Model, version: str):
 
 @pytest.mark.parametrize("back", [True, False], ids=["restarted", "gone"])
 def test_the_daemon_may_die_between_two_calls(claude: Claude, model: Model, live: House, back):
-    """One run of Claude Code outlives the daemon: killed, and back, or started by the relay."""
-    # Claude Code would start a relay again that ends, and so hide it.
+    """One run of Claude Code survives the daemon's death: a restart, or a start by the relay."""
+    # Claude Code would restart a relay that ends, and so hide its end.
     counting = live.home / "counting"
     counting.write_text(f'#!/bin/sh\necho once >>"{counting}.log"\nexec "$@"\n')
     counting.chmod(0o755)

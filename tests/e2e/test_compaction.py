@@ -62,7 +62,7 @@ def test_by_hand(hooked: Claude, model: Model, served: House):
 
 @pytest.mark.both
 def test_by_itself(hooked: Claude, model: Model, served: House):
-    """A compaction that comes by itself, between two requests, is followed by the same."""
+    """An automatic compaction, between two requests, has the same effect."""
     work(hooked)
     with Terminal(hooked, *MODEL, GOAL) as terminal:
         terminal.played()
@@ -77,7 +77,7 @@ def test_by_itself(hooked: Claude, model: Model, served: House):
 
 
 def test_twice(hooked: Claude, model: Model, served: House):
-    """Our words, also where a summary quotes them, are never taken for the session's own."""
+    """Our words, even quoted in a summary, are never taken for the session's own."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=PURPOSE)
     model.will(writing(hooked, "month.py"), say("month.py is there. Now I'll number the pages."))

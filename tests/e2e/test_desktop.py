@@ -132,7 +132,7 @@ def test_nothing_installed_is_said(unpacked: Path, tmp_path: Path):
 
 
 def test_a_wrong_path_is_said(unpacked: Path, tmp_path: Path):
-    """A path that was set and leads nowhere is an error, and nothing else is started in its place."""
+    """A configured path that leads nowhere is an error, and no other program is started."""
     done = run(server(unpacked, tmp_path, {"handoff_path": "~/bin/handoff"}, PATH=f"{BIN}:/bin"))
 
     assert (1, "") == (done.returncode, done.stdout)

@@ -1,4 +1,4 @@
-"""MCP's official inspector, on the command line, at both doors."""
+"""MCP's official inspector, on the command line, over the relay and over HTTP."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ class Inspector:
 
 @pytest.fixture(scope="module", params=["stdio", "http"])
 def inspector(request, tmp_path_factory) -> Iterator[Inspector]:
-    """The inspector at both doors."""
+    """The inspector, over the relay and over HTTP."""
     program(PROGRAM)
     with open_door(request.param, tmp_path_factory.mktemp("inspector")) as (house, door):
         yield Inspector(house, door)
@@ -61,7 +61,7 @@ def inspector(request, tmp_path_factory) -> Iterator[Inspector]:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_lists_and_calls_the_tools(inspector: Inspector, era: str):
-    """It finds the five tools, nothing amiss in their schemas, and calls one."""
+    """The inspector finds the five tools with valid schemas, and calls one."""
     # --strict: a schema that some client could not take would be an error.
     listed = inspector.run(era, "--method", "tools/list", "--strict")
     assert (0, "") == (listed.returncode, listed.stderr)
@@ -75,7 +75,7 @@ def test_the_inspector_lists_and_calls_the_tools(inspector: Inspector, era: str)
 
 
 def test_the_inspector_is_told_what_is_wrong(inspector: Inspector):
-    """A tool's error reaches it as one."""
+    """A tool's error reaches the inspector as an error."""
     words = ["--method", "tools/call", "--tool-name", "get_handoff", "--tool-args-json"]
     done = inspector.run("legacy", *words, '{"id": "hof_nobody"}')
 

@@ -85,7 +85,7 @@ def lane_of(house: House, claude: Claude, session_id: str) -> dict | None:
 
 
 def test_a_program_displaces_nobody(hooked: Claude, model: Model, served: House):
-    """`claude -p` is known to be headless, and a person's goal stands beside it and after it."""
+    """`claude -p` counts as headless, and a person's goal stands beside it and after it."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
         terminal.played()
@@ -136,7 +136,7 @@ def test_a_sub_agent(hooked: Claude, model: Model, served: House):
 
 
 def test_an_unrelated_first_prompt(hooked: Claude, model: Model, served: House):
-    """A new session that begins something else is about that, and is told of the old work once."""
+    """A new session with another subject keeps it, and is told of the old work once."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=PURPOSE)
     model.will(writing(hooked, "letters.py"), say("The letters are in letters.py now."))

@@ -53,7 +53,7 @@ class Installed:
         return self.model.requests[-1]
 
     def hooks(self) -> list[str]:
-        """Return where the hooks of the last session came from, one for each that fired."""
+        """Return the origins of the hooks of the last session, one per fired hook."""
         started = [line.split(" ", 1) for line in self.log.read_text().splitlines()]
         return [place for command, place in started if command == "hook"]
 
@@ -118,7 +118,7 @@ def test_installed_from_the_checkout(claude: Claude, live: House):
 
 
 def test_its_life(claude: Claude, live: House, market: Path):
-    """Installed, disabled, enabled, upgraded and removed: each time it is all there, or nothing."""
+    """Installed, disabled, enabled, upgraded or removed: all of the plugin is there, or nothing."""
     left(live, claude.cwd)
     found = Installed(claude, live, market).install()
     found.assert_at_work()

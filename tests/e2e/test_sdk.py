@@ -1,4 +1,4 @@
-"""The client of MCP's own SDK speaks to both doors, in both eras of the protocol."""
+"""The client of MCP's own SDK over both transports, in both eras of the protocol."""
 
 import asyncio
 import re
@@ -12,14 +12,14 @@ from mcp_clients import ERAS, TOOLS, open_door, open_http, relay, side
 
 @pytest.fixture(scope="module", params=["stdio", "http"])
 def door(request, tmp_path_factory):
-    """Both doors: the relay's standard input and output, and HTTP."""
+    """Both transports: the relay's standard input and output, and HTTP."""
     with open_door(request.param, tmp_path_factory.mktemp("sdk")) as (_house, found):
         yield found
 
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
-    """Version, name, instructions and the five tools are there, whichever protocol is spoken."""
+    """Version, name, instructions and the five tools are there, in each protocol."""
 
     async def play():
         async with side(door, mode) as one:
@@ -82,7 +82,7 @@ def test_the_five_tools_and_their_errors(door, mode):
 
 
 def test_what_is_not_there_is_an_error_at_once(door):
-    """Resources and prompts are asked for in vain, and the conversation goes on."""
+    """A request for resources or prompts is an error, and the conversation goes on."""
 
     async def play():
         async with side(door, "legacy") as one:

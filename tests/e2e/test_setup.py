@@ -16,7 +16,7 @@ SERVERS = {"numStartups": 3, "mcpServers": {"other": {"type": "stdio", "command"
 
 
 class Home(Place):
-    """A HOME in which Claude Code is at home, and handoffd is not yet."""
+    """A HOME in which Claude Code is installed, and handoffd is not yet."""
 
     def __init__(self, claude: Claude, house: House):
         super().__init__(house)
@@ -32,7 +32,7 @@ class Home(Place):
         self.environment = {**quiet, "PATH": "/usr/bin:/bin"}
 
     def starts(self) -> str:
-        """Run Claude Code once, and return all that the model was told first."""
+        """Run Claude Code once, and return the first text that the model was told."""
         model = self.claude.model
         model.requests.clear()
         model.will(say("Done."))
@@ -40,7 +40,7 @@ class Home(Place):
         return words(model.requests[0])
 
     def used(self) -> bytes:
-        """Let files be there that Claude Code has seen: it makes some settings its own way, once."""
+        """Make files that Claude Code has seen: it rewrites some settings its own way, once."""
         self.write(self.settings, SETTINGS)
         self.write(self.servers, json.dumps(SERVERS, indent=2))
         self.claude.does("mcp", "list")
@@ -125,7 +125,7 @@ def test_files_that_were_not_there(home: Home):
 
 
 def test_another_directory_of_claude_code(home: Home):
-    """The same with $CLAUDE_CONFIG_DIR, for both."""
+    """Setup and teardown work in $CLAUDE_CONFIG_DIR as well."""
     config = home.home / "other"
     home.claude.environment["CLAUDE_CONFIG_DIR"] = str(config)
     home.setup(CLAUDE_CONFIG_DIR=str(config))
@@ -157,7 +157,7 @@ def test_bare_commands(home: Home, typed: str, said: str):
 
 
 def test_the_plugin_instead_of_hooks(home: Home):
-    """It brings hooks and MCP along; each fires once; teardown takes it out by Claude Code."""
+    """The plugin brings hooks and MCP; each fires once; teardown removes it by Claude Code."""
     before = home.used()
     home.setup()
 

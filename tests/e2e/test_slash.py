@@ -30,7 +30,7 @@ HOSTILE = [
 
 
 class Commands:
-    """The slash commands where a person has them: bare in the user's directory, or a plugin's."""
+    """The slash commands in one place: bare in the user's directory, or a plugin's."""
 
     def __init__(self, claude: Claude, house: House, place: str):
         self.claude, self.model, self.house = claude, claude.model, house
@@ -75,7 +75,7 @@ def everywhere(claude: Claude, live: House, request) -> Commands:
 
 @pytest.fixture
 def commands(claude: Claude, live: House) -> Commands:
-    """The same, one place a version: each is tried, and each start of the program takes its time."""
+    """The slash commands, in one place per version, because each start of the program is slow."""
     return Commands(claude, live, "user" if claude.version == "197" else "plugin")
 
 
@@ -112,7 +112,7 @@ def test_open(everywhere: Commands):
 
 
 def test_open_without_a_handoff(bare: Commands):
-    """Where nothing was left the model is told so, and that the user adds nothing."""
+    """Without a handoff the model is told so, and that the user adds nothing."""
     told = bare.type("open")
 
     assert "This project has no handoff yet." in told
@@ -237,7 +237,7 @@ def test_choice_about_parallel_workers(commands: Commands):
 
 
 def test_several_tracks(commands: Commands):
-    """Of several tracks the list is shown, with how to name one; the alias takes the name."""
+    """With several tracks the list is shown, and how to name one; the alias takes the name."""
     track(commands.project)
     track(commands.project, "billing_20260302")
     for name in (TRACK, "billing_20260302"):
@@ -351,7 +351,7 @@ def test_hostile_words_run_nothing(bare: Commands, mode: str):
 
 
 def test_why_the_words_come_by_a_here_document(bare: Commands):
-    """Put into the call itself they are run where everything is allowed, and else drop it."""
+    """Words in the call itself are run if everything is allowed, and else drop the command."""
     path = bare.claude.config / "commands/plainly.md"
     path.write_text("---\nallowed-tools: Bash(echo:*)\n---\n\n!`echo said $ARGUMENTS`\n")
     assert "said words" in bare.type("plainly words")

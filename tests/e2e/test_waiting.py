@@ -14,7 +14,7 @@ from left import work as worked
 
 @pytest.mark.both
 def test_a_permission_dialog(hooked: Claude, model: Model, served: House):
-    """The status is blocked while a dialog is open, and no longer when it was answered."""
+    """The status is blocked while a dialog is open, and no longer after the answer."""
     wish = use("Bash", command="touch paid && rm -f paid", description="Mark it as paid")
     model.will(wish, say("It is marked, and I'll go on with the next one."))
     with Terminal(hooked, GOAL, mode="default") as terminal:
@@ -26,7 +26,7 @@ def test_a_permission_dialog(hooked: Claude, model: Model, served: House):
 
 
 def test_a_thread_that_speaks_up(hooked: Claude, model: Model, served: House):
-    """A prompt is sent with nothing of ours, but for one line when a thread has something new."""
+    """A prompt gets no text of ours, except one line when a thread has new entries."""
     with Mcp(served, "code", hooked.cwd) as code:
         thread = code.create("JWT.", title="Auth")
     model.will(say("One."))

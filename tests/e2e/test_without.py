@@ -42,7 +42,7 @@ LIGHT = {
 
 @pytest.mark.parametrize("switched", ["off", "absent"])
 def test_without_hooks(hooked: Claude, model: Model, served: House, switched: str):
-    """The transcript alone suffices for handoff.yaml and for the handoff of a killed session."""
+    """The transcript alone is enough for handoff.yaml and for a killed session's handoff."""
     with hooked.changing("settings.json") as settings:
         if switched == "off":
             settings["disableAllHooks"] = True
@@ -65,7 +65,7 @@ def test_without_hooks(hooked: Claude, model: Model, served: House, switched: st
 
 
 def prompts_and_is_heard(terminal: Terminal, house: House, since: float) -> bool:
-    """Type a prompt, and tell whether the daemon heard of it: settings are reread in the end."""
+    """Type a prompt, and return True if the daemon got its hook: settings are reread in the end."""
     terminal.model.will(say("That part is done."))
     terminal.asks(f"Do part {len(terminal.model.requests)} of it, please")
     heard = house.call("status")["hooks"].get("UserPromptSubmit")

@@ -53,7 +53,7 @@ def warning(house: House) -> str:
     ],
 )
 def test_written_without_git(house, damage, record_property):
-    """Where git fails, the checkpoint is written without its facts, and that is said."""
+    """If git fails, the checkpoint is written without git's facts, and that is reported."""
     house.transcripts.mkdir(parents=True)
     project = house.project()
     another = project / "docs/handoff.yaml"

@@ -1,4 +1,4 @@
-"""A machine that slept, a clock that is set: everything due happens once, and in order."""
+"""A machine that slept, a clock that was set: all due work is done once, and in order."""
 
 import glob
 import os
@@ -128,7 +128,7 @@ def begin(house: House, clock: Clock) -> Session:
 
 @pytest.mark.long
 def test_two_hours_asleep(house, clock, record_property):
-    """After two hours of sleep the session is idle, once; the hours count for one silence only."""
+    """After two hours of sleep the session is idle once; the hours count as one silence."""
     session = begin(house, clock)
     clock.sleep(2 * HOUR)
     began = time.monotonic()
@@ -173,7 +173,7 @@ def test_clock_is_set(house, clock, days, record_property):
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["2026-03-29T01:00:00", "2026-10-25T01:00:00"])
 def test_summer_time(house, clock, moment, record_property):
-    """While the hour is skipped, or comes twice, jobs run as ever, and stored times are UTC."""
+    """While an hour is skipped or repeated, jobs run as usual, and stored times are UTC."""
     house.environment["TZ"] = "Europe/Berlin"
     clock.set(datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp() - time.time() - 4)
     session = begin(house, clock)

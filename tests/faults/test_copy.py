@@ -1,4 +1,4 @@
-"""The rolling copy of core.db: killed while it is made anew, a whole one is there."""
+"""The rolling copy of core.db: after a kill during the copying there is a whole copy."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ def test_killed_while_it_copies(tmp_path, record_property):
 
 
 def test_damaged_file_is_not_copied(tmp_path, record_property):
-    """The copy is not made anew of a damaged file: it is mended from the copy instead."""
+    """A damaged core.db is not copied: it is repaired from the copy instead."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "first", "t"))

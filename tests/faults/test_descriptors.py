@@ -1,4 +1,4 @@
-"""Few file descriptors: fewer clients have a place, the silent make way, and the work goes on."""
+"""Few file descriptors: fewer clients are served, silent ones are closed, and the work goes on."""
 
 import json
 import resource
@@ -15,7 +15,7 @@ BUSY_SECONDS = 3.0
 
 
 def asking(house, method="status"):
-    """Ask something, without waiting for the answer."""
+    """Send a request, without waiting for the answer."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(30)
     connection.connect(house.socket_path)
@@ -34,7 +34,7 @@ def limited():
 
 
 def test_sixty_four_descriptors(house, record_property):
-    """20 relays and 100 further clients are answered, or told to come back; the silent make way.
+    """20 relays and 100 more clients are answered or told to retry; silent ones are closed.
 
     The work goes on meanwhile, without spinning, and when they are gone all is as before.
     """

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def separate(house: House, *command: str) -> None:
-    """Let the daemon have mounts of its own."""
+    """Give the daemon mounts of its own."""
     house.wrapper = ["unshare", "-m" if os.getuid() == 0 else "-Urm", *command]
     done = subprocess.run(
         [*house.wrapper, "true"], check=False, capture_output=True, timeout=30, text=True
@@ -61,7 +61,7 @@ def test_remote_disk(house, record_property):
 
 
 def server_of(house: House) -> int:
-    """Return the process that answers for the disk: a child of the daemon, by its birth."""
+    """Return the process that serves the disk: a child of the daemon."""
     pid = house.process.pid
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("seconds", [1, pytest.param(6, marks=pytest.mark.long)])
 def test_ten_growing_at_once(live, seconds, record_property):
-    """Ten transcripts that grow by 5 MB a second each are kept up with, in flat memory."""
+    """Ten transcripts that grow by 5 MB per second each are read in time, in flat memory."""
     project = live.project()
     data = block(str(project), 5 * seconds * MEGABYTE)
     sessions = [live.session(project) for _ in range(10)]
@@ -56,7 +56,7 @@ def test_ten_growing_at_once(live, seconds, record_property):
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("size", [40, pytest.param(1024, marks=pytest.mark.long)])
 def test_first_start_on_old_transcripts(house, size, record_property):
-    """The first start answers at once; a gigabyte of old transcripts is read beside it."""
+    """The first start answers at once while it reads a gigabyte of old transcripts."""
     old = time.time() - WEEK_SECONDS
     for number in range(size // 40):
         project = house.project(f"p{number}", git=False)

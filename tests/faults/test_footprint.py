@@ -21,7 +21,7 @@ def ask(house, *words, cwd, **run):
 
 
 def use_everything(house, project, **run):
-    """Let every kind of file be written: by setup, a daemon, and commands with it and without."""
+    """Write every kind of file: by setup, a daemon, and commands with it and without."""
     for words in (SETUP, ("token", "show"), ("up",)):
         ask(house, *words, cwd=house.home, **run)
     session = left.work(house, project, ago=3)

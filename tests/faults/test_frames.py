@@ -1,4 +1,4 @@
-"""Frames that a machine invents, on many connections of a real daemon."""
+"""Random frames on many connections of a real daemon."""
 
 import json
 import random
@@ -18,7 +18,7 @@ CONNECTIONS = 8
 
 
 def request(chance: random.Random) -> bytes:
-    """Return a line that is a request, almost one, or nothing of the kind; with an id, if any."""
+    """Return a line that is a request, almost one, or none; with an id, if any."""
     kind = chance.random()
     if kind < 0.15:
         return chance.randbytes(chance.randrange(1, 300)).replace(b"\n", b" ")

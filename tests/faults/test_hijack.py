@@ -21,7 +21,7 @@ PROGRAMS = (
 
 @pytest.fixture
 def trap(live):
-    """A project that leaves a mark whenever something of it is run."""
+    """A project that leaves a mark whenever one of its files is run."""
     project = live.project()
     mark = live.home / "pwned"
     code = f"open({str(mark)!r}, 'a').write(__file__ + '\\n')\n"
@@ -97,7 +97,10 @@ COMMANDS = (
 
 @pytest.mark.parametrize("path", [".:{path}", ":{path}", "{path}:bin/../:", "{project}:{path}"])
 def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
-    """No module, program, hook or setting of the directory we run in, with or without a daemon."""
+    """No module, program, hook or setting of the current directory is run.
+
+    That holds with and without a daemon.
+    """
     project, mark = trap
     environment = hostile(project, path.format(path=live.environment["PATH"], project=project))
     for command in COMMANDS if path.startswith((".", "{project}")) else COMMANDS[:3]:

@@ -1,4 +1,4 @@
-"""A repository makes git run nothing: hundreds of hostile ones, and every question that we ask."""
+"""Hundreds of hostile repositories, and every question that we ask: git runs nothing of them."""
 
 import ast
 import inspect
@@ -75,7 +75,7 @@ def _imports(tree: ast.AST) -> list[str]:
 
 
 def ran(world: World, case) -> tuple[list[str], bool]:
-    """Return which questions ran the canary, and whether a plain git would have run it."""
+    """Return the questions that ran the canary, and whether a plain git would have run it."""
     root, found = str(case.make(world)), []
     for ask, call in QUESTIONS.items():
         with suppress(GitError):
@@ -112,7 +112,7 @@ def test_a_sample_of_hostile_repositories(tmp_path, monkeypatch, record_property
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(8))
 def test_hundreds_of_hostile_repositories(tmp_path, monkeypatch, part, record_property):
-    """No program of any of the hostile repositories that we can think of is run."""
+    """No program of any generated hostile repository is run."""
     attack(tmp_path, monkeypatch, cases()[part::8], record_property)
 
 
@@ -132,7 +132,7 @@ COMMANDS = (
 
 
 def recorded(house) -> Path:
-    """Let every git that is started write down which git directory it was given."""
+    """Let every started git write down the git directory that it was given."""
     program, calls = house.home / "bin/git", house.home / "calls"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$GIT_DIR" >> {calls}\nexec {shutil.which("git")} "$@"\n')
@@ -151,7 +151,10 @@ def speak(house, path) -> None:
 
 @pytest.mark.parametrize("names", [CHOSEN[:3], pytest.param(CHOSEN[3:], marks=pytest.mark.long)])
 def test_a_daemon_among_hostile_repositories(house, names, record_property):
-    """Neither the daemon, nor the client, nor a hook runs anything, with a daemon and without."""
+    """Neither the daemon, nor the client, nor a hook runs a program of a repository.
+
+    That holds with and without a daemon.
+    """
     house.transcripts.mkdir(parents=True)
     worlds, paths = [], []
     chosen = {case.name: case for case in cases() if case.name in names}

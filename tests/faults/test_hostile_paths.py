@@ -199,7 +199,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, thing, record_property):
 
 
 def test_a_hard_link_is_not_written_through(tmp_path, record_property):
-    """A second name of somebody's file is replaced by a file of ours; the first stays as it was."""
+    """A second name of another file is replaced by a file of ours; the first stays as it was."""
     written = 0
     for name, (target, write) in TARGETS.items():
         root, place, victim = prepare(tmp_path / name.replace(" ", "-"), target)
@@ -217,7 +217,7 @@ def test_a_hard_link_is_not_written_through(tmp_path, record_property):
     "thing", ["FIFO", *(pytest.param(x, marks=pytest.mark.long) for x in OBJECTS if x != "FIFO")]
 )
 def test_a_daemon_that_meets_no_file(live, thing):
-    """A daemon that finds something else in the place of handoff.yaml says so, and goes on."""
+    """A daemon that finds another object in place of handoff.yaml reports it, and goes on."""
     project = live.project()
     directory = project / ".flow-guardian"
     directory.mkdir()
@@ -235,7 +235,10 @@ def test_a_daemon_that_meets_no_file(live, thing):
 
 
 def test_every_save_is_durable(house, record_property):
-    """Each file of a daemon: 0600 and O_EXCL|O_NOFOLLOW, written, synced, renamed, directory synced."""
+    """Each file is made 0600 with O_EXCL|O_NOFOLLOW, written, synced and renamed.
+
+    Then its directory is synced.
+    """
     if shutil.which("strace") is None:
         pytest.skip("strace is missing: install it (Debian: apt-get install strace)")
     if subprocess.run(["strace", "-o", "/dev/null", "true"], check=False).returncode:
@@ -254,7 +257,7 @@ def test_every_save_is_durable(house, record_property):
     saved_kinds(house, project)
     assert 0 == house.request("down")["result"]["exit"]
     house.process.wait(90)
-    # One file a thread.
+    # One file per thread.
     traces = trace.parent.glob("trace.*")
     made = {k: v for path in traces for k, v in traced(path.read_text().splitlines()).items()}
     for name, steps in made.items():

@@ -87,7 +87,7 @@ def snapshot(*roots: Path) -> dict[str, tuple[int, int]]:
 
 
 def asked(house, requests: list[tuple[str, bytes]]) -> tuple[list[tuple[str, dict]], float]:
-    """Return the answer to each request, and how long the slowest took."""
+    """Return the answer to each request, and the time of the slowest."""
     found, slowest = [], 0.0
     connection, lines, context = None, None, None
     for name, data in requests:
@@ -120,7 +120,7 @@ def judged(replies: list[tuple[str, dict]]) -> None:
 
 @pytest.fixture
 def project(live):
-    """A project in which there is something to ask about, and something beside that to lose."""
+    """A project with data to ask about, and other files that could be lost."""
     found = live.project()
     (live.home / "outside").mkdir()
     (live.home / "outside/file").write_text("theirs")
@@ -134,7 +134,7 @@ def project(live):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kinds", [FEW, pytest.param([*VALUES], marks=pytest.mark.long)], ids=len)
 def test_every_method(live, project, kinds, record_property):
-    """Hostile values get an answer in time; nothing is written outside, nothing fails inside."""
+    """Hostile values get an answer in time; no file outside changes, no internal error occurs."""
     outside = snapshot(live.home / "outside", Path("/etc"))
     count, slowest = 0, 0.0
     for method in registry.NAMES:
@@ -189,7 +189,7 @@ def test_every_field_of_a_hook(live, project, record_property):
 
 
 def test_every_tool(live, project, record_property):
-    """The same for each argument of each MCP tool."""
+    """The same holds for each argument of each MCP tool."""
     with Mcp(live, "code", project) as mcp:
         made = mcp.result(
             "tools/call", {"name": "create_handoff", "arguments": {"title": "t", "content": "c"}}

@@ -1,4 +1,4 @@
-"""Kill anything, at any time: no torn file, no lost or twice-counted record, nothing left behind."""
+"""Kills at any time leave no torn file, no lost or twice-counted record, and no temporary file."""
 
 import random
 import signal
@@ -11,7 +11,7 @@ import yaml
 from conftest import files_below, wait_for
 
 SESSIONS = 10
-# 50 records a second in all of them.
+# 50 records per second in all of them.
 PAUSE_SECONDS = 0.2
 
 
@@ -43,7 +43,7 @@ def test_killed_at_random(house, record_property, kills):
     try:
         for number in range(kills):
             house.process = house.spawn()
-            # On a busy machine most would not come to do anything.
+            # On a busy machine most commands would not get to do anything.
             if number % 3:
                 wait_for(house.answers)
             time.sleep(chance.uniform(0.0, 0.6))

@@ -29,7 +29,7 @@ def connections(house, number):
 
 
 def watchers(house, number):
-    """Ask to be told of every change, and leave."""
+    """Subscribe to every change, and hang up."""
     for _ in range(number):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(house.socket_path)
@@ -122,7 +122,7 @@ def weigh(house):
 
 
 def returned(house, before):
-    """Return how much more there is than before, unless it is too much still."""
+    """Return the growth since before, unless it is still too much."""
     most = (GROWTH_MOST_BYTES, DESCRIPTORS_MOST, THREADS_MOST)
     more = [now - then for now, then in zip(weigh(house), before, strict=True)]
     return more if all(found <= bound for found, bound in zip(more, most, strict=True)) else None

@@ -40,7 +40,7 @@ def open_session(house, number):
     "records", [40_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
 )
 def test_million_records(live, records, record_property):
-    """A million records are all counted, once, and leave no more in memory than a tenth of them."""
+    """A million records are all counted, once, and use no more memory than the first tenth."""
     sessions = [open_session(live, number) for number in range(SESSIONS)]
     pid, part = live.process.pid, records // 100
 

@@ -1,4 +1,4 @@
-"""Documents of others that are nested without end: read as nothing, or refused in words."""
+"""Foreign documents that are nested without end: ignored, or refused with a message."""
 
 import json
 
@@ -72,7 +72,7 @@ def test_the_daemon_reads_on(live, record_property):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_setup_refuses_in_words(house, depth):
-    """Setup, teardown and doctor say that a file of Claude Code is nested too deeply."""
+    """Setup, teardown and doctor report that a file of Claude Code is nested too deeply."""
     path = house.home / ".claude/settings.json"
     path.parent.mkdir(parents=True)
     text = f'{{"hooks": {{}}, "x": {nested(depth)}}}'
@@ -104,7 +104,7 @@ def test_setup_refuses_in_words(house, depth):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_configuration_that_is_nested(house, depth):
-    """A configuration that is nested too deeply is refused in words, at a start and at a reload."""
+    """A configuration nested too deeply is refused with a message, at a start and at a reload."""
     configure(house, f"x = {nested(depth)}\n")
     done = house.handoff("up")
 

@@ -13,7 +13,7 @@ from planted import draw
 
 
 def failing(directory, name, errors, output=""):
-    """Put a program into a directory that fails with these words on both streams."""
+    """Put a program into a directory that fails with this text on both streams."""
     program = directory / name
     program.parent.mkdir(exist_ok=True)
     program.write_text(
@@ -111,7 +111,7 @@ handoffd.tracks.record_maker.RecordMaker.look = look
 
 
 def test_every_line_of_the_log_is_json(house, tmp_path_factory, record_property):
-    """Failing programs, HTTP, a job that is late and a stop in the middle of it: only JSON lines."""
+    """The log has only JSON lines after failing programs, HTTP, a late job and a stop in it."""
     with MailServer(mode="refuse") as server:
         beads = with_beads(house, "current", tmp_path_factory, how="scripted")
         port = http_door.configure(house)

@@ -1,4 +1,4 @@
-"""Secrets in every channel by which words come to us: in nothing that we write, answer or send."""
+"""Secrets in every input channel: none of them is in a file, an answer or a message of ours."""
 
 import itertools
 import json
@@ -208,7 +208,7 @@ def test_secrets_in_every_channel(house, tmp_path_factory, record_property):
 
 
 def watch(house):
-    """Hear every notification of a change, in a thread, as it comes."""
+    """Read every notification of a change, in a thread, as it comes."""
     heard: list[str] = []
     process = subprocess.Popen(
         [BIN / "handoff", "watch", "--json"],

@@ -22,7 +22,7 @@ HANG_SECONDS = 60
 
 
 def test_twenty_at_once(house, record_property):
-    """Of twenty daemons started at once one lives; all others leave, and say which one it is."""
+    """Of twenty daemons started at once one lives; all others exit, and name it."""
     began = time.monotonic()
     started = [house.spawn() for _ in range(20)]
     try:
@@ -64,7 +64,7 @@ def test_started_after_a_kill(house, record_property):
 
 
 def test_ended_with_a_thousand_dirty_files(house, record_property):
-    """SIGTERM with 1,000 unread transcripts: code 0 in seconds, and the next daemon knows all."""
+    """SIGTERM with 1,000 unread transcripts ends it with 0 in seconds; the next one reads all."""
     house.transcripts.mkdir(parents=True)
     house.start()
     project = house.project()
@@ -111,7 +111,7 @@ def test_socket_taken_by_another_program(house, record_property):
 
 
 def test_runtime_directory_deleted(house, record_property):
-    """The socket's directory deleted while it runs: it is made again, private, and answered in."""
+    """A socket's directory deleted during the run is made again, private, and served."""
     house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
     house.start()
     directory = os.path.dirname(house.socket_path)
@@ -127,7 +127,7 @@ def test_runtime_directory_deleted(house, record_property):
 
 
 def test_lock_deleted(house):
-    """The lock's file deleted: it is held again; a second daemon leaves; `down` ends the first."""
+    """After its file was deleted the lock is held again, against a second daemon; `down` works."""
     house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
     house.start()
     lock = house.state / "handoffd.lock"
@@ -148,7 +148,7 @@ def test_lock_deleted(house):
 
 
 def test_lock_out_of_reach(house, record_property):
-    """The lock cannot be looked at, or taken anew, for a while: the daemon lives on, and says so."""
+    """While the lock cannot be examined or taken again, the daemon lives on, and reports it."""
     house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
     house.start()
     lock, away = house.state / "handoffd.lock", house.state.with_name("away")
@@ -181,7 +181,7 @@ def test_lock_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_fifty_hooks_without_a_daemon(house, record_property):
-    """Fifty hooks at once with no daemon: all end with 0, start nothing, and none hangs."""
+    """Fifty hooks at once without a daemon all end with 0, start nothing, and none hangs."""
     began = time.monotonic()
     hooks = [
         subprocess.Popen(
@@ -237,7 +237,7 @@ def test_a_number_that_is_anothers_by_now(house, client):
 
 
 def test_crash_loop_where_nobody_limits_it(house, record_property):
-    """Four failures within a minute: the fifth start ends with 0 and the reason; `up` clears it."""
+    """After four failures within a minute each further start ends with 0 and the reason."""
     config = house.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[checkpoint]\nwrites = 1\n")
@@ -254,7 +254,7 @@ def test_crash_loop_where_nobody_limits_it(house, record_property):
 
 
 def test_killed_again_and_again(house):
-    """A death without a word counts as a failure, too; an orderly end forgets them all."""
+    """A kill counts as a failure, too; an orderly end clears the count."""
     house.environment["HANDOFFD_LIMIT_STARTS"] = "1"
     for _ in range(4):
         house.start()
@@ -273,7 +273,7 @@ def test_killed_again_and_again(house):
 
 @pytest.mark.parametrize("name", ["failures", "running", "programs"])
 def test_strange_files_where_notes_are_kept(house, name):
-    """A pipe, a directory or another's bytes in the place of our notes hold no start up."""
+    """A pipe, a directory or foreign bytes in the place of our notes do not delay a start."""
     house.state.mkdir(parents=True, mode=0o700)
     path = house.state / name
     for make in (os.mkfifo, os.mkdir, lambda p: p.write_bytes(b"\xff\0" * 40_000)):

@@ -1,4 +1,4 @@
-"""After the work there is silence: nothing that the daemon writes makes it write or read again."""
+"""After the work no write of the daemon makes it write or read again."""
 
 import json
 import time
@@ -12,15 +12,15 @@ from conftest import wait_for
 from proc import cpu_seconds, switches
 
 PROJECTS = 2
-# So long without a write there is nothing left that waits for its time.
+# After so long without a write no delayed work is left.
 SETTLED_SECONDS = 5.0
 MINUTE = 60
-# Within its minute the log of core.db is emptied, once: here not amid a few seconds.
+# The log of core.db is emptied once per minute; here that must not fall into the few seconds.
 LATER = "import handoffd.app\nhandoffd.app.CORE_LOOK_SECONDS = 3600"
 
 
 def traffic(pid):
-    """Return how often a process has written and read, sockets aside."""
+    """Return the number of writes and reads of a process, without those of sockets."""
     lines = Path(f"/proc/{pid}/io").read_text().splitlines()
     counted = dict(line.split(": ") for line in lines)
     return int(counted["syscw"]), int(counted["syscr"])
@@ -82,7 +82,7 @@ def test_own_writes_cause_nothing(house, seconds, record_property):
     assert {name: before[name] for name in names} == {name: after[name] for name in names}
     assert stamps == [_stamp(project) for project in projects]
     assert 0 == wrote
-    assert woken <= seconds * 5  # the promise is one a second; a busy machine adds some
+    assert woken <= seconds * 5  # the promise is one per second; a busy machine adds some
     told = f"{seconds} s: {wrote} writes, {woken / seconds:.1f} wake-ups/s, {read / seconds:.1f}"
     record_property("figure", f"{told} reads/s, processor {busy / seconds:.2%}")
 

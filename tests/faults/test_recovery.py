@@ -1,4 +1,4 @@
-"""A damaged core.db is replaced by all that can be read of it and of its copy, and that is said."""
+"""A damaged core.db is replaced by all readable rows of it and of its copy, with a report."""
 
 import contextlib
 import json
@@ -57,7 +57,7 @@ def aside(house: House) -> list[Path]:
 
 @pytest.mark.parametrize("case", KINDS, ids=lambda case: case[0].__name__)
 def test_damaged_core_is_replaced_at_the_start(live, case, record_property):
-    """All that any file holds is answered, new entries are taken, the damaged file is kept."""
+    """The rows of all files are answered, new entries are taken, the damaged file is kept."""
     spoil, later = case
     thread, entries = talk(live, 60, after="said after the copy")
     live.stop()
@@ -88,7 +88,7 @@ def test_damaged_core_is_replaced_at_the_start(live, case, record_property):
 
 
 def test_damage_while_it_runs(live, record_property):
-    """A page that goes bad under the daemon: the same process goes on with every entry."""
+    """If a page goes bad under the daemon, the same process goes on with every entry."""
     thread, entries = talk(live, 150, 3000, after="acknowledged")
     pid = live.call("status")["pid"]
     project = live.project()
@@ -112,7 +112,7 @@ def test_damage_while_it_runs(live, record_property):
 
 
 def test_doctor_looks_at_every_page(live):
-    """A damaged page that was not asked for yet is found by `handoff doctor`, and mended."""
+    """A damaged page that was not read yet is found by `handoff doctor`, and repaired."""
     thread, entries = talk(live, 40)
     live.restart()
     with core_of(live).open("r+b") as stream:
@@ -144,7 +144,7 @@ def test_a_deleted_core_is_missed(house):
 
 @pytest.mark.parametrize("name", ["core.db", pytest.param("core.db-wal", marks=LONG)])
 def test_a_disk_that_gives_nothing_back(house, tmp_path, name, record_property):
-    """If the disk does not give core.db or its log back, the daemon goes on with the copy."""
+    """If the disk cannot read core.db or its log, the daemon goes on with the copy."""
     disk = Disk(tmp_path)
     house.environment |= disk.environment
     house.transcripts.mkdir(parents=True)
@@ -162,7 +162,7 @@ def test_a_disk_that_gives_nothing_back(house, tmp_path, name, record_property):
 
 
 def test_pause_is_kept_when_it_cannot_be_read(live, record_property):
-    """A paused project stays paused: by the copy; without one, everything is paused."""
+    """A paused project stays paused by the copy; without a copy, everything is paused."""
     project = live.project()
     talk(live, 5)
     live.handoff("pause", str(project))
@@ -209,7 +209,7 @@ def wounded(house, monkeypatch) -> str:
 
 
 def test_a_command_without_a_daemon_is_refused(house, wounded):
-    """Commands say that core.db is damaged, and which command mends it."""
+    """Commands report that core.db is damaged, and name the command that repairs it."""
     done = house.handoff("thread", "get", "hof_x")
 
     assert 1 == done.returncode
@@ -254,7 +254,10 @@ def test_repair_json_at_a_terminal_is_one_document(house, wounded):
 
 
 def test_repair_of_whole_stores_changes_nothing(live, record_property):
-    """It says so, exits with 0, and changes no byte, with a daemon and without."""
+    """`repair` of whole stores says so, exits with 0, and changes no byte.
+
+    That holds with and without a daemon.
+    """
     talk(live, 3)
     for running in (True, False):
         if not running:
@@ -283,7 +286,7 @@ def test_repair_beside_a_daemon_is_refused(live):
 
 
 def mend_and_die(step: int) -> int:
-    """Mend in a process that is killed before it changes the disk for the nth time."""
+    """Repair in a process that is killed before it changes the disk for the nth time."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -308,7 +311,7 @@ def mend_and_die(step: int) -> int:
 
 
 def test_killed_at_every_step_of_a_repair(wounded, tmp_path, record_property):
-    """Killed before any call that changes the disk, the next repair ends it with every entry."""
+    """After a kill before any change of the disk, the next repair brings back every entry."""
     state = os.path.dirname(wounded)
     shutil.copytree(state, tmp_path / "before")
     kills = 0
@@ -378,7 +381,7 @@ def test_a_newer_damaged_core_is_left_alone(wounded):
 
 
 def test_nothing_erased_comes_back(tmp_path, record_property):
-    """Closed threads and forgotten projects stay so, though a copy had them before."""
+    """Closed threads and forgotten projects stay so, although an old copy had them."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     core.threads.create("hof_a", "t", None, NewEntry("chat", "context", f"hof_a {MARKER}", "t"))
@@ -411,7 +414,7 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
 
 
 def test_a_page_that_is_lost_without_a_trace(tmp_path, record_property):
-    """A table that can be read but lacks rows is found at the next copy; the copy has the rows."""
+    """A readable table that lacks rows is noticed at the next copy; the copy has the rows."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     project = core.project_id("/p", "t")
@@ -440,7 +443,7 @@ def test_a_page_that_is_lost_without_a_trace(tmp_path, record_property):
 
 
 def test_a_text_that_is_not_utf8(tmp_path):
-    """It is noticed when it is read; after the recovery the row can be read."""
+    """Invalid UTF-8 is noticed when it is read; after the recovery the row can be read."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     fill(core, 3)
@@ -555,7 +558,7 @@ def test_entries_without_their_thread(tmp_path, record_property):
 
 
 def test_a_reader_holds_nobody_up(tmp_path, record_property):
-    """While another process reads, the log is not emptied, and no writer waits for that."""
+    """While another process reads, the log is not emptied, and no writer waits for it."""
     path = tmp_path / "core.db"
     core = CoreStore(str(path))  # which would wait for 20 s
     core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "a first marker", "t"))

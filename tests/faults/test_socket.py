@@ -82,14 +82,14 @@ def test_oversized_requests(live, record_property):
     assert 7 == exchange(live, padded(MIB))["id"]
     for _ in range(20):
         exchange(live, b"x" * 9 * MIB)
-    # Pages that are free are given back every half a minute.
+    # Free pages are given back every half minute.
     wait_for(lambda: resident_kib(live) - before < 1024, 60)
     grown = resident_kib(live) - before
     record_property("figure", f"23 refused, resident memory +{max(grown, 0)} KiB")
 
 
 def test_slow_clients(live, record_property):
-    """Neither a byte a second nor half a request holds anybody up, and both are cut off in 5 s."""
+    """Neither a byte per second nor half a request delays others, and both are cut off in 5 s."""
     slow = [connected(live) for _ in range(100)]
     half = [connected(live) for _ in range(20)]
     for connection in half:
@@ -136,7 +136,7 @@ def hooked(house, project) -> str:
 
 
 def test_idle_clients(live, record_property):
-    """400 clients that ask nothing, or stop in the middle, keep no hook out: the oldest make way."""
+    """400 clients that ask nothing, or stop in the middle, block no hook: the oldest are closed."""
     project = live.project()
     live.session(project).prompt("Round the tax per line")
     wait_for(lambda: "Round the tax" in live.yaml(project))
@@ -159,7 +159,7 @@ def test_idle_clients(live, record_property):
 
 
 def test_idle_clients_cut_off_no_watcher(live):
-    """One who watches may be silent; half of the places at the most are for those who watch."""
+    """A watcher may be silent; at most half of the places are for watchers."""
     watch = STATUS.replace(b"status", b"watch")
     watching = [opened(live) for _ in range(65)]
     with contextlib.ExitStack() as stack:
@@ -196,7 +196,7 @@ def test_half_sent_heads(house, record_property):
 
 
 def test_too_many_connections(house, record_property, monkeypatch):
-    """While all watch or are at work, the next is told so; a client of ours waits for its turn."""
+    """If watchers and busy clients take all places, the next is told so; our client waits."""
     house.transcripts.mkdir(parents=True)
     house.wrapper = ["sh", "-c", 'ulimit -n 60; exec "$@"', "sh"]
     live = house.start()

@@ -1,4 +1,4 @@
-"""Where the socket is: a place that is not ours alone is refused, and both sides look alike."""
+"""The socket's place: a place that is not ours alone is refused, by both sides alike."""
 
 import os
 from pathlib import Path
@@ -47,7 +47,7 @@ PLACES = {
 
 @pytest.mark.parametrize("name", PLACES)
 def test_place_that_is_not_ours_alone(house, name, record_property):
-    """A directory that others may write to, that is theirs, or a link is refused, and says why."""
+    """A directory that others own or may write to, or a link, is refused with the reason."""
     make, why = PLACES[name]
     directory = house.runtime / "open"
     make(directory)
@@ -67,7 +67,7 @@ def test_place_that_is_not_ours_alone(house, name, record_property):
 
 @pytest.mark.parametrize("name", ["foreign", "link", "file"])
 def test_runtime_directory_that_is_not_ours(house, name):
-    """Where XDG_RUNTIME_DIR holds such a one in our place, both sides go to the state directory."""
+    """If XDG_RUNTIME_DIR has such a directory, both sides use the state directory."""
     make, _ = PLACES[name]
     make(house.runtime / "handoffd")
     house.environment["XDG_STATE_HOME"] = str(house.runtime / "state")
@@ -78,7 +78,7 @@ def test_runtime_directory_that_is_not_ours(house, name):
 
 
 def test_long_paths(house, tmp_path):
-    """A path that no socket can have is left out, on both sides; if it is the only one, it is said."""
+    """Both sides skip a path that is too long for a socket; a configured one is an error."""
     long = tmp_path / ("x" * 120)
     long.mkdir()
     house.environment["XDG_RUNTIME_DIR"] = str(long)

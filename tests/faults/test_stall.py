@@ -1,4 +1,4 @@
-"""Words that are made to be slow: they take time in proportion, and hold others up for a moment."""
+"""Texts made to be slow take time in proportion, and delay other clients only for a moment."""
 
 import os
 import threading
@@ -50,13 +50,13 @@ def called(mcp: Mcp, name: str, **arguments: str) -> dict:
 
 
 def processor_seconds(house) -> float:
-    """Return how long the daemon has kept a processor busy: others' load is no part of it."""
+    """Return the daemon's processor time, which does not include the load of others."""
     fields = Path(f"/proc/{house.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Listener(threading.Thread):
-    """Asks something small all the time, and notes how long the answer took."""
+    """Sends a small request all the time, and notes the time of each answer."""
 
     def __init__(self, house):
         super().__init__()

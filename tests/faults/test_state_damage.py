@@ -1,4 +1,4 @@
-"""state.db is damaged: it is moved aside, the daemon is up, and the transcripts give it back."""
+"""A damaged state.db is moved aside, the daemon is up, and the transcripts restore it."""
 
 import asyncio
 import os
@@ -95,7 +95,7 @@ def test_damage_inside_cells(live, record_property):
 
 
 def test_damage_while_it_runs(live, record_property):
-    """Pages that go bad under the daemon: the same process moves the file aside and reads anew."""
+    """If pages go bad under the daemon, the same process moves the file aside and reads anew."""
     before = work(live)
     live.restart()
     pid = live.call("status")["pid"]
@@ -116,7 +116,7 @@ def test_damage_while_it_runs(live, record_property):
 
 
 def test_unreadable_while_it_runs_and_at_the_start(house, tmp_path, record_property):
-    """The disk gives no byte of state.db back: moved aside and rebuilt, and nothing crashes."""
+    """A state.db that the disk cannot read is moved aside and rebuilt, without a crash."""
     disk = Disk(tmp_path)
     house.environment |= disk.environment
     house.transcripts.mkdir(parents=True)
@@ -181,7 +181,7 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
 
 
 def test_few_damaged_files_are_kept(tmp_path, record_property):
-    """However often state.db is damaged, three of them stay beside it, the last ones."""
+    """After any number of damages the last three damaged files stay beside state.db."""
     path = tmp_path / "state.db"
     for number in range(20):
         path.write_text(str(number))

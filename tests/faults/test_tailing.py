@@ -35,7 +35,7 @@ def cut(path: Path, old: bytes) -> None:
 
 
 def cut_and_grown(path: Path, old: bytes) -> None:
-    """Cut to nothing, then written past the old place, as by another writer of the same inode."""
+    """Cut the file to nothing, then write past the old place, as another writer of the inode."""
     with path.open("r+b") as stream:
         stream.truncate(0)
         stream.write(lines(1))
@@ -44,7 +44,7 @@ def cut_and_grown(path: Path, old: bytes) -> None:
 
 
 def cut_in_the_middle(path: Path, old: bytes) -> None:
-    """Some lines at the end taken back, and others written, as a rewind would."""
+    """Remove some lines at the end, and write others, as a rewind would."""
     whole = old.splitlines(keepends=True)
     kept = b"".join(whole[: CHANCE.randrange(len(whole))])
     with path.open("r+b") as stream:
@@ -55,7 +55,7 @@ def cut_in_the_middle(path: Path, old: bytes) -> None:
 
 
 def rewritten(path: Path, old: bytes) -> None:
-    """One byte of the first kilobyte or of the last 64 changed, in a file of equal size."""
+    """Change one byte of the first kilobyte or of the last 64, in a file of equal size."""
     place = CHANCE.choice([CHANCE.randrange(min(len(old), 1024)), -CHANCE.randrange(1, 65)])
     other = bytearray(old)
     other[place] ^= 1
@@ -64,7 +64,7 @@ def rewritten(path: Path, old: bytes) -> None:
 
 
 def changed_inside(path: Path, old: bytes) -> None:
-    """One byte anywhere changed, in a file of equal size."""
+    """Change one byte anywhere, in a file of equal size."""
     other = bytearray(old)
     other[CHANCE.randrange(len(old))] ^= 1
     with path.open("r+b") as stream:
@@ -123,7 +123,7 @@ def test_compared_as_a_whole(tmp_path, record_property):
 
 
 def compared(house: House, session: Session) -> int:
-    """Return the time of a transcript when it was read, or compared, last."""
+    """Return the time of a transcript when it was last read or compared."""
     with closing(sqlite3.connect(house.state / "state.db")) as db:
         query = "SELECT mtime_ns FROM cursors WHERE transcript = ?"
         return db.execute(query, (session.id,)).fetchone()[0]

@@ -56,7 +56,7 @@ def test_token_is_compared_in_constant_time(monkeypatch, secret_path, record_pro
 
 
 def timed(name: str, secret_path: bool) -> float:
-    """Return how many microseconds a refusal takes; it is told, not judged: machines are busy."""
+    """Return the microseconds of a refusal, for the report only, because machines are busy."""
     times = []
     for _ in range(2000):
         began = time.perf_counter()

@@ -150,7 +150,7 @@ def fall_silent(house, project):
 
 
 def go_on_after_drift(house, project, session):
-    """Resume in a new session, after somebody else committed to the file that was left."""
+    """Resume in a new session, after another author committed to the file that was left."""
     (project / "sign.py").write_text("x = 2\n")
     house.git(project, "add", "sign.py")
     house.git(project, "commit", "-q", "-m", "somebody else's")
@@ -274,7 +274,7 @@ class Scene:
         assert -9 == done.returncode, done.stderr
 
     def counts(self):
-        """Return how many there are of each thing that a record is to leave."""
+        """Return the number of each thing that a record is to leave."""
         return {
             "files": len(records(self.project)),
             "history": len(history(self.project)),
@@ -315,7 +315,7 @@ KILLED = [
 
 @pytest.mark.parametrize("steps", KILLED)
 def test_killed_while_it_makes_a_record(scene, steps):
-    """Daemons killed before each step and after it never do a thing twice; the last one ends it."""
+    """Daemons killed before and after each step do nothing twice; the last one ends it."""
     command(scene.session, "conductor-finish")
     for step in steps:
         for when in ("before", "after"):
@@ -326,7 +326,7 @@ def test_killed_while_it_makes_a_record(scene, steps):
 
 @pytest.mark.parametrize("steps", KILLED)
 def test_killed_while_a_record_is_asked_for(scene, steps):
-    """`handoff create` killed before or after a step: the next daemon finishes every one."""
+    """If `handoff create` is killed before or after a step, the next daemon finishes it."""
     for step in steps:
         for when in ("before", "after"):
             scene.die_alone(KILL.format(step=step, when=when))
@@ -335,7 +335,7 @@ def test_killed_while_a_record_is_asked_for(scene, steps):
 
 @pytest.mark.parametrize("part", ["_pre-finish.md", "metadata.json", "index.md"])
 def test_killed_while_it_writes(scene, part):
-    """Killed between the temporary file and its name: nothing of it is left in the end."""
+    """After a kill between the temporary file and its name, no temporary file is left."""
     command(scene.session, "conductor-finish")
     scene.die(KILL_WRITING.format(part=part))
     scene.live_on("pre-finish", 1)

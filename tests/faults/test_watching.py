@@ -47,14 +47,14 @@ def warning(house: House) -> str:
 
 
 def seen(house: House, wanted: int) -> float:
-    """Wait until so many records are known, and return how long that took."""
+    """Wait until so many records are known, and return the time it took."""
     began = time.monotonic()
     wait_for(lambda: house.call("status")["records"] == wanted, 70, f"{wanted} records")
     return time.monotonic() - began
 
 
 def latencies(house: House, session: Session, times: int) -> list[float]:
-    """Append records one by one, and return how long each took to be known."""
+    """Append records one by one, and return the time until each was known."""
     found = []
     known = house.call("status")["records"]
     for number in range(times):
@@ -181,7 +181,7 @@ def test_dead_thread(house, record_property):
 
 @pytest.mark.long
 def test_root_comes_and_goes(house, record_property):
-    """A root that is missing, deleted, made anew, renamed away and back is heard each time."""
+    """A root that is missing, deleted, made anew, renamed away and back is read each time."""
     house.start()
     project = house.project()
     times, known = {}, 0

@@ -43,7 +43,7 @@ def test_answers_while_a_large_store_is_wiped(house, record_property):
     house.start()
     wait_for((house.state / "core.db.backup").exists)
     assert {"core.db", "core.db.backup"} <= set(files_with(house.state, b"words of 7, "))
-    for method in ("pause", "unpause"):  # of which the copy knows at once
+    for method in ("pause", "unpause"):  # the copy is made at once
         before = (house.state / "core.db.backup").stat().st_ino
         assert 5 <= len(answers_during(house, method)[1]), method
         assert before != (house.state / "core.db.backup").stat().st_ino

@@ -125,7 +125,7 @@ mkdir -p "$HOME/code/shop" && touch "$HOME/code/shop/pyproject.toml" "$1/ready" 
 
 @pytest.fixture
 def small_disks(house, tmp_path):
-    """The process id of somebody who sees them."""
+    """The process id of a program in the disks' mount namespace."""
     if os.geteuid() or shutil.which("nsenter") is None:
         pytest.skip("mounts a disk of its own, which only root may do: run the tests as root")
     words = ["unshare", "-m", "sh", "-c", DISKS, "sh", str(tmp_path)]
@@ -139,7 +139,10 @@ def small_disks(house, tmp_path):
 
 @pytest.mark.parametrize("fault", some(["full", "read-only"], "full"))
 def test_a_real_disk(house, small_disks, fault, record_property):
-    """Where a disk is really full or read-only nothing is torn, it is said, and it recovers."""
+    """On a really full or read-only disk no file is torn, and the fault is reported.
+
+    The daemon recovers.
+    """
     inside = ["nsenter", "-t", str(small_disks), "-m"]
     project = house.home / "code/shop"
     # As it is seen from in there.

@@ -405,7 +405,7 @@ def test_the_same_call_is_done_once(live):
 
 
 def test_a_kill_after_the_call_does_it_once(live):
-    """A call to a daemon that is killed before its answer arrives is done once or not at all."""
+    """A call whose daemon is killed before it answers is done once, if repeated with its key."""
     with Mcp(live) as mcp:
         thread = mcp.create()
         params = {

@@ -107,7 +107,7 @@ def test_without_a_daemon_nothing_is_made(house):
 
 @pytest.mark.quick
 def test_stale_socket(live):
-    """A killed daemon's socket is named; `handoff up` replaces it, and the kill is reported."""
+    """A killed daemon's socket is named; `handoff up` replaces it, and the kill is noted."""
     live.kill()
     left = about(live, "socket")
     up = live.handoff("up")

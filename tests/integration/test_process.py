@@ -98,7 +98,10 @@ def test_modes(live):
 
 @pytest.mark.quick
 def test_reload(live, record_property):
-    """SIGHUP takes a new configuration; a broken one keeps the old and is said; nothing is lost."""
+    """SIGHUP loads a new configuration; a broken one is reported and the old one stays.
+
+    Nothing is lost.
+    """
     project = live.project()
     session = live.session(project)
     config = live.home / ".config/handoffd/config.toml"
