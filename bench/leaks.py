@@ -21,7 +21,7 @@ from peers import PeerError
 from world import World
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-import planted
+import planted_secrets
 
 # Labelled texts, which are not part of this project.
 EXAMPLES = "HANDOFFD_BENCH_EXAMPLES"
@@ -88,14 +88,14 @@ def measure(table: Table, every: int) -> None:
 
 
 def _secrets() -> Iterator[Note]:
-    found = planted.plant(random.Random(redaction.SEED))
+    found = planted_secrets.plant(random.Random(redaction.SEED))
     for number, (kind, secret, text) in enumerate(found):
         yield Note(number, kind, text, secret)
 
 
 def _lines() -> Iterator[Note]:
     # Another seed: from the same one a hash is drawn that is part of a secret.
-    found = planted.plain_lines(random.Random(redaction.SEED + 1), LINE_ROUNDS)
+    found = planted_secrets.plain_lines(random.Random(redaction.SEED + 1), LINE_ROUNDS)
     for number, text in enumerate(found, _LINES_FROM):
         if Ours.mask not in text:
             yield Note(number, "plain", text)

@@ -1,8 +1,8 @@
 """Scores the redaction: the secrets it finds, its false alarms, and its speed.
 
-bench/redaction.py [--examples FILE] [--lines FILE...]: the planted set always (tests/planted.py);
-FILE is JSON lines, gzipped or not, with rule, kind ("positive" or another word) and text. The exit
-code is 1 if a bar is missed.
+bench/redaction.py [--examples FILE] [--lines FILE...]: the planted set always
+(tests/planted_secrets.py); FILE is JSON lines, gzipped or not, with rule, kind ("positive" or
+another word) and text. The exit code is 1 if a bar is missed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from synthetic import Script
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-import planted
+import planted_secrets
 from handoffd.redaction.redact import redact
 
 SEED = 20260304
@@ -48,14 +48,14 @@ def main() -> int:
 
 def score_planted(table: Table, verbose: bool) -> None:
     chance = random.Random(SEED)
-    secrets = list(planted.plant(chance))
+    secrets = list(planted_secrets.plant(chance))
     masked = [(kind, secret, redact(text)[0]) for kind, secret, text in secrets]
-    missed = [(kind, text) for kind, secret, text in masked if planted.left(secret, text)]
+    missed = [(kind, text) for kind, secret, text in masked if planted_secrets.left(secret, text)]
     recall = 1 - len(missed) / len(secrets)
     kinds = len({kind for kind, _, _ in secrets})
     what = f"planted: {kinds} kinds, {len(secrets)} texts: recall"
     table.add(_share(what, recall, f">= {RECALL_LEAST:.0%}", recall >= RECALL_LEAST))
-    lines = list(planted.plain_lines(chance, ROUNDS))
+    lines = list(planted_secrets.plain_lines(chance, ROUNDS))
     hits = [line for line in lines if redact(line)[1]]
     what = f"planted: false hits in {len(lines)} lines"
     table.at_most(what, 1000 * len(hits) / len(lines), FALSE_MOST, "in 1000")

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from conftest import Session, timestamp
-from invented import WORDS
+from invented_words import WORDS
 
 MEGABYTE = 1 << 20
 _CHANCE = random.Random(26)

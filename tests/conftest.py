@@ -162,7 +162,7 @@ def _message(block: dict) -> dict:
     return {"role": "assistant", "id": "msg_1", "content": [block]}
 
 
-class House:
+class DaemonSandbox:
     """A HOME with a daemon in it."""
 
     def __init__(self, directory: Path, runtime: Path):
@@ -206,7 +206,7 @@ class House:
                 cwd="/", **popen,
             )  # fmt: skip
 
-    def start(self) -> "House":
+    def start(self) -> "DaemonSandbox":
         self.process = self.spawn()
         wait_for(lambda: self.alive() and self.answers(), what="the daemon answers")
         return self
@@ -233,7 +233,7 @@ class House:
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
 
-    def restart(self) -> "House":
+    def restart(self) -> "DaemonSandbox":
         self.stop()
         return self.start()
 
@@ -302,30 +302,30 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def sandbox(tmp_path: Path) -> Iterator[DaemonSandbox]:
     """A temporary HOME; the test starts the daemon."""
     # A Unix socket's path must be short, and pytest's directories are not.
     runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
-    found = House(tmp_path, runtime)
+    found = DaemonSandbox(tmp_path, runtime)
     yield found
     found.kill()
     shutil.rmtree(runtime, ignore_errors=True)
 
 
 @pytest.fixture
-def live(house: House) -> House:
+def live(sandbox: DaemonSandbox) -> DaemonSandbox:
     """A temporary HOME with a running daemon."""
-    house.transcripts.mkdir(parents=True)
-    return house.start()
+    sandbox.transcripts.mkdir(parents=True)
+    return sandbox.start()
 
 
 @pytest.fixture(params=["daemon", "alone"])
-def world(house: House, request) -> House:
+def world(sandbox: DaemonSandbox, request) -> DaemonSandbox:
     """A HOME with a daemon, and the same without one."""
-    house.transcripts.mkdir(parents=True)
+    sandbox.transcripts.mkdir(parents=True)
     if request.param == "daemon":
-        house.start()
-    return house
+        sandbox.start()
+    return sandbox
 
 
 @pytest.fixture
@@ -338,18 +338,18 @@ def client() -> Iterator[subprocess.Popen]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory) -> Iterator[House]:
+def served(tmp_path_factory) -> Iterator[DaemonSandbox]:
     """A running daemon for all the tests of a file that leave nothing behind but threads."""
-    from bridged import serving
+    from mcp_socket_client import serving
 
-    with serving(tmp_path_factory.mktemp("bridge")) as house:
-        yield house
+    with serving(tmp_path_factory.mktemp("bridge")) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
 def mcp(served):
     """A connection that speaks MCP."""
-    from bridged import Mcp
+    from mcp_socket_client import Mcp
 
     with Mcp(served) as connection:
         yield connection

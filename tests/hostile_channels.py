@@ -7,7 +7,7 @@ from handoffd.hooks import brief
 from handoffd.hooks.brief import BriefContext, NewestHandoff
 from handoffd.tracks import analysis, message, plan, record
 from handoffd.tracks.resume import _cleaned
-from told import ROOT, Told
+from scripted_session import ROOT, Told
 
 DOCUMENT = {"goal": "Round tax per line", "now": "Editing tax.py"}
 RECORD = record.TrackRecord("2026-03-01T09:00:00.000Z", "manual", "auth_20260301")

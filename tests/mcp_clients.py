@@ -15,8 +15,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from bridged import configure, serving
-from conftest import BIN, House, wait_for
+from conftest import BIN, DaemonSandbox, wait_for
+from mcp_socket_client import configure, serving
 
 # The protocol that the client is told to speak, and the one it speaks. By itself it asks.
 ERAS = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28", "auto": "2026-07-28"}
@@ -44,19 +44,19 @@ class Address:
 @contextlib.contextmanager
 def open_door(
     kind: str, directory: Path
-) -> Iterator[tuple[House, StdioServerParameters | Address]]:
+) -> Iterator[tuple[DaemonSandbox, StdioServerParameters | Address]]:
     """Yield a HOME with a running daemon, for more than one test, and one of its two transports."""
     port = _free_port() if kind == "http" else 0
-    with serving(directory, _settings(port) if port else "") as house:
-        yield house, _address(house, port) if port else relay(house)
+    with serving(directory, _settings(port) if port else "") as sandbox:
+        yield sandbox, _address(sandbox, port) if port else relay(sandbox)
 
 
-def open_http(house: House) -> Address:
+def open_http(sandbox: DaemonSandbox) -> Address:
     """Start a daemon with its HTTP listener open."""
     port = _free_port()
-    configure(house, _settings(port))
-    house.transcripts.mkdir(parents=True, exist_ok=True)
-    return _address(house.start(), port)
+    configure(sandbox, _settings(port))
+    sandbox.transcripts.mkdir(parents=True, exist_ok=True)
+    return _address(sandbox.start(), port)
 
 
 def _free_port() -> int:
@@ -69,11 +69,11 @@ def _settings(port: int) -> str:
     return f"[http]\nenabled = true\nport = {port}\nsecret_path = true\n"
 
 
-def _address(house: House, port: int) -> Address:
+def _address(sandbox: DaemonSandbox, port: int) -> Address:
     """Wait until the listener is open, and return its address."""
     root = f"http://127.0.0.1:{port}"
     wait_for(lambda: _healthy(root), what="the HTTP door is open")
-    shown = house.handoff("token", "show")
+    shown = sandbox.handoff("token", "show")
     assert shown.returncode == 0, shown.stderr
     return Address(f"{root}/mcp", shown.stdout.strip())
 
@@ -86,11 +86,11 @@ def _healthy(root: str) -> bool:
         return False
 
 
-def relay(house: House, *words: str, cwd: Path | None = None) -> StdioServerParameters:
+def relay(sandbox: DaemonSandbox, *words: str, cwd: Path | None = None) -> StdioServerParameters:
     """Return the command by which a client starts the relay in a HOME."""
     command = str(BIN / "handoff")
     return StdioServerParameters(
-        command=command, args=["mcp", *words], env=house.environment, cwd=cwd or house.home
+        command=command, args=["mcp", *words], env=sandbox.environment, cwd=cwd or sandbox.home
     )
 
 

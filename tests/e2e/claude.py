@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.model import Model
 
 OLDER = "197"
@@ -43,18 +43,18 @@ def program(variable: str) -> Path:
 class Claude:
     """Claude Code on a person's machine: the HOME is the one in which the daemon is."""
 
-    def __init__(self, version: str, house: House, model: Model, cwd: Path):
+    def __init__(self, version: str, sandbox: DaemonSandbox, model: Model, cwd: Path):
         self.version = version
         self.program = program(f"HANDOFFD_TEST_CLAUDE_{version}")
         self.model = model
         self.cwd = cwd
-        self.config = house.home / ".claude"
+        self.config = sandbox.home / ".claude"
         self.config.mkdir(exist_ok=True)
-        temporary = house.home / "tmp"
+        temporary = sandbox.home / "tmp"
         temporary.mkdir(exist_ok=True)
         # No other variable of the test environment, above all an account's key, is passed on.
         self.environment = {
-            **QUIET, **PATIENT, **house.environment, "PATH": "/usr/local/bin:/usr/bin:/bin",
+            **QUIET, **PATIENT, **sandbox.environment, "PATH": "/usr/local/bin:/usr/bin:/bin",
             "CLAUDE_CONFIG_DIR": str(self.config), "CLAUDE_CODE_TMPDIR": str(temporary),
             "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": KEY,
         }  # fmt: skip

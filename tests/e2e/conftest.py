@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conftest import House
+from conftest import DaemonSandbox
 from e2e.claude import OLDER, VERSIONS, Claude, program
 from e2e.model import Model
 
@@ -38,13 +38,13 @@ def version(request) -> str:
 
 
 @pytest.fixture
-def claude(version: str, live: House, model: Model) -> Claude:
+def claude(version: str, live: DaemonSandbox, model: Model) -> Claude:
     """Claude Code in a project, in a HOME with a running daemon."""
     return Claude(version, live, model, live.project())
 
 
 @pytest.fixture
-def hooked(version: str, served: House, model: Model) -> Claude:
+def hooked(version: str, served: DaemonSandbox, model: Model) -> Claude:
     """Claude Code with our hooks, in a project of its own; the daemon is the file's."""
     claude = Claude(version, served, model, served.project(f"shop{next(_NUMBERS)}"))
     # A setting that another test has switched off is on again.

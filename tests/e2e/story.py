@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 from e2e.claude import Claude
 from e2e.model import Block, Model, Request, say, use, words
 from e2e.terminal import Terminal
@@ -55,18 +55,18 @@ def opened(claude: Claude, prompt: str = "Go on", *words: str) -> Request:
     return claude.model.requests[-1]
 
 
-def known(house: House, claude: Claude, **values: str) -> dict:
+def known(sandbox: DaemonSandbox, claude: Claude, **values: str) -> dict:
     """Wait until a project's state has these values, and return the whole state."""
 
     def right() -> dict | None:
-        document = house.document(claude.cwd)
+        document = sandbox.document(claude.cwd)
         return document if all(v in str(document.get(k)) for k, v in values.items()) else None
 
     try:
         found = wait_for(right)
     except AssertionError:
-        raise AssertionError((values, house.document(claude.cwd))) from None
-    house.run_due()  # also for a client that will not wait for the daemon, and reads the file
+        raise AssertionError((values, sandbox.document(claude.cwd))) from None
+    sandbox.run_due()  # also for a client that will not wait for the daemon, and reads the file
     return found
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bridged import ask
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import TOOL, Claude
 from e2e.model import Model, Turn, errors, results, say, tools, use, words
 from handoffd.api.mcp_initialize import INSTRUCTIONS
 from mcp_clients import TOOLS, Address, Side, open_http, relay, side
+from mcp_socket_client import ask
 
 RELAY = [str(BIN / "handoff"), "mcp", "--client", "code"]
 NAME = "handoffd"
@@ -70,10 +70,10 @@ def test_claude_code_connects(claude: Claude):
     assert "Status: ✔ Connected" in got
 
 
-def test_claude_code_connects_over_http(house: House, model: Model, version: str):
+def test_claude_code_connects_over_http(sandbox: DaemonSandbox, model: Model, version: str):
     """The line for HTTP, with the token in a header, connects; another token does not."""
-    door = open_http(house)
-    claude = Claude(version, house, model, house.project())
+    door = open_http(sandbox)
+    claude = Claude(version, sandbox, model, sandbox.project())
     add_http(claude, door)
     add_http(claude, Address(door.url, "wrong"), "stranger")
     shown = claude.does("mcp", "list")
@@ -169,7 +169,7 @@ async def play(chat: Side, claude: Claude, **as_code: str) -> str:
 
 
 @pytest.mark.both
-def test_six_steps_by_the_relay(claude: Claude, live: House):
+def test_six_steps_by_the_relay(claude: Claude, live: DaemonSandbox):
     """In the seed's workflow Code never names itself, and its entries are tagged code."""
     add_relay(claude)
 
@@ -184,10 +184,10 @@ def test_six_steps_by_the_relay(claude: Claude, live: House):
     assert [(0,)] == ask(live, "select count(*) from handoff_entries")
 
 
-def test_six_steps_over_http(house: House, model: Model, version: str):
+def test_six_steps_over_http(sandbox: DaemonSandbox, model: Model, version: str):
     """The same holds with Chat and Code both over HTTP, where Code names itself."""
-    door = open_http(house)
-    claude = Claude(version, house, model, house.project())
+    door = open_http(sandbox)
+    claude = Claude(version, sandbox, model, sandbox.project())
     add_http(claude, door)
 
     async def together() -> None:
@@ -198,7 +198,9 @@ def test_six_steps_over_http(house: House, model: Model, version: str):
 
 
 @pytest.mark.parametrize("back", [True, False], ids=["restarted", "gone"])
-def test_the_daemon_may_die_between_two_calls(claude: Claude, model: Model, live: House, back):
+def test_the_daemon_may_die_between_two_calls(
+    claude: Claude, model: Model, live: DaemonSandbox, back
+):
     """One run of Claude Code survives the daemon's death: a restart, or a start by the relay."""
     # Claude Code would restart a relay that ends, and so hide its end.
     counting = live.home / "counting"

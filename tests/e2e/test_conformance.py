@@ -138,7 +138,7 @@ PARTLY_2026 = {
 def url(tmp_path_factory) -> Iterator[str]:
     """The address of an open HTTP listener, with the secret path: the suite can send no token."""
     program(RELEASED)
-    with open_door("http", tmp_path_factory.mktemp("conformance")) as (_house, door):
+    with open_door("http", tmp_path_factory.mktemp("conformance")) as (_sandbox, door):
         yield door.secret_url
 
 

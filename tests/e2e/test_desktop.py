@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from mcp import StdioServerParameters
 
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import program
 from handoff import __version__
 from mcp_clients import TOOLS, side
@@ -69,11 +69,11 @@ def run(started: StdioServerParameters) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture
-def desktop(house: House):
+def desktop(sandbox: DaemonSandbox):
     """A HOME in which no daemon runs at first."""
-    house.transcripts.mkdir(parents=True)
-    yield house
-    house.handoff("down")
+    sandbox.transcripts.mkdir(parents=True)
+    yield sandbox
+    sandbox.handoff("down")
 
 
 def test_manifest_is_the_package_s(unpacked: Path):
@@ -90,7 +90,7 @@ def test_manifest_is_the_package_s(unpacked: Path):
 
 
 @pytest.mark.parametrize("way", ["installed", "named", "named by its directory", "on the PATH"])
-def test_the_bundle_speaks_for_chat(unpacked: Path, desktop: House, way: str):
+def test_the_bundle_speaks_for_chat(unpacked: Path, desktop: DaemonSandbox, way: str):
     """Claude Desktop finds the handoff that is installed, though no daemon runs, and is Chat."""
     settings, path = {}, DESKTOP_PATH
     if way == "installed":

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from bridged import Mcp
-from conftest import House, timestamp, wait_for
+from conftest import DaemonSandbox, timestamp, wait_for
 from e2e.claude import Claude
 from e2e.model import Model, Request, limited, say
 from e2e.story import (
@@ -22,8 +21,9 @@ from e2e.story import (
     writing,
 )
 from e2e.terminal import Terminal
-from left import handoffs, text
-from left import work as worked
+from mcp_socket_client import Mcp
+from written_handoffs import handoffs, text
+from written_handoffs import work as worked
 
 
 def says_what_was_left(request: Request) -> None:
@@ -36,7 +36,7 @@ def says_what_was_left(request: Request) -> None:
 
 
 @pytest.mark.both
-def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, served: House):
+def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, served: DaemonSandbox):
     """After `kill -9` while a command runs, the next session knows the goal, now and next."""
     said = "The rounding is in tax.py. Now I'll run the tests."
     model.will(writing(hooked))
@@ -55,7 +55,7 @@ def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, serve
 
 
 @pytest.mark.both
-def test_left_by_exit(hooked: Claude, model: Model, served: House):
+def test_left_by_exit(hooked: Claude, model: Model, served: DaemonSandbox):
     """After `/exit` the session's handoff is there, and the next session is told its content."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
@@ -68,7 +68,7 @@ def test_left_by_exit(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.both
-def test_cleared(hooked: Claude, model: Model, served: House):
+def test_cleared(hooked: Claude, model: Model, served: DaemonSandbox):
     """After `/clear` the first request, of another session, names the subject of the old one."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
@@ -83,7 +83,7 @@ def test_cleared(hooked: Claude, model: Model, served: House):
     says_what_was_left(model.requests[-1])
 
 
-def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: House):
+def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: DaemonSandbox):
     """A session that a limit stopped is told with the request that was not answered."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
@@ -101,7 +101,7 @@ def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.both
-def test_resumed(hooked: Claude, model: Model, served: House):
+def test_resumed(hooked: Claude, model: Model, served: DaemonSandbox):
     """A resumed session is told nothing twice, and is told the events since its end."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=GOAL)
@@ -125,7 +125,7 @@ def test_resumed(hooked: Claude, model: Model, served: House):
     assert "Pack small parcels first" in second
 
 
-def test_forked(hooked: Claude, model: Model, served: House):
+def test_forked(hooked: Claude, model: Model, served: DaemonSandbox):
     """A fork has the text that its origin was told, and is not told it again."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=GOAL)
@@ -141,7 +141,7 @@ def test_forked(hooked: Claude, model: Model, served: House):
     assert "Bring the tax of the invoices in order" == served.document(hooked.cwd)["goal"]
 
 
-def test_all_that_is_told(hooked: Claude, model: Model, served: House):
+def test_all_that_is_told(hooked: Claude, model: Model, served: DaemonSandbox):
     """A brief has the newest handoff's warnings, the changes since, and the unread entries."""
     project = hooked.cwd
     # So long ago that no session counts as being at work any more.
@@ -168,7 +168,7 @@ def test_all_that_is_told(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.parametrize("why", ["old", "completed"])
-def test_what_is_over(hooked: Claude, model: Model, served: House, why: str):
+def test_what_is_over(hooked: Claude, model: Model, served: DaemonSandbox, why: str):
     """Work that is a week old, or completed, is told in one line."""
     project, ago = hooked.cwd, 8 * 86400 if why == "old" else 60
     session = served.session(project)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import handoff
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import Claude, program
 from e2e.model import Model, say, tools, words
 from handoff import __version__
@@ -26,13 +26,13 @@ exec "%s" "$@"
 class Installed:
     """Claude Code with the plugin; every program of ours that it starts is written down."""
 
-    def __init__(self, claude: Claude, house: House, market: Path):
-        self.claude, self.model, self.house, self.market = claude, claude.model, house, market
+    def __init__(self, claude: Claude, sandbox: DaemonSandbox, market: Path):
+        self.claude, self.model, self.sandbox, self.market = claude, claude.model, sandbox, market
         self.settings = claude.config / "settings.json"
-        self.log = house.home / "started"
+        self.log = sandbox.home / "started"
         self.log.touch()
         # Not on the PATH: the plugin finds it all the same.
-        client = house.home / ".local/bin/handoff"
+        client = sandbox.home / ".local/bin/handoff"
         client.parent.mkdir(parents=True)
         client.write_text(LOGGING % (self.log, BIN / "handoff"))
         client.chmod(0o755)
@@ -83,27 +83,27 @@ def market(tmp_path: Path) -> Path:
     return place
 
 
-def left(house: House, project: Path) -> None:
+def left(sandbox: DaemonSandbox, project: Path) -> None:
     """Leave a handoff."""
-    done = house.handoff("close", "--done", "tax rounds per line", cwd=project)
+    done = sandbox.handoff("close", "--done", "tax rounds per line", cwd=project)
     assert 0 == done.returncode, done.stderr
 
 
 @pytest.mark.both
 @pytest.mark.parametrize("place", PLACES)
-def test_it_is_valid(version: str, place: str, house: House, model: Model):
+def test_it_is_valid(version: str, place: str, sandbox: DaemonSandbox, model: Model):
     """The plugin and its marketplace pass the strict check of both versions, wherever they lie."""
-    claude = Claude(version, house, model, house.project())
+    claude = Claude(version, sandbox, model, sandbox.project())
     for directory in (PLACES[place], PLACES[place] / "client/plugin"):
         assert "✔ Validation passed" in claude.does(
             "plugin", "validate", "--strict", str(directory)
         )
 
 
-def test_it_is_fit_for_a_directory(house: House, model: Model):
+def test_it_is_fit_for_a_directory(sandbox: DaemonSandbox, model: Model):
     """The plugin also passes the newer version's checks of a plugin that is to be listed."""
     program("HANDOFFD_TEST_CLAUDE_325")
-    claude = Claude("325", house, model, house.project())
+    claude = Claude("325", sandbox, model, sandbox.project())
     shown = claude.does(
         "plugin", "validate", "--profile", "directory", str(REPOSITORY / "client/plugin")
     )
@@ -111,13 +111,13 @@ def test_it_is_fit_for_a_directory(house: House, model: Model):
     assert "✔ Validation passed" in shown
 
 
-def test_installed_from_the_checkout(claude: Claude, live: House):
+def test_installed_from_the_checkout(claude: Claude, live: DaemonSandbox):
     """From the repository itself: the server connects, hooks fire, and the commands work."""
     left(live, claude.cwd)
     Installed(claude, live, REPOSITORY).install().assert_at_work()
 
 
-def test_its_life(claude: Claude, live: House, market: Path):
+def test_its_life(claude: Claude, live: DaemonSandbox, market: Path):
     """Installed, disabled, enabled, upgraded or removed: all of the plugin is there, or nothing."""
     left(live, claude.cwd)
     found = Installed(claude, live, market).install()

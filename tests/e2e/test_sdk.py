@@ -13,7 +13,7 @@ from mcp_clients import ERAS, TOOLS, open_door, open_http, relay, side
 @pytest.fixture(scope="module", params=["stdio", "http"])
 def door(request, tmp_path_factory):
     """Both transports: the relay's standard input and output, and HTTP."""
-    with open_door(request.param, tmp_path_factory.mktemp("sdk")) as (_house, found):
+    with open_door(request.param, tmp_path_factory.mktemp("sdk")) as (_sandbox, found):
         yield found
 
 
@@ -95,12 +95,12 @@ def test_what_is_not_there_is_an_error_at_once(door):
     asyncio.run(play())
 
 
-def test_two_clients_at_two_doors_share_a_thread(house):
+def test_two_clients_at_two_doors_share_a_thread(sandbox):
     """An entry written over HTTP is read over stdin and stdout, and the other way round."""
-    http = open_http(house)
+    http = open_http(sandbox)
 
     async def play():
-        async with side(http) as chat, side(relay(house, "--client", "code")) as code:
+        async with side(http) as chat, side(relay(sandbox, "--client", "code")) as code:
             made = await chat.call("create_handoff", title="Auth", content="JWT.")
             thread = made["handoff"]["id"]
             assert ["JWT."] == await code.new(thread)

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from conftest import BIN, House, wait_for
+from conftest import BIN, DaemonSandbox, wait_for
 from e2e.claude import Claude
 from e2e.model import say, words
 from e2e.terminal import Terminal
-from installed import SETTINGS, Place
+from setup_home import SETTINGS, Place
 
 CONTEXT = "<handoffd-context"
 GOAL = "Round the tax per line in the invoice module"
@@ -18,8 +18,8 @@ SERVERS = {"numStartups": 3, "mcpServers": {"other": {"type": "stdio", "command"
 class Home(Place):
     """A HOME in which Claude Code is installed, and handoffd is not yet."""
 
-    def __init__(self, claude: Claude, house: House):
-        super().__init__(house)
+    def __init__(self, claude: Claude, sandbox: DaemonSandbox):
+        super().__init__(sandbox)
         self.claude = claude
         # As most have it: the servers are in ~/.claude.json.
         del claude.environment["CLAUDE_CONFIG_DIR"]
@@ -54,7 +54,7 @@ class Home(Place):
 
 
 @pytest.fixture
-def home(claude: Claude, live: House) -> Home:
+def home(claude: Claude, live: DaemonSandbox) -> Home:
     """A project with a past that the daemon knows."""
     session = live.session(claude.cwd)
     session.prompt(GOAL)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from conducted import TRACK, assert_whole, front, handoff, records, track
-from conftest import BIN, REPOSITORY, House
+from conductor_projects import TRACK, assert_whole, front, handoff, records, track
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import Claude
 from e2e.model import errors, results, say, use, words
-from left import handoffs, known, text, work
+from written_handoffs import handoffs, known, text, work
 
 PLUGIN = REPOSITORY / "client/plugin"
 # Words that mean something to a shell, and the last line of our own here-document.
@@ -32,11 +32,11 @@ HOSTILE = [
 class Commands:
     """The slash commands in one place: bare in the user's directory, or a plugin's."""
 
-    def __init__(self, claude: Claude, house: House, place: str):
-        self.claude, self.model, self.house = claude, claude.model, house
+    def __init__(self, claude: Claude, sandbox: DaemonSandbox, place: str):
+        self.claude, self.model, self.sandbox = claude, claude.model, sandbox
         self.project = claude.cwd
         self.session = str(uuid.uuid4())
-        programs = house.home / ".local/bin"
+        programs = sandbox.home / ".local/bin"
         programs.mkdir(parents=True)
         (programs / "handoff").symlink_to(BIN / "handoff")
         if place == "user":
@@ -68,26 +68,26 @@ class Commands:
 
 
 @pytest.fixture(params=["user", "plugin"])
-def everywhere(claude: Claude, live: House, request) -> Commands:
+def everywhere(claude: Claude, live: DaemonSandbox, request) -> Commands:
     """The slash commands in both places, in a project with a daemon."""
     return Commands(claude, live, request.param)
 
 
 @pytest.fixture
-def commands(claude: Claude, live: House) -> Commands:
+def commands(claude: Claude, live: DaemonSandbox) -> Commands:
     """The slash commands, in one place per version, because each start of the program is slow."""
     return Commands(claude, live, "user" if claude.version == "197" else "plugin")
 
 
 @pytest.fixture
-def bare(claude: Claude, live: House) -> Commands:
+def bare(claude: Claude, live: DaemonSandbox) -> Commands:
     """The bare slash commands alone, where the place makes no difference."""
     return Commands(claude, live, "user")
 
 
 def leave(commands: Commands) -> None:
     """Leave a handoff from a shell."""
-    done = commands.house.handoff(
+    done = commands.sandbox.handoff(
         "close", "--done", "tax rounds per line", "--next", "the same for shipping",
         "--gotcha", "totals are in cents", cwd=commands.project,
     )  # fmt: skip
@@ -122,7 +122,7 @@ def test_open_without_a_handoff(bare: Commands):
 def test_open_without_a_daemon(bare: Commands):
     """/open works while the daemon is down, and says that it is."""
     leave(bare)
-    bare.house.stop()
+    bare.sandbox.stop()
     told = bare.type("open")
 
     assert "the same for shipping" in told
@@ -151,15 +151,15 @@ HANDOFF"""
 def test_close(commands: Commands):
     """/close shows the facts known of this very session, and the model adds its five sections."""
     # Another session is at work here, too.
-    other = work(commands.house, commands.project, ago=5)
-    known(commands.house, other)
+    other = work(commands.sandbox, commands.project, ago=5)
+    known(commands.sandbox, other)
     commands.model.will(use("Write", file_path="notes.md", content="one\n"), say("Written."))
     commands.claude.asked(
         "Write notes about shipping costs into notes.md", "--session-id", commands.session,
         "--permission-mode", "acceptEdits",
     )  # fmt: skip
     commands.begun = True
-    commands.house.handoff("sessions")
+    commands.sandbox.handoff("sessions")
     commands.model.will(use("Bash", command=CLOSING), say("Left."))
     told = commands.type("close it's done; touch PWNED")
 
@@ -170,7 +170,7 @@ def test_close(commands: Commands):
     assert "Round tax per line" not in preview
     assert "The user adds: it's done; touch PWNED" in told
     assert "A person is needed: the migration drops a column" in commands.ran()[-1]
-    (left,) = handoffs(commands.house, commands.project)
+    (left,) = handoffs(commands.sandbox, commands.project)
     found = left.read_text()
     assert f"session_id: {commands.session}\n" in found
     for title in ("Done", "Next", "Gotchas", "Risks", "Reflection"):
@@ -188,7 +188,7 @@ def test_close_with_nothing_to_tell(bare: Commands):
 
     assert "There is nothing to hand off yet.\nSay it: handoff close --done" in told
     assert f"session {bare.session[:8]}" in bare.ran()[-1]
-    assert "the tests are slow" in text(bare.house, bare.project)
+    assert "the tests are slow" in text(bare.sandbox, bare.project)
 
 
 # /conductor-handoff and its aliases
@@ -197,7 +197,7 @@ def test_close_with_nothing_to_tell(bare: Commands):
 def test_auto(commands: Commands):
     """/conductor-handoff resumes at a session's first message, and creates at its second."""
     track(commands.project)
-    commands.house.handoff("create", cwd=commands.project)
+    commands.sandbox.handoff("create", cwd=commands.project)
     assert "handed_off" == handoff(commands.project)["status"]
     told = commands.type("conductor-handoff")
 
@@ -241,7 +241,7 @@ def test_several_tracks(commands: Commands):
     track(commands.project)
     track(commands.project, "billing_20260302")
     for name in (TRACK, "billing_20260302"):
-        commands.house.handoff("create", "--track", name, cwd=commands.project)
+        commands.sandbox.handoff("create", "--track", name, cwd=commands.project)
     told = commands.type("conductor-handoff resume")
     assert re.search(r"1\. billing_20260302 \(.+\n2\. auth_20260301 \(", told)
     assert "Name one: handoff resume TRACK" in told
@@ -283,7 +283,7 @@ def test_thread(commands: Commands):
     assert "handoff thread create 'A SHORT TITLE' - <<'ENTRY'" in told
     assert "The user typed: create Auth for the shop" in told
     thread = re.search(r"hof_[\w-]{21}", commands.ran()[-1])[0]
-    commands.house.handoff("thread", "add", thread, "decision", "30 days", "--as", "chat")
+    commands.sandbox.handoff("thread", "add", thread, "decision", "30 days", "--as", "chat")
 
     told = commands.type(f"handoff-thread get {thread}")
     assert "30 days" in told
@@ -320,9 +320,9 @@ REFUSED = [
 def test_what_a_command_grants(commands: Commands, line: str, following: str):
     """The model may run the command that a slash command names, and no other of ours."""
     track(commands.project)
-    commands.house.handoff("create", cwd=commands.project)
+    commands.sandbox.handoff("create", cwd=commands.project)
     leave(commands)
-    commands.house.handoff("escalate", "Who sets the rates?", cwd=commands.project)
+    commands.sandbox.handoff("escalate", "Who sets the rates?", cwd=commands.project)
     wishes = [use("Bash", command=command) for command in (following, *REFUSED)]
     commands.model.will(*wishes, say("Done."))
     commands.type(line)
@@ -364,7 +364,7 @@ def test_why_the_words_come_by_a_here_document(bare: Commands):
     assert (bare.project / "PWNED").exists()
 
 
-def test_without_the_client(claude: Claude, live: House):
+def test_without_the_client(claude: Claude, live: DaemonSandbox):
     """A plugin whose `handoff` is not installed says so, instead of being dropped."""
     commands = Commands(claude, live, "plugin")
     Path(live.home / ".local/bin/handoff").unlink()

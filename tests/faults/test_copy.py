@@ -10,7 +10,7 @@ import time
 from types import SimpleNamespace
 from unittest.mock import Mock
 
-import damaged
+import damaged_stores
 from handoffd import app
 from handoffd.runtime import clock
 from handoffd.store.core import CoreStore
@@ -70,7 +70,7 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
     os.utime(f"{path}.backup", (old, old))
     before = os.stat(f"{path}.backup")
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    damaged.entries(tmp_path / "core.db")
+    damaged_stores.entries(tmp_path / "core.db")
     context = SimpleNamespace(
         core=core,
         copy_problem="",

@@ -8,7 +8,7 @@ import pytest
 
 from handoffd.api import registry
 from handoffd.api.tools import TOOLS
-from wired import STATUS, answer, opened, resident_kib, send
+from raw_socket import STATUS, answer, opened, resident_kib, send
 
 ODD = (
     None, True, 0, -1, 1 << 70, 1.5, float("nan"), "", "x", "\x00", "../..", "\ud800", [], {}, [[]],

@@ -33,14 +33,14 @@ checkpoint_file.change = slowly
 
 
 @pytest.fixture
-def slow(house):
+def slow(sandbox):
     """A daemon whose writes end when a file is removed."""
-    site = house.home.parent / "site"
+    site = sandbox.home.parent / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(SITE)
-    house.environment["PYTHONPATH"] = str(site)
-    house.transcripts.mkdir(parents=True)
-    return house.start()
+    sandbox.environment["PYTHONPATH"] = str(site)
+    sandbox.transcripts.mkdir(parents=True)
+    return sandbox.start()
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from conftest import wait_for
-from relayed import Relayed
+from relay_client import Relayed
 
 MODULES = (
     "json", "socket", "logging", "sitecustomize", "usercustomize", "yaml", "argparse", "pydantic",
@@ -121,11 +121,11 @@ def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
     )
 
 
-def test_a_daemon_started_in_a_repository(house, record_property):
+def test_a_daemon_started_in_a_repository(sandbox, record_property):
     """No question makes the daemon run a program of the directory in which it was started."""
-    house.transcripts.mkdir(parents=True)
-    project = house.project()
-    mark = house.home / "pwned"
+    sandbox.transcripts.mkdir(parents=True)
+    project = sandbox.project()
+    mark = sandbox.home / "pwned"
     for name in PROGRAMS:
         (project / name).write_text(f"#!/bin/sh\necho $0 $* >> {mark}\n")
         (project / name).chmod(0o755)
@@ -134,21 +134,21 @@ def test_a_daemon_started_in_a_repository(house, record_property):
         '{"id":"shop-1","title":"x","issue_type":"epic"}\n'
     )
     (project / "conductor/tracks/auth_20260301").mkdir(parents=True)
-    house.environment["PATH"] = f"{project}:.::{house.environment['PATH']}"
-    house.environment["DISPLAY"] = ":77"
-    house.environment["GIT_EXEC_PATH"] = str(project)
-    with house.log.open("ab") as stream:
-        house.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "handoffd", "run"], env=house.environment, cwd=project,
+    sandbox.environment["PATH"] = f"{project}:.::{sandbox.environment['PATH']}"
+    sandbox.environment["DISPLAY"] = ":77"
+    sandbox.environment["GIT_EXEC_PATH"] = str(project)
+    with sandbox.log.open("ab") as stream:
+        sandbox.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "handoffd", "run"], env=sandbox.environment, cwd=project,
             stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
         )  # fmt: skip
-    wait_for(lambda: house.alive() and house.answers())
-    session = house.session(project)
+    wait_for(lambda: sandbox.alive() and sandbox.answers())
+    session = sandbox.session(project)
     session.prompt("Look at this strange repository")
     session.edit(str(project / "a.py"))
-    wait_for(lambda: "notify-send" in house.show(project)["uncommitted"])
-    house.request("create", cwd=str(project), general=True, timeout=90)
-    house.request("doctor")
+    wait_for(lambda: "notify-send" in sandbox.show(project)["uncommitted"])
+    sandbox.request("create", cwd=str(project), general=True, timeout=90)
+    sandbox.request("doctor")
 
     assert not mark.exists(), mark.read_text()
     record_property("figure", f"{len(PROGRAMS)} programs, 0 run")

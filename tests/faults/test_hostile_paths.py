@@ -234,7 +234,7 @@ def test_a_daemon_that_meets_no_file(live, thing):
     wait_for(lambda: "Begin all the same" == live.document(project)["goal"])
 
 
-def test_every_save_is_durable(house, record_property):
+def test_every_save_is_durable(sandbox, record_property):
     """Each file is made 0600 with O_EXCL|O_NOFOLLOW, written, synced and renamed.
 
     Then its directory is synced.
@@ -243,20 +243,20 @@ def test_every_save_is_durable(house, record_property):
         pytest.skip("strace is missing: install it (Debian: apt-get install strace)")
     if subprocess.run(["strace", "-o", "/dev/null", "true"], check=False).returncode:
         pytest.skip("strace may not trace here: allow ptrace in this container (CAP_SYS_PTRACE)")
-    trace = house.log.with_name("trace")
+    trace = sandbox.log.with_name("trace")
     calls = "openat,write,fsync,fchmod,rename,renameat,renameat2"
-    python, house.spawn = sys.executable, lambda: None
-    house.transcripts.mkdir(parents=True)
-    project = house.project()
-    with house.log.open("ab") as stream:
-        house.process = subprocess.Popen(
+    python, sandbox.spawn = sys.executable, lambda: None
+    sandbox.transcripts.mkdir(parents=True)
+    project = sandbox.project()
+    with sandbox.log.open("ab") as stream:
+        sandbox.process = subprocess.Popen(
             ["strace", "-ff", "-y", "-o", trace, "-e", f"trace={calls}", python, "-P", "-m", "handoffd", "run"],
-            env=house.environment, cwd="/", stdout=stream, stderr=stream,
+            env=sandbox.environment, cwd="/", stdout=stream, stderr=stream,
         )  # fmt: skip
-    wait_for(house.answers, 60)
-    saved_kinds(house, project)
-    assert 0 == house.request("down")["result"]["exit"]
-    house.process.wait(90)
+    wait_for(sandbox.answers, 60)
+    saved_kinds(sandbox, project)
+    assert 0 == sandbox.request("down")["result"]["exit"]
+    sandbox.process.wait(90)
     # One file per thread.
     traces = trace.parent.glob("trace.*")
     made = {k: v for path in traces for k, v in traced(path.read_text().splitlines()).items()}
@@ -273,16 +273,16 @@ KINDS = ("handoff.yaml", ".gitignore", "/briefs/", "/.claude/handoffs/", "/condu
 ORDER = ["open", "write", "fsync", "rename", "sync directory"]
 
 
-def saved_kinds(house, project):
-    import conducted
+def saved_kinds(sandbox, project):
+    import conductor_projects
 
-    conducted.track(project, "auth")
-    session = house.session(project)
+    conductor_projects.track(project, "auth")
+    session = sandbox.session(project)
     session.prompt("Write every kind of file there is")
     session.edit(f"{project}/src/a.py")
-    wait_for(lambda: "every kind" in house.yaml(project), 60)
+    wait_for(lambda: "every kind" in sandbox.yaml(project), 60)
     for words in (("save", "-m", "x"), ("close", "--done", "y"), ("create", "--track", "auth")):
-        done = house.handoff(*words, cwd=project)
+        done = sandbox.handoff(*words, cwd=project)
         assert 0 == done.returncode, (words, done.stdout, done.stderr)
 
 

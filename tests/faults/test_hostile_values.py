@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bridged import Mcp
 from conftest import allowed, paths_below
 from handoffd.api import registry
 from handoffd.api.tools import TOOLS
-from wired import answer, opened
+from mcp_socket_client import Mcp
+from raw_socket import answer, opened
 
 MIB = 1 << 20
 DEEP = 900
@@ -86,13 +86,13 @@ def snapshot(*roots: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def asked(house, requests: list[tuple[str, bytes]]) -> tuple[list[tuple[str, dict]], float]:
+def asked(sandbox, requests: list[tuple[str, bytes]]) -> tuple[list[tuple[str, dict]], float]:
     """Return the answer to each request, and the time of the slowest."""
     found, slowest = [], 0.0
     connection, lines, context = None, None, None
     for name, data in requests:
         if connection is None:
-            context = opened(house)
+            context = opened(sandbox)
             connection, lines = context.__enter__()
         began = time.monotonic()
         connection.sendall(data)

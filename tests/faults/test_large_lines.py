@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from conftest import wait_for
-from observed import Asking, forget_the_most, megabytes
+from daemon_costs import Asking, forget_the_most, megabytes
 
 MEGABYTE = 1 << 20
 

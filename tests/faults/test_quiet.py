@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bridged import Mcp
-from conducted import run_after
+from conductor_projects import run_after
 from conftest import wait_for
+from mcp_socket_client import Mcp
 from proc import cpu_seconds, switches
 
 PROJECTS = 2
@@ -26,29 +26,29 @@ def traffic(pid):
     return int(counted["syscw"]), int(counted["syscr"])
 
 
-def work(house, number):
+def work(sandbox, number):
     """Do in a project everything that makes the daemon write into it, and end."""
-    project = house.project(f"shop{number}")
-    session = house.session(project)
+    project = sandbox.project(f"shop{number}")
+    session = sandbox.session(project)
     session.prompt(f"Count the lines of cart {number} correctly")
     session.edit(f"{project}/cart.py")
-    wait_for(lambda: f"cart {number}" in house.yaml(project))
+    wait_for(lambda: f"cart {number}" in sandbox.yaml(project))
     path = project / ".flow-guardian/handoff.yaml"
     path.write_text(path.read_text() + "mine: a word of my own\n")
-    house.git(project, "commit", "-q", "--allow-empty", "-m", "Count")
+    sandbox.git(project, "commit", "-q", "--allow-empty", "-m", "Count")
     session.say("All of it is counted.")
-    wait_for(lambda: "mine" in house.yaml(project))
+    wait_for(lambda: "mine" in sandbox.yaml(project))
     hook = {"hook_event_name": "SessionEnd", "session_id": session.id, "reason": "other"}
-    house.call("hook", cwd=str(project), hook=json.dumps(hook))
+    sandbox.call("hook", cwd=str(project), hook=json.dumps(hook))
     return project
 
 
-def settle(house):
+def settle(sandbox):
     """Wait until nothing has been written for a while."""
-    seen = [(traffic(house.process.pid)[0], time.monotonic())]
+    seen = [(traffic(sandbox.process.pid)[0], time.monotonic())]
 
     def is_quiet():
-        written, now = traffic(house.process.pid)[0], time.monotonic()
+        written, now = traffic(sandbox.process.pid)[0], time.monotonic()
         if written != seen[-1][0]:
             seen.append((written, now))
         return now - seen[-1][1] > SETTLED_SECONDS
@@ -57,10 +57,10 @@ def settle(house):
 
 
 @pytest.mark.parametrize("seconds", [5, pytest.param(MINUTE, marks=pytest.mark.long)])
-def test_own_writes_cause_nothing(house, seconds, record_property):
+def test_own_writes_cause_nothing(sandbox, seconds, record_property):
     """After all sessions have ended nothing is written or learned: our own writes cause nothing."""
-    house.transcripts.mkdir(parents=True)
-    live = run_after(house, LATER if seconds < MINUTE else "").start()
+    sandbox.transcripts.mkdir(parents=True)
+    live = run_after(sandbox, LATER if seconds < MINUTE else "").start()
     projects = [work(live, number) for number in range(PROJECTS)]
     with Mcp(live) as connection:
         connection.create("It is counted.")

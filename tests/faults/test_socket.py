@@ -13,8 +13,8 @@ import pytest
 
 from conftest import allowed, wait_for
 from handoff import fast
-from http_door import open_door
-from wired import (
+from http_clients import open_door
+from raw_socket import (
     STATUS,
     answer,
     connected,
@@ -121,7 +121,7 @@ def test_slow_clients(live, record_property):
     record_property("figure", f"others: p99 {p99:.1f} ms; all 120 cut off after {took:.1f} s")
 
 
-def hooked(house, project) -> str:
+def hooked(sandbox, project) -> str:
     """Ask as the hook of a new session does; return the daemon's own words.
 
     The command itself would tell the brief on disk where the daemon does not answer.
@@ -132,7 +132,7 @@ def hooked(house, project) -> str:
         "session_id": str(uuid.uuid4()),
         "cwd": str(project),
     }
-    return house.call("hook", cwd=str(project), hook=json.dumps(given))["text"]
+    return sandbox.call("hook", cwd=str(project), hook=json.dumps(given))["text"]
 
 
 def test_idle_clients(live, record_property):
@@ -177,9 +177,9 @@ def test_idle_clients_cut_off_no_watcher(live):
         assert not any(is_closed(connection) for connection, _ in pairs[:64])
 
 
-def test_half_sent_heads(house, record_property):
+def test_half_sent_heads(sandbox, record_property):
     """500 HTTP connections that send half a head, or nothing, keep no request out."""
-    visitor = open_door(house)
+    visitor = open_door(sandbox)
     held, times = [], []
     with contextlib.ExitStack() as stack:
         for number in range(500):
@@ -195,11 +195,11 @@ def test_half_sent_heads(house, record_property):
     record_property("figure", f"{told}, {max(times):.2f} s at the most")
 
 
-def test_too_many_connections(house, record_property, monkeypatch):
+def test_too_many_connections(sandbox, record_property, monkeypatch):
     """If watchers and busy clients take all places, the next is told so; our client waits."""
-    house.transcripts.mkdir(parents=True)
-    house.wrapper = ["sh", "-c", 'ulimit -n 60; exec "$@"', "sh"]
-    live = house.start()
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.wrapper = ["sh", "-c", 'ulimit -n 60; exec "$@"', "sh"]
+    live = sandbox.start()
     monkeypatch.setenv("HANDOFFD_SOCKET", live.socket_path)
     replies, found, decode = [], [], fast.wire.decode
     monkeypatch.setattr(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridged import Mcp
 from handoffd.redaction.redact import redact
+from mcp_socket_client import Mcp
 
 ENTRY = 256 << 10
 # Texts that come close to many kinds of secrets, again and again.
@@ -49,23 +49,23 @@ def called(mcp: Mcp, name: str, **arguments: str) -> dict:
     return result["structuredContent"]
 
 
-def processor_seconds(house) -> float:
+def processor_seconds(sandbox) -> float:
     """Return the daemon's processor time, which does not include the load of others."""
-    fields = Path(f"/proc/{house.process.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{sandbox.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Listener(threading.Thread):
     """Sends a small request all the time, and notes the time of each answer."""
 
-    def __init__(self, house):
+    def __init__(self, sandbox):
         super().__init__()
-        self.house, self.longest, self.done = house, 0.0, threading.Event()
+        self.sandbox, self.longest, self.done = sandbox, 0.0, threading.Event()
 
     def run(self):
         while not self.done.is_set():
             began = time.monotonic()
-            self.house.request("status", timeout=60)
+            self.sandbox.request("status", timeout=60)
             self.longest = max(self.longest, time.monotonic() - began)
             time.sleep(0.01)
 

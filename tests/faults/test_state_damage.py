@@ -6,42 +6,42 @@ from types import SimpleNamespace
 
 import pytest
 
-import damaged
+import damaged_stores
 from conftest import wait_for
-from damaged import warnings
-from faulty import Disk
+from damaged_stores import warnings
+from failing_disk import Disk
 from handoffd import app
 from handoffd.errors import StoreError
 from handoffd.store.state import StateStore, move_aside
 
 LONG = pytest.mark.long
 KINDS = [
-    damaged.page,
-    pytest.param(damaged.directory, marks=LONG),
-    pytest.param(damaged.garbage, marks=LONG),
-    pytest.param(damaged.header, marks=LONG),
-    pytest.param(damaged.half, marks=LONG),
-    pytest.param(damaged.empty, marks=LONG),
+    damaged_stores.page,
+    pytest.param(damaged_stores.directory, marks=LONG),
+    pytest.param(damaged_stores.garbage, marks=LONG),
+    pytest.param(damaged_stores.header, marks=LONG),
+    pytest.param(damaged_stores.half, marks=LONG),
+    pytest.param(damaged_stores.empty, marks=LONG),
 ]
 SESSIONS = 40
 
 
-def known(house) -> dict[str, tuple]:
+def known(sandbox) -> dict[str, tuple]:
     """Return the known facts of every session."""
-    found = house.call("sessions", limit=1000)["sessions"]
+    found = sandbox.call("sessions", limit=1000)["sessions"]
     return {item["session_id"]: (item["project"], item["records"], item["goal"]) for item in found}
 
 
-def work(house) -> dict[str, tuple]:
+def work(sandbox) -> dict[str, tuple]:
     """Let sessions work in two projects; return the known facts of them."""
     for name in ("shop", "mill"):
-        project = house.project(name)
+        project = sandbox.project(name)
         for number in range(SESSIONS // 2):
-            session = house.session(project)
+            session = sandbox.session(project)
             session.prompt(f"Make part {number} of the {name} work")
             session.say("It works now. " + "x" * 500)
-    wait_for(lambda: len(known(house)) == SESSIONS and house.settled())
-    return known(house)
+    wait_for(lambda: len(known(sandbox)) == SESSIONS and sandbox.settled())
+    return known(sandbox)
 
 
 @pytest.mark.parametrize("damage", KINDS)
@@ -75,8 +75,8 @@ def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
 
 
 CELLS = [
-    ("cursors", "path", damaged.NO_TEXT, True),
-    ("sessions", "fold", damaged.NO_JSON, False),
+    ("cursors", "path", damaged_stores.NO_TEXT, True),
+    ("sessions", "fold", damaged_stores.NO_JSON, False),
     ("sessions", "fold", """'{"records": []}'""", False),
 ]
 
@@ -86,7 +86,7 @@ def test_damage_inside_cells(live, record_property):
     before = work(live)
     for *place, rebuilt in CELLS:
         live.stop()
-        damaged.cell(live.state / "state.db", *place)
+        damaged_stores.cell(live.state / "state.db", *place)
         live.log.write_text("")
         live.start()
         wait_for(lambda: known(live) == before and live.settled())
@@ -101,9 +101,9 @@ def test_damage_while_it_runs(live, record_property):
     pid = live.call("status")["pid"]
     path = live.state / "state.db"
     with path.open("r+b") as stream:
-        for number in range(1, path.stat().st_size // damaged.PAGE):
-            stream.seek(number * damaged.PAGE)
-            stream.write(os.urandom(damaged.PAGE))
+        for number in range(1, path.stat().st_size // damaged_stores.PAGE):
+            stream.seek(number * damaged_stores.PAGE)
+            stream.write(os.urandom(damaged_stores.PAGE))
     live.session(live.home / "code/shop").prompt("Make one thing more work")
     said = wait_for(lambda: warnings(live).get("state_rebuilt"))
     assert "is being rebuilt" in said
@@ -115,29 +115,29 @@ def test_damage_while_it_runs(live, record_property):
     record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal, same process")
 
 
-def test_unreadable_while_it_runs_and_at_the_start(house, tmp_path, record_property):
+def test_unreadable_while_it_runs_and_at_the_start(sandbox, tmp_path, record_property):
     """A state.db that the disk cannot read is moved aside and rebuilt, without a crash."""
     disk = Disk(tmp_path)
-    house.environment |= disk.environment
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    before = work(house)
-    house.restart()
-    pid, path = house.process.pid, house.state / "state.db"
+    sandbox.environment |= disk.environment
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    before = work(sandbox)
+    sandbox.restart()
+    pid, path = sandbox.process.pid, sandbox.state / "state.db"
     disk.fail_reading(path)
-    house.session(house.home / "code/shop").prompt("Make one thing more work")
-    wait_for(lambda: len(list(house.state.glob("state.db.damaged-*Z"))) == 1)
+    sandbox.session(sandbox.home / "code/shop").prompt("Make one thing more work")
+    wait_for(lambda: len(list(sandbox.state.glob("state.db.damaged-*Z"))) == 1)
     failed = disk.mend()
-    wait_for(lambda: len(known(house)) == SESSIONS + 1 and house.settled())
-    assert before.items() <= known(house).items()
-    assert (True, pid) == (failed > 0, house.call("status")["pid"])
-    before = known(house)
-    house.stop()
+    wait_for(lambda: len(known(sandbox)) == SESSIONS + 1 and sandbox.settled())
+    assert before.items() <= known(sandbox).items()
+    assert (True, pid) == (failed > 0, sandbox.call("status")["pid"])
+    before = known(sandbox)
+    sandbox.stop()
     disk.fail_reading(path)
-    house.start()
-    wait_for(lambda: known(house) == before and house.settled())
+    sandbox.start()
+    wait_for(lambda: known(sandbox) == before and sandbox.settled())
 
-    assert "loop_failed" not in house.log.read_text()
+    assert "loop_failed" not in sandbox.log.read_text()
     record_property("figure", f"{len(before)} of {len(before)} sessions equal, twice")
 
 

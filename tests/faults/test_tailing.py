@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import House, Session, wait_for
+from conftest import DaemonSandbox, Session, wait_for
 from handoffd.ingest.tailer import Comparison, Replaced, Tail
 from handoffd.store.cursor import Cursor
 
@@ -122,9 +122,9 @@ def test_compared_as_a_whole(tmp_path, record_property):
     record_property("figure", f"{recognised} of 100, {mistaken} of 100 for nothing")
 
 
-def compared(house: House, session: Session) -> int:
+def compared(sandbox: DaemonSandbox, session: Session) -> int:
     """Return the time of a transcript when it was last read or compared."""
-    with closing(sqlite3.connect(house.state / "state.db")) as db:
+    with closing(sqlite3.connect(sandbox.state / "state.db")) as db:
         query = "SELECT mtime_ns FROM cursors WHERE transcript = ?"
         return db.execute(query, (session.id,)).fetchone()[0]
 

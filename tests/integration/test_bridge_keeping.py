@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from bridged import Mcp, ask, configure, files_with
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 from handoffd.store.core import CoreStore
-from planted import FORMATS, draw
+from mcp_socket_client import Mcp, ask, configure, files_with
+from planted_secrets import FORMATS, draw
 
 pytestmark = pytest.mark.quick
 
@@ -41,26 +41,26 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def reading(house: House):
-    command = [sys.executable, "-c", READER, str(house.state / "core.db")]
+def reading(sandbox: DaemonSandbox):
+    command = [sys.executable, "-c", READER, str(sandbox.state / "core.db")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert b"reading\n" == process.stdout.readline()
         yield
         process.stdin.close()
 
 
-def start_eager(house: House) -> House:
-    with house.log.open("ab") as stream:
-        house.process = subprocess.Popen(
+def start_eager(sandbox: DaemonSandbox) -> DaemonSandbox:
+    with sandbox.log.open("ab") as stream:
+        sandbox.process = subprocess.Popen(
             [sys.executable, "-P", "-c", EAGER],
-            env=house.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd="/",
+            env=sandbox.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd="/",
         )  # fmt: skip
-    wait_for(lambda: house.alive() and house.answers(), what="the daemon answers")
-    return house
+    wait_for(lambda: sandbox.alive() and sandbox.answers(), what="the daemon answers")
+    return sandbox
 
 
-def warnings_of(house: House) -> list[str]:
-    return [warning["code"] for warning in house.request("status")["result"]["warnings"]]
+def warnings_of(sandbox: DaemonSandbox) -> list[str]:
+    return [warning["code"] for warning in sandbox.request("status")["result"]["warnings"]]
 
 
 def planted_words(size: int) -> tuple[str, bytes]:
@@ -121,43 +121,43 @@ def test_closing_wipes_the_copy_too(live):
     assert 0o600 == (live.state / "core.db.backup").stat().st_mode & 0o777
 
 
-def test_a_reader_holds_the_wiping_up_and_it_is_made_good(house):
+def test_a_reader_holds_the_wiping_up_and_it_is_made_good(sandbox):
     """If another program reads core.db, the result says so, no copy stays, later all is gone."""
-    house.transcripts.mkdir(parents=True)
+    sandbox.transcripts.mkdir(parents=True)
     words, marker = planted_words(20 * KIB)
-    start_eager(house)
-    with Mcp(house) as mcp:
+    start_eager(sandbox)
+    with Mcp(sandbox) as mcp:
         thread = mcp.create(words)
-        wait_for((house.state / "core.db.backup").exists, what="a copy is made")
-        with reading(house):
+        wait_for((sandbox.state / "core.db.backup").exists, what="a copy is made")
+        with reading(sandbox):
             result = mcp.close(thread)
             assert "another program is reading core.db" in result["warnings"][0]
             assert [] == mcp.get(thread)["entries"]
-            assert "core.db.backup" not in files_with(house.state, marker)
-            wait_for(lambda: "copy_failed" in warnings_of(house), what="the warning")
-            assert files_with(house.state, marker)
+            assert "core.db.backup" not in files_with(sandbox.state, marker)
+            wait_for(lambda: "copy_failed" in warnings_of(sandbox), what="the warning")
+            assert files_with(sandbox.state, marker)
 
-    wait_for(lambda: not files_with(house.home, marker), what="what was said is gone")
-    wait_for((house.state / "core.db.backup").exists, what="a copy is made")
-    wait_for(lambda: "copy_failed" not in warnings_of(house), what="the warning is gone")
+    wait_for(lambda: not files_with(sandbox.home, marker), what="what was said is gone")
+    wait_for((sandbox.state / "core.db.backup").exists, what="a copy is made")
+    wait_for(lambda: "copy_failed" not in warnings_of(sandbox), what="the warning is gone")
 
 
-def test_wiping_that_was_held_up_is_made_good_after_a_restart(house):
+def test_wiping_that_was_held_up_is_made_good_after_a_restart(sandbox):
     """A missing copy tells a new daemon, too, that data is still to be wiped."""
-    house.transcripts.mkdir(parents=True)
+    sandbox.transcripts.mkdir(parents=True)
     words, marker = planted_words(20 * KIB)
-    house.start()
-    with Mcp(house) as mcp:
+    sandbox.start()
+    with Mcp(sandbox) as mcp:
         thread = mcp.create(words)
-        with reading(house):
+        with reading(sandbox):
             assert mcp.close(thread)["warnings"]
-            house.kill()
-            assert files_with(house.state, marker)
-            start_eager(house)
-            wait_for(lambda: "copy_failed" in warnings_of(house), what="it was tried")
+            sandbox.kill()
+            assert files_with(sandbox.state, marker)
+            start_eager(sandbox)
+            wait_for(lambda: "copy_failed" in warnings_of(sandbox), what="it was tried")
 
-    wait_for(lambda: not files_with(house.home, marker), what="what was said is gone")
-    wait_for((house.state / "core.db.backup").exists, what="a copy is made")
+    wait_for(lambda: not files_with(sandbox.home, marker), what="what was said is gone")
+    wait_for((sandbox.state / "core.db.backup").exists, what="a copy is made")
 
 
 def test_closing_again_wipes_again(live):
@@ -180,23 +180,23 @@ def token() -> str:
     return draw(FORMATS["github-token"][0], random.Random(1))
 
 
-def test_archive_on_close_keeps_a_redacted_copy_first(house):
+def test_archive_on_close_keeps_a_redacted_copy_first(sandbox):
     """With `archive_on_close` a masked copy stays that only the user can read; else none stays."""
-    configure(house, ARCHIVING)
-    house.transcripts.mkdir(parents=True)
-    house.start()
+    configure(sandbox, ARCHIVING)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
     secret = token()
-    with Mcp(house) as mcp:
+    with Mcp(sandbox) as mcp:
         thread = mcp.create("We decided on JWT.", title="Auth", project="hlg")
         mcp.add(thread, f"The key is {secret}", "question", as_client="code")
         mcp.close(thread)
-        copy = house.state / "archive" / f"{thread}.md"
+        copy = sandbox.state / "archive" / f"{thread}.md"
         text = copy.read_text()
         mcp.close(thread)
         assert text == copy.read_text()
-        configure(house, "")
-        house.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "config_reloaded" in house.log.read_text())
+        configure(sandbox, "")
+        sandbox.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "config_reloaded" in sandbox.log.read_text())
         mcp.close(mcp.create())
 
     assert text.startswith(f"# Auth\n\nThread {thread}, begun ")
@@ -205,27 +205,27 @@ def test_archive_on_close_keeps_a_redacted_copy_first(house):
     assert "We decided on JWT." in text
     assert " · code · question · " in text
     assert secret not in text
-    assert [] == files_with(house.home, secret.encode())
+    assert [] == files_with(sandbox.home, secret.encode())
     assert [copy] == list(copy.parent.iterdir())
     assert (0o700, 0o600) == (copy.parent.stat().st_mode & 0o777, copy.stat().st_mode & 0o777)
 
 
-def test_nothing_is_closed_if_its_copy_cannot_be_kept(house):
+def test_nothing_is_closed_if_its_copy_cannot_be_kept(sandbox):
     """If the wanted copy cannot be kept, the thread stays as it is, and the error says why."""
-    configure(house, ARCHIVING)
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    (house.state / "archive").write_text("in the way")
-    with Mcp(house) as mcp:
+    configure(sandbox, ARCHIVING)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    (sandbox.state / "archive").write_text("in the way")
+    with Mcp(sandbox) as mcp:
         thread = mcp.create()
         text = mcp.refusal("close_handoff", id=thread)
         got = mcp.get(thread)
-        (house.state / "archive").unlink()
+        (sandbox.state / "archive").unlink()
         mcp.close(thread)
 
     assert f"Handoff '{thread}' was not closed: no copy could be kept (" in text
     assert ("active", 1) == (got["handoff"]["status"], len(got["entries"]))
-    assert (house.state / "archive" / f"{thread}.md").exists()
+    assert (sandbox.state / "archive" / f"{thread}.md").exists()
 
 
 # Limits
@@ -356,13 +356,13 @@ def test_secrets_are_warned_about_and_kept_as_written(mcp):
     assert f"The key is {secret}" == mcp.get(thread)["entries"][0]["content"]
 
 
-def test_secrets_are_refused_where_that_is_configured(house):
+def test_secrets_are_refused_where_that_is_configured(sandbox):
     """With `refuse_secrets` nothing of a secret is stored: not in content, title or tag."""
-    configure(house, REFUSING)
-    house.transcripts.mkdir(parents=True)
-    house.start()
+    configure(sandbox, REFUSING)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
     secret = token()
-    with Mcp(house) as mcp:
+    with Mcp(sandbox) as mcp:
         thread = mcp.create("plain")
         refused = [
             mcp.refusal("create_handoff", title="t", content=f"The key is {secret}"),
@@ -374,9 +374,9 @@ def test_secrets_are_refused_where_that_is_configured(house):
 
     assert 4 == sum("It was not kept." in text and secret not in text for text in refused)
     assert [(1, 1)] == ask(
-        house, "SELECT (SELECT count(*) FROM handoffs), (SELECT count(*) FROM handoff_entries)"
+        sandbox, "SELECT (SELECT count(*) FROM handoffs), (SELECT count(*) FROM handoff_entries)"
     )
-    assert [] == files_with(house.home, secret.encode())
+    assert [] == files_with(sandbox.home, secret.encode())
 
 
 # Once
@@ -474,12 +474,12 @@ def test_a_key_is_a_short_text(mcp, key):
 # The rolling copy
 
 
-def test_the_daemon_keeps_a_copy_of_core_db(house):
+def test_the_daemon_keeps_a_copy_of_core_db(sandbox):
     """Soon after the start there is a copy that opens as a core.db. Only the user can read it."""
-    house.transcripts.mkdir(parents=True)
-    start_eager(house)
-    copy = house.state / "core.db.backup"
-    with Mcp(house) as mcp:
+    sandbox.transcripts.mkdir(parents=True)
+    start_eager(sandbox)
+    copy = sandbox.state / "core.db.backup"
+    with Mcp(sandbox) as mcp:
         wait_for(copy.exists, what="a copy is made")
         thread = mcp.create("kept")
         made = copy.stat()
@@ -493,18 +493,18 @@ def test_the_daemon_keeps_a_copy_of_core_db(house):
     assert 0o600 == copy.stat().st_mode & 0o777
 
 
-def test_a_copy_that_cannot_be_made_is_said_and_ends_nothing(house):
+def test_a_copy_that_cannot_be_made_is_said_and_ends_nothing(sandbox):
     """The daemon goes on, logs the failure, and reports it in every status until a copy is made."""
-    house.transcripts.mkdir(parents=True)
-    (house.state / "core.db.backup").mkdir(parents=True)
-    house.state.chmod(0o700)
-    os.utime(house.state / "core.db.backup", (1, 1))
-    start_eager(house)
-    wait_for(lambda: "copy_failed" in warnings_of(house), what="the warning")
-    with Mcp(house) as mcp:
+    sandbox.transcripts.mkdir(parents=True)
+    (sandbox.state / "core.db.backup").mkdir(parents=True)
+    sandbox.state.chmod(0o700)
+    os.utime(sandbox.state / "core.db.backup", (1, 1))
+    start_eager(sandbox)
+    wait_for(lambda: "copy_failed" in warnings_of(sandbox), what="the warning")
+    with Mcp(sandbox) as mcp:
         mcp.create()
-    (house.state / "core.db.backup").rmdir()
-    wait_for(lambda: "copy_failed" not in warnings_of(house), what="the warning is gone")
+    (sandbox.state / "core.db.backup").rmdir()
+    wait_for(lambda: "copy_failed" not in warnings_of(sandbox), what="the warning is gone")
 
-    assert "copy_failed" in house.log.read_text()
-    assert [] == list(house.state.glob("core.db.backup.new*"))
+    assert "copy_failed" in sandbox.log.read_text()
+    assert [] == list(sandbox.state.glob("core.db.backup.new*"))

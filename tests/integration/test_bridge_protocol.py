@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from bridged import MODERN, VERSIONS, Mcp, envelope
 from handoff import __version__
+from mcp_socket_client import MODERN, VERSIONS, Mcp, envelope
 
 pytestmark = pytest.mark.quick
 

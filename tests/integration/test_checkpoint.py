@@ -14,12 +14,12 @@ import yaml
 from conftest import allowed, contents_below, timestamp, wait_for
 
 
-def begin(house, name="shop", goal="Add a discount code field"):
+def begin(sandbox, name="shop", goal="Add a discount code field"):
     """Make a project with a session that has stated a goal, and wait for its file."""
-    project = house.project(name)
-    session = house.session(project)
+    project = sandbox.project(name)
+    session = sandbox.session(project)
     session.prompt(goal)
-    wait_for(lambda: goal in house.yaml(project))
+    wait_for(lambda: goal in sandbox.yaml(project))
     return project, session
 
 
@@ -146,20 +146,20 @@ def test_own_values_are_not_taken_for_a_persons(live):
     wait_for(lambda: "Something else now." in live.yaml(project))
 
 
-def test_old_file_yields_to_a_running_session(house):
+def test_old_file_yields_to_a_running_session(sandbox):
     """A handoff.yaml from before our time does not override the session of today."""
-    project = house.project()
+    project = sandbox.project()
     (project / ".flow-guardian").mkdir()
     path = project / ".flow-guardian/handoff.yaml"
     path.write_text(
         "goal: Last month's work\nstatus: in_progress\nnow: nothing\ntimestamp: 2026-01-17T10:30:00Z\n"
     )
     os.utime(path, (time.time() - 86400 * 30,) * 2)
-    house.session(project).prompt("Today we do something else")
-    house.start()
+    sandbox.session(project).prompt("Today we do something else")
+    sandbox.start()
 
-    wait_for(lambda: "goal: Today we do something else" in house.yaml(project))
-    assert "previous_goal: Last month's work" in house.yaml(project)
+    wait_for(lambda: "goal: Today we do something else" in sandbox.yaml(project))
+    assert "previous_goal: Last month's work" in sandbox.yaml(project)
 
 
 @pytest.mark.quick
@@ -220,18 +220,18 @@ def test_deleted_project_is_not_made_again(live):
 
 
 @pytest.mark.quick
-def test_write_none(house):
+def test_write_none(sandbox):
     """With `write = "none"` nothing is written, and everything is answered."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[checkpoint]\nwrite = "none"\n')
-    house.start()
-    project = house.project()
-    house.session(project).prompt("Nothing of this is written")
-    wait_for(lambda: house.document(project)["goal"] == "Nothing of this is written")
-    house.run_due()
+    sandbox.start()
+    project = sandbox.project()
+    sandbox.session(project).prompt("Nothing of this is written")
+    wait_for(lambda: sandbox.document(project)["goal"] == "Nothing of this is written")
+    sandbox.run_due()
 
-    assert "" == house.yaml(project)
+    assert "" == sandbox.yaml(project)
 
 
 @pytest.mark.quick
@@ -250,19 +250,19 @@ def test_symlinked_directory_is_refused(live):
     assert [] == os.listdir(victim)
 
 
-def test_old_work_is_not_written_at_the_first_start(house):
+def test_old_work_is_not_written_at_the_first_start(sandbox):
     """The first start writes for sessions of the last day only."""
-    project = house.project()
-    session = house.session(project)
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("Work of the week before last", timestamp=timestamp(10 * 86400))
     os.utime(session.path, (time.time() - 10 * 86400,) * 2)
-    house.start()
-    wait_for(lambda: house.document(project)["goal"] == "Work of the week before last")
-    house.run_due()
+    sandbox.start()
+    wait_for(lambda: sandbox.document(project)["goal"] == "Work of the week before last")
+    sandbox.run_due()
 
-    assert "" == house.yaml(project)
+    assert "" == sandbox.yaml(project)
     session.prompt("And today it goes on here")
-    wait_for(lambda: "now: And today it goes on here" in house.yaml(project))
+    wait_for(lambda: "now: And today it goes on here" in sandbox.yaml(project))
 
 
 @pytest.mark.quick

@@ -18,50 +18,50 @@ WORD = "quixotic-zanzibar-word"
 DAY = 24 * 3600
 
 
-def handoffs(house):
-    return house.home / ".claude/handoffs"
+def handoffs(sandbox):
+    return sandbox.home / ".claude/handoffs"
 
 
 def encoded(path) -> str:
     return re.sub(r"[^a-zA-Z0-9-]", "-", str(path))
 
 
-def holders(house, *projects) -> list[str]:
+def holders(sandbox, *projects) -> list[str]:
     """Return every file of ours that has the word."""
-    roots = [house.state, handoffs(house), *projects]
-    texts = {house.log: house.log.read_bytes()} | contents_below(*roots)
+    roots = [sandbox.state, handoffs(sandbox), *projects]
+    texts = {sandbox.log: sandbox.log.read_bytes()} | contents_below(*roots)
     return [str(path) for path, text in texts.items() if WORD.encode() in text]
 
 
-def said(house, *projects) -> str:
+def said(sandbox, *projects) -> str:
     """Return all answers of the daemon."""
-    texts = [str(house.show(project)) for project in projects]
-    texts += [house.handoff("inject", cwd=project).stdout for project in projects]
-    return " ".join([*texts, str(house.call("sessions")), str(house.call("status"))])
+    texts = [str(sandbox.show(project)) for project in projects]
+    texts += [sandbox.handoff("inject", cwd=project).stdout for project in projects]
+    return " ".join([*texts, str(sandbox.call("sessions")), str(sandbox.call("status"))])
 
 
-def gone(house, *projects) -> bool:
-    assert [] == holders(house, *projects)
-    return WORD not in said(house, *projects)
+def gone(sandbox, *projects) -> bool:
+    assert [] == holders(sandbox, *projects)
+    return WORD not in said(sandbox, *projects)
 
 
-def work(house, project, text=f"Mend the {WORD} of the shop", **envelope):
+def work(sandbox, project, text=f"Mend the {WORD} of the shop", **envelope):
     """Let a session work, and wait until all of it is written."""
-    session = house.session(project, **envelope)
+    session = sandbox.session(project, **envelope)
     session.prompt(text)
     session.say(f"I will look into {text}.")
     session.edit(f"{project}/src/{WORD}.py" if WORD in text else f"{project}/src/other.py")
-    wait_for(lambda: session.id in str(house.call("sessions")))
+    wait_for(lambda: session.id in str(sandbox.call("sessions")))
     return session
 
 
-def written(house, project, word=WORD) -> bool:
-    return wait_for(lambda: word in house.yaml(project), what="handoff.yaml is written")
+def written(sandbox, project, word=WORD) -> bool:
+    return wait_for(lambda: word in sandbox.yaml(project), what="handoff.yaml is written")
 
 
-def leave(house, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR0913, PLR0917
+def leave(sandbox, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR0913, PLR0917
     """Put a handoff into the place that Claude Code's commands and our daemon use."""
-    directory = handoffs(house) / encoded(project)
+    directory = handoffs(sandbox) / encoded(project)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / name
     path.write_text(
@@ -70,18 +70,18 @@ def leave(house, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR
     return path
 
 
-def forget(house, *words, cwd=None, code=0):
-    done = house.handoff("forget", *words, cwd=cwd)
+def forget(sandbox, *words, cwd=None, code=0):
+    done = sandbox.handoff("forget", *words, cwd=cwd)
     assert code == done.returncode, done.stdout + done.stderr
     return done
 
 
-def rebuild(house):
-    house.stop()
-    for path in house.state.glob("state.db*"):
+def rebuild(sandbox):
+    sandbox.stop()
+    for path in sandbox.state.glob("state.db*"):
         path.unlink()
-    house.start()
-    wait_for(house.settled)
+    sandbox.start()
+    wait_for(sandbox.settled)
 
 
 @pytest.mark.quick
@@ -322,11 +322,11 @@ def test_dry_run_changes_nothing(live):
     assert [session.id] == asked["sessions"]
 
 
-def answered(house, project, answer: bytes) -> str:
+def answered(sandbox, project, answer: bytes) -> str:
     """Run `handoff forget` on a terminal, and answer its question."""
     here, there = pty.openpty()
     process = subprocess.Popen(
-        [str(BIN / "handoff"), "forget"], cwd=project, env=house.environment,
+        [str(BIN / "handoff"), "forget"], cwd=project, env=sandbox.environment,
         stdin=there, stdout=there, stderr=there, close_fds=True,
     )  # fmt: skip
     os.close(there)
@@ -358,11 +358,11 @@ def test_on_a_terminal_it_asks(live):
 
 
 @pytest.mark.quick
-def test_without_a_daemon(house):
+def test_without_a_daemon(sandbox):
     """The command needs the daemon, and says how to start it."""
-    project = house.project()
+    project = sandbox.project()
 
-    assert "handoff up" in forget(house, "--yes", cwd=project, code=3).stderr
+    assert "handoff up" in forget(sandbox, "--yes", cwd=project, code=3).stderr
 
 
 def test_handoffs_that_do_not_say_whose_they_are(live):
@@ -463,19 +463,19 @@ asyncio.run(main())
 """
 
 
-def retained(house, days: int) -> str:
+def retained(sandbox, days: int) -> str:
     """Stop the daemon, run its daily retention once, and return the logged lines."""
-    house.stop()
-    config = house.home / ".config/handoffd/config.toml"
+    sandbox.stop()
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(f"[privacy]\nretention_days = {days}\n")
     done = subprocess.run(
         [sys.executable, "-P", "-c", RETENTION],
-        env=house.environment, capture_output=True, text=True, timeout=60, check=False,
+        env=sandbox.environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert 0 == done.returncode, done.stderr
-    house.start()
-    wait_for(house.settled)
+    sandbox.start()
+    wait_for(sandbox.settled)
     return done.stdout + done.stderr
 
 

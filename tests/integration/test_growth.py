@@ -11,37 +11,37 @@ import pytest
 from conftest import allowed, timestamp, wait_for
 
 
-def lane(house, project, session):
+def lane(sandbox, project, session):
     """Return the lane of a session, or an empty one."""
-    found = [item for item in house.show(project)["lanes"] if item["session_id"] == session.id]
+    found = [item for item in sandbox.show(project)["lanes"] if item["session_id"] == session.id]
     return found[0] if found else {}
 
 
-def records(house, project, session) -> int:
-    return lane(house, project, session).get("records", 0)
+def records(sandbox, project, session) -> int:
+    return lane(sandbox, project, session).get("records", 0)
 
 
-def test_many_sessions(house):
+def test_many_sessions(sandbox):
     """1,000 sessions in 200 projects are all found, each with its records counted once."""
     for number in range(200):
-        project = house.project(f"p{number}", git=False)
+        project = sandbox.project(f"p{number}", git=False)
         (project / "pyproject.toml").touch()
         for each in range(5):
-            session = house.session(project)
+            session = sandbox.session(project)
             session.raw(
                 b"".join(
                     session.line("user", message={"content": f"Make part {each} of it work"})
                     for _ in range(2)
                 )
             )
-    house.start()
+    sandbox.start()
 
-    wait_for(house.settled)
-    found = house.call("sessions", limit=1000)
+    wait_for(sandbox.settled)
+    found = sandbox.call("sessions", limit=1000)
 
     assert 1000 == found["total"] == len(found["sessions"])
     assert {2} == {item["records"] for item in found["sessions"]}
-    assert 2000 == house.call("status")["records"]
+    assert 2000 == sandbox.call("status")["records"]
 
 
 @pytest.mark.quick
@@ -164,33 +164,33 @@ def test_root_deleted_and_recreated(live):
     wait_for(lambda: "Watched again." in live.document(project)["now"], allowed(3))
 
 
-def test_symlinked_root(house):
+def test_symlinked_root(sandbox):
     """A projects root that is a symlink is followed, live."""
-    real = house.home / "elsewhere"
+    real = sandbox.home / "elsewhere"
     real.mkdir()
-    (house.home / ".claude").mkdir()
-    (house.home / ".claude/projects").symlink_to(real)
-    house.start()
-    wait_for(house.settled)
-    project = house.project()
-    session = house.session(project)
+    (sandbox.home / ".claude").mkdir()
+    (sandbox.home / ".claude/projects").symlink_to(real)
+    sandbox.start()
+    wait_for(sandbox.settled)
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("Through the symlink it comes")
-    wait_for(lambda: records(house, project, session) == 1)
+    wait_for(lambda: records(sandbox, project, session) == 1)
     session.say("Seen at once.")
 
-    wait_for(lambda: "Seen at once." in house.document(project)["now"], allowed(3))
+    wait_for(lambda: "Seen at once." in sandbox.document(project)["now"], allowed(3))
 
 
 @pytest.mark.quick
-def test_root_that_appears_later(house):
+def test_root_that_appears_later(sandbox):
     """An empty HOME works: the daemon waits for the directory and says so."""
-    house.start()
-    shown = house.handoff("status").stdout
-    project = house.project()
-    session = house.session(project)
+    sandbox.start()
+    shown = sandbox.handoff("status").stdout
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("The first session ever here")
 
-    wait_for(lambda: records(house, project, session) == 1)
+    wait_for(lambda: records(sandbox, project, session) == 1)
 
     assert "Waiting for ~/.claude/projects to appear" in shown
 

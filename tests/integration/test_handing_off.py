@@ -8,7 +8,7 @@ import time
 import pytest
 
 from conftest import BIN, timestamp, wait_for
-from left import handoffs, known, shelf, text, work
+from written_handoffs import handoffs, known, shelf, text, work
 
 PHRASE = "HUMAN REVIEW NEEDED"
 
@@ -419,11 +419,11 @@ def test_foreign_bytes_survive(world):
     assert 0 == world.handoff("review", cwd=project).returncode
 
 
-def test_open_without_a_handoff_is_one_line(house):
+def test_open_without_a_handoff_is_one_line(sandbox):
     """Without a handoff `handoff open` says so in one whole line, also at a terminal."""
     ours, theirs = os.openpty()
     words = [BIN / "handoff", "open"]
-    subprocess.run(words, env=house.environment, cwd=house.project(), stdout=theirs, check=True)
+    subprocess.run(words, env=sandbox.environment, cwd=sandbox.project(), stdout=theirs, check=True)
     os.close(theirs)
 
     assert b"This project has no handoff yet.\r\n" == os.read(ours, 1000)

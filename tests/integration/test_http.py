@@ -16,9 +16,9 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from conftest import House
+from conftest import DaemonSandbox
 from handoff import __version__
-from http_door import INITIALIZE, MODERN, MODERN_META, frame, open_door, rest
+from http_clients import INITIALIZE, MODERN, MODERN_META, frame, open_door, rest
 
 pytestmark = pytest.mark.quick
 
@@ -30,10 +30,10 @@ MODES = ["legacy", "auto", MODERN]
 def door(tmp_path_factory):
     """A client of one daemon with HTTP turned on, for all tests that do not change it."""
     runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
-    house = House(tmp_path_factory.mktemp("http"), runtime)
+    sandbox = DaemonSandbox(tmp_path_factory.mktemp("http"), runtime)
     settings = {"allowed_hosts": ["bridge.example"], "allowed_origins": ["https://app.example"]}
-    yield open_door(house, secret_path=True, **settings)
-    house.kill()
+    yield open_door(sandbox, secret_path=True, **settings)
+    sandbox.kill()
     shutil.rmtree(runtime, ignore_errors=True)
 
 
@@ -102,7 +102,7 @@ def test_the_sdks_client_on_the_secret_path(door, mode):
 
 def native(door, method: str, params: dict | None = None) -> dict:
     """Send the same request over the socket."""
-    return door.house.request(method, **(params or {}))["result"]
+    return door.sandbox.request(method, **(params or {}))["result"]
 
 
 def play(call) -> list[dict]:
@@ -444,7 +444,7 @@ def test_secrets_stay_out_of_the_log(door):
     door.send("GET", f"/mcp/{door.token}")
     with door.raw(f"BROKEN /mcp/{door.token}\r\n\r\n".encode()) as connection:
         rest(connection)
-    logged = door.house.log.read_text()
+    logged = door.sandbox.log.read_text()
 
     assert door.token not in logged
     assert "words of a thread" not in logged

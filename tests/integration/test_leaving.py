@@ -8,12 +8,12 @@ import pytest
 
 from conftest import timestamp, wait_for
 from handoffd.contract import contract_writer
-from left import handoffs, shelf, text, work
+from written_handoffs import handoffs, shelf, text, work
 
 
-def claim(house, session, process, **more):
+def claim(sandbox, session, process, **more):
     """Write the client's file that claims a session for a process."""
-    directory = house.home / ".claude/sessions"
+    directory = sandbox.home / ".claude/sessions"
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{process.pid}.json"
     path.write_text(
@@ -171,35 +171,35 @@ def test_nothing_for_a_question(live):
 
 
 @pytest.mark.quick
-def test_idle_trigger_fires_once(house):
+def test_idle_trigger_fires_once(sandbox):
     """The idle trigger is entered once for a silence, also across a restart."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[triggers]\nidle_minutes = 1.0\n")
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    project = house.project()
-    work(house, project, ago=61)
-    wait_for(lambda: house.run_due() and "triggered" in house.log.read_text())
-    house.restart().run_due()
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    project = sandbox.project()
+    work(sandbox, project, ago=61)
+    wait_for(lambda: sandbox.run_due() and "triggered" in sandbox.log.read_text())
+    sandbox.restart().run_due()
 
     import sqlite3
 
-    with sqlite3.connect(house.state / "core.db") as db:
+    with sqlite3.connect(sandbox.state / "core.db") as db:
         assert [("idle",)] == db.execute("SELECT trigger FROM triggers").fetchall()
 
 
-def test_daemon_down_at_the_end(house):
+def test_daemon_down_at_the_end(sandbox):
     """A session that ended while no daemon ran has its handoff soon after the next start."""
-    project = house.project()
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    session = work(house, project, ago=75)
-    house.kill()
+    project = sandbox.project()
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    session = work(sandbox, project, ago=75)
+    sandbox.kill()
     session.edit(f"{project}/src/late.py", timestamp=timestamp(60))
-    house.start()
+    sandbox.start()
 
-    wait_for(lambda: house.run_due() and "src/late.py" in text(house, project))
+    wait_for(lambda: sandbox.run_due() and "src/late.py" in text(sandbox, project))
 
 
 @pytest.mark.quick

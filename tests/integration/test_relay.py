@@ -17,26 +17,26 @@ import pytest
 
 import handoff
 import handoffd
-from bridged import Mcp, ask, configure, envelope, serving
 from conftest import BIN, wait_for
 from handoff import __version__
 from handoff.common import wire
 from handoff.mcp_relay.answerer import Lines
-from relayed import PATIENT, Pretender, Relayed, clear, hanging, holder, kill_daemon, stopped
+from mcp_socket_client import Mcp, ask, configure, envelope, serving
+from relay_client import PATIENT, Pretender, Relayed, clear, hanging, holder, kill_daemon, stopped
 
 OURS = {"result": {"protocol": wire.PROTOCOL, "version": __version__, "data": {}}}
 BROKEN = "[threads\n"
 
 
 @pytest.fixture
-def home(house):
+def home(sandbox):
     """A HOME in which relays may start daemons and other processes."""
-    house.transcripts.mkdir(parents=True)
+    sandbox.transcripts.mkdir(parents=True)
     # Here lies the lock by which one relay starts a daemon for all.
-    house.state.mkdir(parents=True, mode=0o700)
-    yield house
-    house.kill()
-    clear(house)
+    sandbox.state.mkdir(parents=True, mode=0o700)
+    yield sandbox
+    sandbox.kill()
+    clear(sandbox)
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def lines(*frames):
     return b"".join(json.dumps(found).encode() + b"\n" for found in frames)
 
 
-def contents(house):
-    return [row[0] for row in ask(house, "SELECT content FROM handoff_entries ORDER BY seq")]
+def contents(sandbox):
+    return [row[0] for row in ask(sandbox, "SELECT content FROM handoff_entries ORDER BY seq")]
 
 
 # The wire
@@ -108,7 +108,7 @@ LOADED_ALONE = LOADED | {
 }  # fmt: skip
 
 
-def loaded(house, *frames):
+def loaded(sandbox, *frames):
     """Return the modules that a relay loads to answer these frames, without the interpreter's."""
     sites = {os.path.dirname(os.path.dirname(module.__file__)) for module in (handoff, handoffd)}
     text = (
@@ -117,7 +117,7 @@ def loaded(house, *frames):
         "sys.stderr.write(' '.join(set(sys.modules) - bare))"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", text], input=lines(*frames), env=house.environment,
+        [sys.executable, "-I", "-S", "-c", text], input=lines(*frames), env=sandbox.environment,
         capture_output=True, check=True, timeout=60,
     )  # fmt: skip
     assert len(frames) == len(done.stdout.splitlines())
@@ -426,10 +426,10 @@ def test_closed_from_the_beginning(shared, closed):
 
 
 @pytest.mark.quick
-def test_usage(house):
+def test_usage(sandbox):
     """--help shows the entry for Claude Code; an unknown side is a usage error."""
-    shown = house.handoff("mcp", "--help").stdout
-    wrong = house.handoff("mcp", "--client", "desktop")
+    shown = sandbox.handoff("mcp", "--help").stdout
+    wrong = sandbox.handoff("mcp", "--client", "desktop")
 
     assert "claude mcp add --scope user handoffd -- handoff mcp --client code" in shown
     assert (2, "") == (wrong.returncode, wrong.stdout)
@@ -699,19 +699,19 @@ def test_an_idle_relay_lets_it_rest(served):
 # No daemon
 
 
-def systemctl(house, script):
+def systemctl(sandbox, script):
     """Put a program of ours in place of systemctl, which is asked first for a unit."""
-    programs = house.home / "bin"
+    programs = sandbox.home / "bin"
     programs.mkdir()
     (programs / "systemctl").write_text(f"#!/bin/sh\n{script}\n")
     (programs / "systemctl").chmod(0o755)
-    house.environment["PATH"] = f"{programs}:{house.environment['PATH']}"
+    sandbox.environment["PATH"] = f"{programs}:{sandbox.environment['PATH']}"
 
 
-def slow_to_start(house):
+def slow_to_start(sandbox):
     """Make the start of a daemon wait until a file is there."""
-    gate = house.home / "gate"
-    systemctl(house, f"while ! [ -e {gate} ]; do sleep 0.05; done; exit 1")
+    gate = sandbox.home / "gate"
+    systemctl(sandbox, f"while ! [ -e {gate} ]; do sleep 0.05; done; exit 1")
     return gate
 
 

@@ -3,19 +3,19 @@
 import pytest
 
 from conftest import timestamp, wait_for
-from left import handoffs, work
+from written_handoffs import handoffs, work
 
 pytestmark = pytest.mark.quick
 
 
 @pytest.mark.parametrize("value", [None, "", "0", "yes"])
-def test_the_method_exists_for_tests_alone(house, value):
+def test_the_method_exists_for_tests_alone(sandbox, value):
     """A daemon that was not started with HANDOFFD_TEST=1 does not know the method."""
-    house.environment.pop("HANDOFFD_TEST")
+    sandbox.environment.pop("HANDOFFD_TEST")
     if value is not None:
-        house.environment["HANDOFFD_TEST"] = value
-    house.start()
-    error = house.request("run_due")["error"]
+        sandbox.environment["HANDOFFD_TEST"] = value
+    sandbox.start()
+    error = sandbox.request("run_due")["error"]
 
     assert -32601 == error["code"]
     assert "run_due" not in error["message"].partition("methods:")[2]

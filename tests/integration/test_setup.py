@@ -11,7 +11,7 @@ import tomllib
 import pytest
 
 from conftest import BIN, wait_for
-from installed import HANDOFF, SETTINGS, Place
+from setup_home import HANDOFF, SETTINGS, Place
 
 pytestmark = pytest.mark.quick
 
@@ -23,9 +23,9 @@ COMMAND = f"{shlex.quote(HANDOFF)} hook 2>/dev/null || :"
 
 
 @pytest.fixture
-def place(house):
+def place(sandbox):
     """A HOME in which nothing was set up."""
-    found = Place(house)
+    found = Place(sandbox)
     yield found
     found.handoff("down")
 
@@ -43,7 +43,7 @@ def test_everything_in_an_empty_home(place):
     assert {
         "type": "stdio", "command": HANDOFF, "args": ["mcp", "--client", "code"], "env": {},
     } == place.server()  # fmt: skip
-    assert place.house.answers()
+    assert place.sandbox.answers()
     assert "does not survive a restart of the machine" in " ".join(said.split())
     assert "Next: start Claude Code in a project" in said
     assert [".claude", ".claude.json", ".local"] == sorted(os.listdir(place.home))
@@ -92,7 +92,7 @@ def test_a_dry_run_shows_the_diff_and_changes_nothing(place):
     assert "* start handoffd in the background: handoff up" in said
     assert f"* link {place.home}/.local/bin/flow to {HANDOFF}" in said
     assert before == place.tree()
-    assert not place.house.state.exists()
+    assert not place.sandbox.state.exists()
 
 
 def test_a_diff_shows_no_more_of_the_surroundings_than_it_takes(place):
@@ -166,7 +166,7 @@ def test_a_person_is_asked(place):
     assert {"checkpoint": {"write": "none"}} == tomllib.loads(place.config.read_text())
     assert "statusLine" in json.loads(place.settings.read_text())
     assert not (place.home / ".local/bin/flow").exists()
-    assert place.house.answers()
+    assert place.sandbox.answers()
 
 
 def test_a_person_says_no(place):
@@ -277,7 +277,7 @@ def test_another_directory_of_claude_code(place):
     assert not place.servers.exists()
     assert place.config.read_text().startswith("# mine\n[log]\nlevel = 'info'\n")
     assert [str(config)] == tomllib.loads(place.config.read_text())["claude"]["config_dirs"]
-    assert f"{config}/projects" in [root["path"] for root in place.house.call("status")["roots"]]
+    assert f"{config}/projects" in [root["path"] for root in place.sandbox.call("status")["roots"]]
 
 
 def test_a_running_daemon_takes_up_the_configuration(place):
@@ -289,7 +289,7 @@ def test_a_running_daemon_takes_up_the_configuration(place):
     place.setup_all(CLAUDE_CONFIG_DIR=str(config))
 
     wait_for(
-        lambda: f"{config}/projects" in [r["path"] for r in place.house.call("status")["roots"]],
+        lambda: f"{config}/projects" in [r["path"] for r in place.sandbox.call("status")["roots"]],
         what="the directory is read",
     )
 
@@ -389,8 +389,8 @@ def test_the_link_flow(place):
     place.setup("--with", "flow", PATH=f"{programs}:/usr/bin:/bin")
 
     assert "handoff" == os.readlink(programs / "flow")
-    done = place.house.handoff(
-        "save", "-m", "x", cwd=place.house.project(), program=programs / "flow"
+    done = place.sandbox.handoff(
+        "save", "-m", "x", cwd=place.sandbox.project(), program=programs / "flow"
     )
     assert 0 == done.returncode, done.stderr
 
@@ -688,7 +688,7 @@ def test_a_disk_that_is_full(place):
     before = place.tree()
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
 
-    done = place.house.handoff(
+    done = place.sandbox.handoff(
         "setup", "--yes", "--without", "service", env=place.environment, preexec_fn=limit
     )
 
@@ -758,7 +758,7 @@ def test_two_at_once(place):
         assert "is at work" in place.refuses()
 
 
-def test_words_of_others_never_run(place, house):
+def test_words_of_others_never_run(place, sandbox):
     """A HOME with a quote, a dollar and a space in its path is only a path."""
     odd = place.home / "o'dd $(touch gone) `x` & y"
     odd.mkdir()

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from conducted import TRACK, records, track
+from conductor_projects import TRACK, records, track
 from conftest import BIN, wait_for
-from left import handoffs, known, work
+from written_handoffs import handoffs, known, work
 
 pytestmark = pytest.mark.quick
 
@@ -43,9 +43,9 @@ def test_words_come_on_stdin(world):
 
 
 @pytest.mark.parametrize("name", ["nosuch", "", "../open"])
-def test_unknown_name(house, name):
+def test_unknown_name(sandbox, name):
     """An unknown name is reported, with the known ones."""
-    said = slash(house, name, cwd=house.project())
+    said = slash(sandbox, name, cwd=sandbox.project())
 
     assert f"There is no slash command {name}. There are: conductor-handoff, " in said
 

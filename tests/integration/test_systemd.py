@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import pytest
 
-import damaged
+import damaged_stores
 from conftest import BIN, REPOSITORY, Session, wait_for
 from handoff.common.errors import EXIT_ALREADY_RUNNING, EXIT_NOT_RUNNING
 
@@ -396,8 +396,8 @@ def test_repair_of_activated_unit(activated):
     second = activated.answering_pid()
     activated.run("kill", "-STOP", str(second), check=True)  # or it would mend by itself
     (core,) = activated.home.rglob("core.db")
-    damaged.garbage(core)
-    damaged.log(core)  # which would hold all of a small file
+    damaged_stores.garbage(core)
+    damaged_stores.log(core)  # which would hold all of a small file
 
     done = activated.run("handoff", "repair", "--yes", check=True)
 

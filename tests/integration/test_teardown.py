@@ -7,16 +7,16 @@ import shutil
 import pytest
 
 from conftest import contents_below, wait_for
-from installed import HANDOFF, SETTINGS, Killable, Place
+from setup_home import HANDOFF, SETTINGS, Killable, Place
 
 ALL = ("--with", "statusline", "--with", "flow", "--write", "none")
 SETUP = ("setup", "--yes", "--without", "service", *ALL)
 
 
 @pytest.fixture
-def place(house):
+def place(sandbox):
     """A HOME in which Claude Code and Claude Desktop were used."""
-    found = Place(house)
+    found = Place(sandbox)
     found.write(found.settings, SETTINGS).chmod(0o644)
     found.write(found.servers, '{"numStartups":3,"mcpServers":{"other":{"command":"x"}}}')
     found.write(found.home / ".config/Claude/claude_desktop_config.json", "{\n}\n")
@@ -30,7 +30,7 @@ def test_all_is_as_it_was(place):
     """Every file has its former bytes and mode, new files are gone, and the daemon has ended."""
     before = place.tree()
     place.setup_all(*ALL)
-    assert place.house.answers()
+    assert place.sandbox.answers()
     assert len(place.tree()) > len(before)
 
     said = place.teardown()
@@ -38,7 +38,7 @@ def test_all_is_as_it_was(place):
     assert before == place.tree()
     assert 3 == place.handoff("status").returncode
     assert not place.noted.parent.exists()
-    assert f"rm -r {place.house.state}" in said
+    assert f"rm -r {place.sandbox.state}" in said
     assert "There is nothing that `handoff setup` put in.\n" == place.teardown()
 
 
@@ -165,7 +165,7 @@ def test_our_entry_in_an_edited_configuration_goes(place):
 
 def kept(place) -> str:
     """Return the content of our own state."""
-    texts = contents_below(place.house.state).values()
+    texts = contents_below(place.sandbox.state).values()
     return "\n".join(text.decode(errors="replace") for text in texts)
 
 
@@ -284,7 +284,7 @@ def test_without_notes_our_entries_are_known_by_what_they_run(place):
     place.write(place.home / ".config/Claude/claude_desktop_config.json", "{}\n")
     before = place.tree()
     place.setup("--with", "statusline")
-    shutil.rmtree(place.house.state)
+    shutil.rmtree(place.sandbox.state)
 
     place.teardown()
 
@@ -295,7 +295,7 @@ def test_without_notes_our_entries_are_known_by_what_they_run(place):
 def test_a_second_setup_without_notes_changes_nothing(place):
     """A second setup without notes finds everything in place."""
     place.setup()
-    shutil.rmtree(place.house.state)
+    shutil.rmtree(place.sandbox.state)
 
     assert "Everything is in place.\n" == place.setup()
 
@@ -325,14 +325,14 @@ def test_a_daemon_that_setup_did_not_start_runs_on(place):
     place.setup_all()
 
     assert "To end it: handoff down" in place.teardown()
-    assert place.house.answers()
+    assert place.sandbox.answers()
 
 
 def test_the_daemon_reads_its_former_configuration(place):
     """A daemon that runs on does not keep the configuration that setup wrote."""
     place.does("up")
     place.setup(CLAUDE_CONFIG_DIR=str(place.home / "other"))
-    roots = lambda: [root["path"] for root in place.house.call("status")["roots"]]  # noqa: E731
+    roots = lambda: [root["path"] for root in place.sandbox.call("status")["roots"]]  # noqa: E731
     wait_for(lambda: f"{place.home}/other/projects" in roots(), what="it is read")
 
     place.teardown()
@@ -360,7 +360,7 @@ def test_a_setup_that_is_killed_at_any_moment(place, killable, second):
         killable.run("teardown", "--yes")
 
         assert before == place.tree(), number
-        shutil.rmtree(place.house.state, ignore_errors=True)
+        shutil.rmtree(place.sandbox.state, ignore_errors=True)
     assert number > 20
 
 

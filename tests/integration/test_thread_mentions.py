@@ -5,39 +5,39 @@ import re
 
 import pytest
 
-from bridged import Mcp, ask, configure
 from conftest import contents_below, wait_for
+from mcp_socket_client import Mcp, ask, configure
 
 WORDS = "quixotic-zanzibar"
 
 
-def thread(house, *words, **run) -> str:
-    done = house.handoff("thread", *words, **run)
+def thread(sandbox, *words, **run) -> str:
+    done = sandbox.handoff("thread", *words, **run)
     assert 0 == done.returncode, done.stdout + done.stderr
     return done.stdout
 
 
-def begun(house, *words) -> str:
-    return thread(house, "create", f"Title {WORDS}", f"Words {WORDS}", *words).splitlines()[0]
+def begun(sandbox, *words) -> str:
+    return thread(sandbox, "create", f"Title {WORDS}", f"Words {WORDS}", *words).splitlines()[0]
 
 
-def used(house, project, *words) -> str:
+def used(sandbox, project, *words) -> str:
     """Create a thread as Chat and use it as Code in a project; returns its id."""
-    shared = begun(house, *words)
-    thread(house, "read", shared, "--as", "code", cwd=project)
+    shared = begun(sandbox, *words)
+    thread(sandbox, "read", shared, "--as", "code", cwd=project)
     return shared
 
 
-def injected(house, project, *words) -> str:
-    done = house.handoff("inject", *words, cwd=project)
+def injected(sandbox, project, *words) -> str:
+    done = sandbox.handoff("inject", *words, cwd=project)
     assert (0, "") == (done.returncode, done.stderr)
     assert WORDS not in done.stdout
     return done.stdout
 
 
-def mentioned(house, project, *words) -> dict[str, int]:
+def mentioned(sandbox, project, *words) -> dict[str, int]:
     """Return the threads that a new session is told of, with the count of unread entries."""
-    text = injected(house, project, *words)
+    text = injected(sandbox, project, *words)
     found = re.search(r"(?m)^\*\*Unread entries in threads used here:\*\* (.*)\. get_handoff", text)
     if found is None:
         return {}
@@ -46,9 +46,9 @@ def mentioned(house, project, *words) -> dict[str, int]:
     return {name: int(number) for name, number in re.findall(r"(hof_\S+) \((\d+)\)", found[1])}
 
 
-def kept(house) -> str:
+def kept(sandbox) -> str:
     """Return all briefs on disk, which are for a time without a daemon."""
-    found = contents_below(house.state / "briefs").items()
+    found = contents_below(sandbox.state / "briefs").items()
     return "".join(text.decode() for path, text in found if not path.name.startswith("."))
 
 
@@ -277,25 +277,25 @@ def test_forget_erases_the_use(live):
     assert "" == injected(live, project)
 
 
-def test_a_damaged_store_costs_no_brief(house):
+def test_a_damaged_store_costs_no_brief(sandbox):
     """Without a daemon an unreadable core.db leaves the rest of the brief as it is."""
-    project = house.project()
-    house.handoff("save", "-m", "half way through", cwd=project)
-    house.state.mkdir(parents=True, exist_ok=True)
-    (house.state / "core.db").write_bytes(b"no database" * 1000)
+    project = sandbox.project()
+    sandbox.handoff("save", "-m", "half way through", cwd=project)
+    sandbox.state.mkdir(parents=True, exist_ok=True)
+    (sandbox.state / "core.db").write_bytes(b"no database" * 1000)
 
-    assert "half way through" in injected(house, project)
+    assert "half way through" in injected(sandbox, project)
 
 
 @pytest.mark.parametrize("how", ["link", "directory", "forbidden", "torn"])
-def test_a_store_that_cannot_be_read_costs_no_brief(house, how):
+def test_a_store_that_cannot_be_read_costs_no_brief(sandbox, how):
     """The same holds for a core.db that is no file, is unreadable, or is damaged further inside."""
-    project = house.project()
-    house.handoff("save", "-m", "half way through", cwd=project)
-    begun(house)
-    path = house.state / "core.db"
+    project = sandbox.project()
+    sandbox.handoff("save", "-m", "half way through", cwd=project)
+    begun(sandbox)
+    path = sandbox.state / "core.db"
     if how == "link":
-        path.rename(house.state / "real.db")
+        path.rename(sandbox.state / "real.db")
         path.symlink_to("real.db")
     elif how == "directory":
         path.unlink()
@@ -306,4 +306,4 @@ def test_a_store_that_cannot_be_read_costs_no_brief(house, how):
         whole = path.read_bytes()
         path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
     for level in ("L1", "L2"):
-        assert "half way through" in injected(house, project, "--level", level)
+        assert "half way through" in injected(sandbox, project, "--level", level)

@@ -13,30 +13,30 @@ from typing import get_args
 
 import pytest
 
-from bridged import Mcp, ask, configure, files_with, serving
-from conducted import at_terminal
+from conductor_projects import at_terminal
 from conftest import BIN, wait_for
 from handoff.commands import thread as command
 from handoffd.api import tools
+from mcp_socket_client import Mcp, ask, configure, files_with, serving
 
 ID = r"hof_[A-Za-z0-9_-]{21}"
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 UNKNOWN = "hof_AAAAAAAAAAAAAAAAAAAAA"
 
 
-def thread(house, *words, code=0, **run):
-    done = house.handoff("thread", *words, **run)
+def thread(sandbox, *words, code=0, **run):
+    done = sandbox.handoff("thread", *words, **run)
     assert code == done.returncode, done.stdout + done.stderr
     return done
 
 
-def begun(house, *words, content="JWT with refresh tokens") -> str:
+def begun(sandbox, *words, content="JWT with refresh tokens") -> str:
     """Create a thread; returns its id."""
-    return thread(house, "create", "Implement login", content, *words).stdout.splitlines()[0]
+    return thread(sandbox, "create", "Implement login", content, *words).stdout.splitlines()[0]
 
 
-def asked(house, *words, **run) -> dict:
-    return json.loads(thread(house, *words, "--json", **run).stdout)
+def asked(sandbox, *words, **run) -> dict:
+    return json.loads(thread(sandbox, *words, "--json", **run).stdout)
 
 
 def contents(entries) -> list[str]:
@@ -46,12 +46,12 @@ def contents(entries) -> list[str]:
 class Watch:
     """A `handoff thread get --watch` beside the test."""
 
-    def __init__(self, house, *words):
-        self.out, self.err = house.home / "watch.out", house.home / "watch.err"
+    def __init__(self, sandbox, *words):
+        self.out, self.err = sandbox.home / "watch.out", sandbox.home / "watch.err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = subprocess.Popen(
                 [str(BIN / "handoff"), "thread", "get", *words, "--watch"],
-                env=house.environment, cwd=house.home, stdout=out, stderr=err,
+                env=sandbox.environment, cwd=sandbox.home, stdout=out, stderr=err,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
         wait_for(lambda: "Watching. Ctrl-C ends it." in self.remarks, what="it watches")
@@ -75,8 +75,8 @@ class Watch:
 @pytest.fixture(scope="module", params=["daemon", "alone"])
 def one_world(request, tmp_path_factory):
     """The two worlds, each one for all tests that look at nothing but their own threads."""
-    with serving(tmp_path_factory.mktemp("threads"), start=request.param == "daemon") as house:
-        yield house
+    with serving(tmp_path_factory.mktemp("threads"), start=request.param == "daemon") as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
@@ -253,15 +253,15 @@ def test_content_of_the_greatest_size(one_world):
 @pytest.mark.parametrize(
     "words", [("create", "Title"), ("add", UNKNOWN, "task"), ("create", "T", "-")]
 )
-def test_no_content_is_a_usage_error(house, words):
+def test_no_content_is_a_usage_error(sandbox, words):
     """An empty or blank stdin is exit code 2 with a remedy, before any request."""
     for given in ("", " \n"):
-        done = thread(house, *words, code=2, input=given)
+        done = thread(sandbox, *words, code=2, input=given)
         assert "There is no content.\nGive it as an argument, or on stdin." in done.stderr
-    assert not house.state.exists()
+    assert not sandbox.state.exists()
 
 
-def test_a_silent_pipe_is_given_up(house):
+def test_a_silent_pipe_is_given_up(sandbox):
     """A pipe without a writer is not waited for, unless `-` says so."""
     reading, writing = os.pipe()
     code = (
@@ -270,7 +270,7 @@ def test_a_silent_pipe_is_given_up(house):
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code], env=house.environment, stdin=reading, text=True,
+            [sys.executable, "-c", code], env=sandbox.environment, stdin=reading, text=True,
             capture_output=True, check=False, timeout=90,
         )  # fmt: skip
     finally:
@@ -412,22 +412,22 @@ def test_a_wrong_call_repeats_no_words(world):
     assert "handoff: thread: cwd: the name is not UTF-8\n" == done.stderr
 
 
-def test_a_broken_configuration(house):
+def test_a_broken_configuration(sandbox):
     """Without a daemon all but closing goes on, and possibly unwanted actions are not done."""
-    project = house.project()
-    shared = begun(house)
-    configure(house, "[threads\n")
-    thread(house, "add", shared, "question", "Which?", "--as", "code", cwd=project)
-    refused = thread(house, "add", shared, "task", TOKEN, code=1)
-    thread(house, "read", shared)
-    closed = thread(house, "close", shared, "--yes", code=1)
+    project = sandbox.project()
+    shared = begun(sandbox)
+    configure(sandbox, "[threads\n")
+    thread(sandbox, "add", shared, "question", "Which?", "--as", "code", cwd=project)
+    refused = thread(sandbox, "add", shared, "task", TOKEN, code=1)
+    thread(sandbox, "read", shared)
+    closed = thread(sandbox, "close", shared, "--yes", code=1)
 
-    assert ["Which?"] == contents(asked(house, "get", shared)["entries"][1:])
-    assert 0 == asked(house, "get", shared)["new_count"]
+    assert ["Which?"] == contents(asked(sandbox, "get", shared)["entries"][1:])
+    assert 0 == asked(sandbox, "get", shared)["new_count"]
     assert "It was not kept." in refused.stderr
     assert "It stays open, as a copy may be wanted.\n" in closed.stderr
     assert "config.toml" in closed.stderr
-    assert [] == ask(house, "SELECT * FROM thread_uses")
+    assert [] == ask(sandbox, "SELECT * FROM thread_uses")
 
 
 # Closing
@@ -605,9 +605,9 @@ def test_watch_ends(live, watch):
     assert "not found" in thread(live, "get", UNKNOWN, "--watch", code=1).stderr
 
 
-def test_watch_needs_a_daemon(house):
+def test_watch_needs_a_daemon(sandbox):
     """Without a daemon a watch is exit code 3."""
-    done = thread(house, "get", UNKNOWN, "--watch", code=3)
+    done = thread(sandbox, "get", UNKNOWN, "--watch", code=3)
 
     assert "handoff up" in done.stderr
 
@@ -650,19 +650,19 @@ def test_status_counts_threads(live):
     assert [(2,)] == ask(live, "SELECT count(*) FROM handoffs WHERE status = 'active'")
 
 
-def thread_row(house) -> str:
-    lines = house.handoff("status").stdout.splitlines()
+def thread_row(sandbox) -> str:
+    lines = sandbox.handoff("status").stdout.splitlines()
     return next((line for line in lines if line.startswith("threads")), "")
 
 
 @pytest.mark.parametrize("words", [["half way"], ["progres", "half way"]])
-def test_a_type_that_was_left_out(house, words):
+def test_a_type_that_was_left_out(sandbox, words):
     """Without a TYPE, or with a mistyped one, the types and the right command are named."""
-    thread = house.handoff("thread", "create", "t", "first").stdout.strip()
-    refused = house.handoff("thread", "add", thread, *words)
+    thread = sandbox.handoff("thread", "create", "t", "first").stdout.strip()
+    refused = sandbox.handoff("thread", "add", thread, *words)
 
     assert (2, "") == (refused.returncode, refused.stdout)
     assert "context, task, progress, question, decision, done" in refused.stderr
     command = refused.stderr.rpartition("Example: handoff ")[2]
     assert ["thread", "add", thread, "progress", "half way"] == shlex.split(command)
-    assert 0 == house.handoff(*shlex.split(command)).returncode
+    assert 0 == sandbox.handoff(*shlex.split(command)).returncode

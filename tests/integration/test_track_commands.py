@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 import beads_world
-from conducted import (
+from conductor_projects import (
     QUICK,
     STEPS,
     TRACK,
@@ -37,7 +37,7 @@ from conducted import (
 )
 from conftest import BIN, allowed, timestamp, wait_for
 from handoff import track_commands
-from left import handoffs, known, work
+from written_handoffs import handoffs, known, work
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 WORKERS = {"phase": "Phase 1", "workers": [{"worker_id": "worker_1_auth", "status": "in_progress"}]}
@@ -396,10 +396,10 @@ def test_waiting_has_an_end(monkeypatch, capsys):
     assert "They still run after" in found.err
 
 
-def test_no_time_is_no_wait(house):
+def test_no_time_is_no_wait(sandbox):
     """--wait-minutes wants a whole number of at least 1."""
     for wrong in ("0", "-1", "1.5", "x"):
-        done = house.handoff("create", "--if-parallel", "wait", "--wait-minutes", wrong)
+        done = sandbox.handoff("create", "--if-parallel", "wait", "--wait-minutes", wrong)
         assert 2 == done.returncode, wrong
 
 
@@ -462,12 +462,12 @@ def test_git_state_is_told(world):
     assert (short, "(detached)") == (found["git_commit"], found["git_branch"])
 
 
-def test_no_git_at_all(house):
+def test_no_git_at_all(sandbox):
     """Without a repository, or a commit, the record says unknown."""
-    project = house.project(git=False)
+    project = sandbox.project(git=False)
     (project / "pyproject.toml").touch()
     track(project)
-    asked(house, "create", cwd=project)
+    asked(sandbox, "create", cwd=project)
     found = front(records(project)[0])
     assert ("unknown", "unknown") == (found["git_commit"], found["git_branch"])
 
@@ -849,12 +849,12 @@ def test_one_step_that_fails(world, name):
     assert 3 == len(rows(project))
 
 
-def test_broken_metadata_is_left_alone(house):
+def test_broken_metadata_is_left_alone(sandbox):
     """A metadata.json that is no JSON is reported, and keeps every byte."""
-    project = house.project()
+    project = sandbox.project()
     path = track(project) / "metadata.json"
     path.write_text('{"status": "in_progress", ')
-    data = asked(house, "create", cwd=project, code=1)
+    data = asked(sandbox, "create", cwd=project, code=1)
     assert "failed" == outcomes(data)["7"]
     assert "metadata.json is not valid JSON" in said(data, "7")
     assert '{"status": "in_progress", ' == path.read_text()
@@ -876,11 +876,11 @@ exit $code
 """
 
 
-def test_full_disk(house):
+def test_full_disk(sandbox):
     """On a full disk `create` stops with exit code 1, names the disk, and all files stay."""
-    project = house.project()
+    project = sandbox.project()
     track(project)
-    asked(house, "create", cwd=project)
+    asked(sandbox, "create", cwd=project)
     before = tree(project / "conductor")
     mounted = project.parent / "mounted"
     mounted.mkdir()
@@ -891,7 +891,7 @@ def test_full_disk(house):
         )
     done = subprocess.run(
         [*words, "sh", "-c", FULL, "sh", str(mounted), str(project), str(BIN / "handoff")],
-        env=house.environment, capture_output=True, text=True, timeout=60, check=False,
+        env=sandbox.environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
     assert 1 == done.returncode, done.stderr
@@ -903,26 +903,26 @@ def test_full_disk(house):
 
 
 @pytest.fixture(params=list(beads_world.REAL))
-def beads(house, request, tmp_path_factory):
+def beads(sandbox, request, tmp_path_factory):
     """A project with a real Beads and an epic of two tasks."""
-    return with_beads(house, request.param, tmp_path_factory)
+    return with_beads(sandbox, request.param, tmp_path_factory)
 
 
-def test_implement_starts_the_epic_once(house, beads):
+def test_implement_starts_the_epic_once(sandbox, beads):
     """resume --implement makes one epic-start record; the epic's own change is no second one."""
     project = beads.root
     epic = beads.epic()
     first = beads.child(epic, "Build the form")
     beads.bd("close", beads.child(epic, "Choose a name"))
     track(project, beads={"epicId": epic})
-    commit(house, project)
-    run_after(house, QUICK).start()
-    session = house.session(project)
+    commit(sandbox, project)
+    run_after(sandbox, QUICK).start()
+    session = sandbox.session(project)
     session.prompt("Let us implement the login, please")
-    known(house, session)
-    wait_for(lambda: _seen(house, epic), what="the epic is known")
-    asked(house, "create", "--trigger", "design-end", "--session", session.id, cwd=project)
-    data = asked(house, "resume", "--implement", "--session", session.id, cwd=project)
+    known(sandbox, session)
+    wait_for(lambda: _seen(sandbox, epic), what="the epic is known")
+    asked(sandbox, "create", "--trigger", "design-end", "--session", session.id, cwd=project)
+    data = asked(sandbox, "resume", "--implement", "--session", session.id, cwd=project)
 
     assert (epic, "open") == (data["beads"]["epic"]["id"], data["beads"]["epic"]["status"])
     assert [first] == [issue["id"] for issue in data["beads"]["ready"]]
@@ -931,16 +931,16 @@ def test_implement_starts_the_epic_once(house, beads):
     assert ("epic-start", "active") == (data["handoff"]["trigger"], data["handoff"]["status"])
     assert ["design-end", "epic-start"] == triggers(project)
     assert epic == history(project)[1]["bead_id"]
-    again = asked(house, "resume", "--implement", "--session", session.id, cwd=project)
+    again = asked(sandbox, "resume", "--implement", "--session", session.id, cwd=project)
     assert None is again.get("handoff")
     beads.bd("update", epic, "--status", "in_progress")
-    wait_for(lambda: _seen(house, epic) == "in_progress", what="the change was seen")
-    house.restart()
-    wait_for(house.settled)
+    wait_for(lambda: _seen(sandbox, epic) == "in_progress", what="the change was seen")
+    sandbox.restart()
+    wait_for(sandbox.settled)
     beads.bd("close", first)
     beads.bd("close", epic)
     wait_for(lambda: triggers(project)[2:] == ["epic-end"])
-    wait_for(lambda: at_rest(house))
+    wait_for(lambda: at_rest(sandbox))
     assert 3 == len(assert_whole(project))
     notes = beads.notes(epic)
     assert ["1", "2", "3"] == [
@@ -948,9 +948,9 @@ def test_implement_starts_the_epic_once(house, beads):
     ]
 
 
-def _seen(house, epic):
+def _seen(sandbox, epic):
     import sqlite3
 
-    with sqlite3.connect(f"file:{house.state}/core.db?mode=ro", uri=True) as db:
+    with sqlite3.connect(f"file:{sandbox.state}/core.db?mode=ro", uri=True) as db:
         row = db.execute("SELECT status FROM seen WHERE name = ?", (epic,)).fetchone()
     return row[0] if row else ""

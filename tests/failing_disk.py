@@ -1,4 +1,4 @@
-"""A disk that fails when it is told to, for whole programs: see faulty_disk.c."""
+"""A disk that fails when it is told to, for whole programs: see failing_disk.c."""
 
 import errno
 import mmap
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent / "faulty_disk.c"
+SOURCE = Path(__file__).parent / "failing_disk.c"
 ERRORS = {name: getattr(errno, name) for name in ("ENOSPC", "EACCES", "EROFS", "EIO")}
 # Those that come when a file is filled; the others, when it is opened or named.
 FILLING = ("ENOSPC", "EIO")
@@ -20,7 +20,7 @@ def build(directory: Path) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler: install one (Debian: apt-get install gcc libc6-dev)")
-    made = directory / "faulty_disk.so"
+    made = directory / "failing_disk.so"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O1", "-o", made, SOURCE, "-ldl"], check=True, timeout=60
     )
@@ -31,7 +31,7 @@ class Disk:
     """The disk as the programs of a sandbox see it; `environment` is theirs."""
 
     def __init__(self, directory: Path):
-        page = directory / "faulty-page"
+        page = directory / "failing-page"
         page.write_bytes(b"\0" * 4096)
         with page.open("r+b") as stream:
             self._page = mmap.mmap(stream.fileno(), 4096)

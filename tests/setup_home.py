@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from conftest import BIN, House, paths_below
+from conftest import BIN, DaemonSandbox, paths_below
 
 SETTINGS = """{
     "model": "opus",
@@ -28,19 +28,19 @@ OUR_OWN = (".local/state/handoffd",)
 class Place:
     """A HOME, without a service manager, as a container has it."""
 
-    def __init__(self, house: House):
-        self.house = house
-        self.home = house.home
+    def __init__(self, sandbox: DaemonSandbox):
+        self.sandbox = sandbox
+        self.home = sandbox.home
         self.settings = self.home / ".claude/settings.json"
         self.servers = self.home / ".claude.json"
         self.commands = self.home / ".claude/commands"
         self.config = self.home / ".config/handoffd/config.toml"
-        self.noted = house.state / "setup/setup.json"
+        self.noted = sandbox.state / "setup/setup.json"
         # Neither our program nor systemctl is on PATH.
         self.environment = {"PATH": str(self.home / "bin")}
 
     def handoff(self, *words: str, **environment: str) -> subprocess.CompletedProcess:
-        return self.house.handoff(*words, env={**self.environment, **environment})
+        return self.sandbox.handoff(*words, env={**self.environment, **environment})
 
     def does(self, *words: str, **environment: str) -> str:
         """Run a command; it must succeed, without a message on stderr."""
@@ -99,7 +99,7 @@ class Place:
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             [HANDOFF, *words], stdin=follower, stdout=follower, stderr=follower,
-            env={**self.house.environment, **self.environment}, cwd=self.home,
+            env={**self.sandbox.environment, **self.environment}, cwd=self.home,
             start_new_session=True,
         )  # fmt: skip
         os.close(follower)
@@ -155,7 +155,7 @@ class Killable:
         with self.said.open("wb") as stream:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", FORKING],
-                env={**place.house.environment, **place.environment}, cwd=place.home,
+                env={**place.sandbox.environment, **place.environment}, cwd=place.home,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream, text=True,
             )  # fmt: skip
 

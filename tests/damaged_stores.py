@@ -6,7 +6,7 @@ import random
 import sqlite3
 from pathlib import Path
 
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 
 PAGE = 4096
 
@@ -94,33 +94,33 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def core_of(house: House) -> Path:
-    return house.state / "core.db"
+def core_of(sandbox: DaemonSandbox) -> Path:
+    return sandbox.state / "core.db"
 
 
-def talk(house: House, number: int, size: int = 300, after: str = "") -> tuple[str, int]:
+def talk(sandbox: DaemonSandbox, number: int, size: int = 300, after: str = "") -> tuple[str, int]:
     """Write entries to a thread, and make a copy of core.db; `after` is written after that."""
-    thread = house.call("thread", action="create", title="t", content="first")["id"]
+    thread = sandbox.call("thread", action="create", title="t", content="first")["id"]
     for count in range(number - 1):
-        say(house, thread, f"entry {count} " + "x" * size)
-    house.restart()  # which makes the copy
-    wait_for(core_of(house).with_name("core.db.backup").exists, what="the copy")
+        say(sandbox, thread, f"entry {count} " + "x" * size)
+    sandbox.restart()  # which makes the copy
+    wait_for(core_of(sandbox).with_name("core.db.backup").exists, what="the copy")
     if after:
-        say(house, thread, after)
+        say(sandbox, thread, after)
     return thread, number + bool(after)
 
 
-def say(house: House, thread: str, words: str) -> dict:
-    return house.request(
+def say(sandbox: DaemonSandbox, thread: str, words: str) -> dict:
+    return sandbox.request(
         "thread", action="add", id=thread, type="progress", content=words, as_client="chat"
     )
 
 
-def heard(house: House, thread: str) -> list[str]:
+def heard(sandbox: DaemonSandbox, thread: str) -> list[str]:
     """Return the entries of a thread."""
-    found = house.call("thread", action="get", id=thread)
+    found = sandbox.call("thread", action="get", id=thread)
     return [entry["content"] for entry in found["result"]["entries"]]
 
 
-def warnings(house: House) -> dict[str, str]:
-    return {item["code"]: item["text"] for item in house.request("status")["result"]["warnings"]}
+def warnings(sandbox: DaemonSandbox) -> dict[str, str]:
+    return {item["code"]: item["text"] for item in sandbox.request("status")["result"]["warnings"]}

@@ -6,25 +6,25 @@ AGO = 120.0
 PURPOSE = "Round tax per line in the invoice module"
 
 
-def shelf(house, project):
+def shelf(sandbox, project):
     """Return the handoff directory of a project, as the contract defines it."""
     encoded = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" for c in str(project))
-    return house.home / ".claude/handoffs" / encoded
+    return sandbox.home / ".claude/handoffs" / encoded
 
 
-def handoffs(house, project):
-    directory = shelf(house, project)
+def handoffs(sandbox, project):
+    directory = shelf(sandbox, project)
     return sorted(directory.glob("*.md")) if directory.is_dir() else []
 
 
-def text(house, project):
-    found = handoffs(house, project)
+def text(sandbox, project):
+    found = handoffs(sandbox, project)
     return found[0].read_text() if found else ""
 
 
-def work(house, project, ago=AGO, session_id=None, file="src/tax.py", **envelope):
+def work(sandbox, project, ago=AGO, session_id=None, file="src/tax.py", **envelope):
     """Write a session that did some work, some time ago."""
-    session = house.session(project, session_id, **envelope)
+    session = sandbox.session(project, session_id, **envelope)
     session.prompt(PURPOSE, timestamp=timestamp(ago))
     session.edit(f"{project}/{file}", timestamp=timestamp(ago - 1))
     session.say(
@@ -33,11 +33,11 @@ def work(house, project, ago=AGO, session_id=None, file="src/tax.py", **envelope
     return session
 
 
-def known(house, session):
+def known(sandbox, session):
     """Wait until a daemon, if there is one, has read a session."""
-    if house.process is not None:
+    if sandbox.process is not None:
         wait_for(
             lambda: any(
-                item["session_id"] == session.id for item in house.call("sessions")["sessions"]
+                item["session_id"] == session.id for item in sandbox.call("sessions")["sessions"]
             )
         )

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from bridged import Mcp
-from conftest import BIN, House, wait_for
+from conftest import BIN, DaemonSandbox, wait_for
+from mcp_socket_client import Mcp
 
 # Of a relay to which a slow machine makes no difference.
 PATIENT = {
@@ -32,10 +32,16 @@ class Relayed(Mcp):
     """
 
     def __init__(
-        self, house: House, *words: str, env: Any = None, limits: Any = None, before="", **popen
+        self,
+        sandbox: DaemonSandbox,
+        *words: str,
+        env: Any = None,
+        limits: Any = None,
+        before="",
+        **popen,
     ):
         self._ids = itertools.count(1)
-        self._errors = (house.home / f"relay-{os.urandom(4).hex()}.stderr").open("w+b")
+        self._errors = (sandbox.home / f"relay-{os.urandom(4).hex()}.stderr").open("w+b")
         command = [str(BIN / "handoff"), "mcp", *words]
         if limits or before:
             settings = [f"relay.{name} = {value}" for name, value in (limits or {}).items()]
@@ -47,10 +53,10 @@ class Relayed(Mcp):
                 f"relay.run({client!r})",
             ]
             command = [sys.executable, "-P", "-c", "\n".join(text)]
-        environment = {**house.environment, **(env or {})}
+        environment = {**sandbox.environment, **(env or {})}
         self.process = subprocess.Popen(
             command,
-            **{"cwd": house.home, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **popen},
+            **{"cwd": sandbox.home, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **popen},
             env={name: value for name, value in environment.items() if value is not None},
             stderr=self._errors,
         )
@@ -105,10 +111,10 @@ class Relayed(Mcp):
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def holder(house: House, name: str = "handoffd.lock") -> int:
+def holder(sandbox: DaemonSandbox, name: str = "handoffd.lock") -> int:
     """Return the process that holds a lock, 1 if it is unknown, or 0."""
     try:
-        handle = os.open(house.state / name, os.O_RDWR)
+        handle = os.open(sandbox.state / name, os.O_RDWR)
     except OSError:
         return 0
     try:
@@ -120,21 +126,21 @@ def holder(house: House, name: str = "handoffd.lock") -> int:
     return 0
 
 
-def kill_daemon(house: House) -> int:
+def kill_daemon(sandbox: DaemonSandbox) -> int:
     """Kill the daemon that runs here; return its process id."""
-    pid = holder(house)
+    pid = holder(sandbox)
     if pid > 1:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: holder(house) != pid, what="the daemon is gone")
+        wait_for(lambda: holder(sandbox) != pid, what="the daemon is gone")
     return pid
 
 
-def clear(house: House) -> None:
+def clear(sandbox: DaemonSandbox) -> None:
     """End all processes that relays have started, also those that are only starting."""
 
     def ended() -> bool:
-        found = _processes(house)
+        found = _processes(sandbox)
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -143,9 +149,9 @@ def clear(house: House) -> None:
     wait_for(ended, what="nothing runs here any more")
 
 
-def _processes(house: House) -> list[int]:
+def _processes(sandbox: DaemonSandbox) -> list[int]:
     """Return the processes of this HOME; its runtime directory is in no other environment."""
-    mark, found = f"XDG_RUNTIME_DIR={house.runtime}\0".encode(), []
+    mark, found = f"XDG_RUNTIME_DIR={sandbox.runtime}\0".encode(), []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
             if mark in path.read_bytes():
@@ -210,16 +216,16 @@ class Pretender:
 
 
 @contextlib.contextmanager
-def hanging(house: House) -> Iterator[None]:
+def hanging(sandbox: DaemonSandbox) -> Iterator[None]:
     """Let the daemon hang, but not during a write: its lock would block every other writer."""
-    assert house.process is not None
-    pid = house.process.pid
+    assert sandbox.process is not None
+    pid = sandbox.process.pid
 
     def is_stopped() -> bool:
         os.kill(pid, signal.SIGSTOP)
         stat = Path(f"/proc/{pid}/stat")
         wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
-        database = sqlite3.connect(house.state / "core.db", timeout=0, isolation_level=None)
+        database = sqlite3.connect(sandbox.state / "core.db", timeout=0, isolation_level=None)
         with contextlib.closing(database):
             try:
                 database.execute("BEGIN IMMEDIATE")
