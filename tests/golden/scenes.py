@@ -1,6 +1,6 @@
 """Scripted sessions, one a behaviour; the checkpoint that each must give stands beside, by its name."""
 
-from told import ROOT, Told
+from scripted_session import ROOT, Told
 
 TODOS = [
     {"content": "Write the parser", "status": "completed"},
