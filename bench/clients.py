@@ -37,7 +37,7 @@ _DIRECT = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a program is run, and in whose HOME."""
+    """The directory and the environment, with its HOME, in which a program is run."""
 
     directory: str
     environment: dict[str, str]
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass
 class Case:
-    """One command, and what each of its runs took."""
+    """One command, and the time of each of its runs."""
 
     what: str
     words: list[str]
@@ -56,7 +56,7 @@ class Case:
     cpu: list[float] = field(default_factory=list)
 
     def run(self, place: Place) -> None:
-        # A session is told once: each run is another one's.
+        # A session is told once: each run is a new session.
         given = self.stdin.replace(b"NEW", str(uuid.uuid4()).encode())
         os.chdir(place.directory)
         wall, cpu, output = run(self.words, given, place.environment)
@@ -76,9 +76,9 @@ class Turn:
 
 
 def run(words: list[str], stdin: bytes, environment: dict[str, str]) -> tuple[float, float, bytes]:
-    """Run a program between two pipes; returns wall time, processor time and its output.
+    """Run a program between two pipes; return wall time, processor time and its output.
 
-    What is written and printed fits into a pipe, so nothing waits for us.
+    Input and output fit into a pipe, so the program never waits for us.
     """
     given, give = os.pipe()
     take, taken = os.pipe()
@@ -149,7 +149,7 @@ def _cases_down(hook: bytes, event: Callable[[str], bytes]) -> list[Case]:
 
 
 def _event(name: str, world: World, project: Path) -> bytes:
-    """Return what a hook of a new session gets."""
+    """Return the input of a new session's hook."""
     fields = {
         "session_id": "NEW",
         "transcript_path": str(world.transcript(Script(str(project))).with_name("NEW.jsonl")),
@@ -260,7 +260,7 @@ def _prepare(world: World, project: Path, words: list[str], stdin: bytes = b"") 
 
 
 def _take_turns(turns: list[Turn], runs: int) -> None:
-    """Run each case once a round, each round beginning with another, after a warm-up round."""
+    """Run each case once per round, each round beginning with another, after a warm-up round."""
     before = os.getcwd()
     try:
         for turn in turns:

@@ -34,7 +34,7 @@ _WHY_INSIDE = (
     "one, and asks the kernel whether somebody still writes into what it replaces, so that no "
     "edit of a person's is lost."
 )
-# What does not come with this project.
+# Inputs that do not come with this project.
 GIVEN = (leaks.EXAMPLES, worth.SCORER, worth.CORPUS)
 
 
@@ -73,7 +73,7 @@ def main() -> int:
     wanted = arguments.only.split(",")
     if unknown := set(wanted) - set(PARTS):
         parser.error(f"no part is called {', '.join(sorted(unknown))}; parts: {', '.join(PARTS)}")
-    for given in GIVEN:  # as whoever started us means it
+    for given in GIVEN:  # relative to the caller's directory
         if found := os.environ.get(given):
             os.environ[given] = os.path.abspath(found)
             if not os.path.exists(found):
@@ -81,7 +81,7 @@ def main() -> int:
     network.leave()
     missed = 0
     with tempfile.TemporaryDirectory(prefix="handoffd-bench-") as home:
-        # What is loaded into this process must not find the user's own files either.
+        # A module loaded into this process must not find the user's own files either.
         os.environ.update(HOME=home, XDG_RUNTIME_DIR=home)
         for name in wanted:
             missed += _measure(name, quick=arguments.quick)
@@ -95,7 +95,7 @@ def _measure(name: str, *, quick: bool) -> int:
     try:
         PARTS[name](table, quick)
     except Exception as problem:  # noqa: BLE001  what was measured, and what comes, is not lost
-        if not isinstance(problem, RuntimeError):  # which says in words what is missing
+        if not isinstance(problem, RuntimeError):  # its message names the missing part
             traceback.print_exception(problem)
         print(f"{name} was not measured: {problem}", file=sys.stderr)
         return 1

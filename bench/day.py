@@ -1,8 +1,8 @@
-"""A day of work in many projects, a hundred times as fast, and what must be known of it after.
+"""A day of work in many projects, a hundred times as fast, and the facts to be known after it.
 
-Everybody at work (work.py) is an iterator that does something and yields how long it waits, in
-seconds of the clock here. What was done is noted, to be compared with what handoffd made of it.
-The seed fixes who does what; the clock decides what overtakes what.
+Every worker (work.py) is an iterator that does something and yields its pause, in seconds of the
+clock here. Each action is noted, to be compared with handoffd's result. The seed fixes the actions
+of each worker; the clock decides their order.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ TRACKED, WITH_EPICS = 12, 3
 TRACK = "cart_20260301"
 IDLE_SECONDS = 30 * 60 / FACTOR
 PROGRAMS_MOST = 6
-# How long anybody waits who is still at something when the day is over.
+# The longest pause of a worker that is still busy when the day is over.
 HURRY_SECONDS = 0.05
 CONFIG = (
     f"[triggers]\nidle_minutes = {IDLE_SECONDS / 60}\n"
@@ -44,12 +44,12 @@ _PERSON = {"NAME": "A", "EMAIL": "a@example.invalid"}
 
 @dataclass
 class Told:
-    """What was written of a session, by whoever wrote it."""
+    """The records written of a session, by all its writers."""
 
     script: Script
     path: Path
     ending: str
-    # Unless it was compacted: then the summary says what the goal is.
+    # None after a compaction: then the summary has the goal.
     goal: str | None = None
     records: int = 0
     agent_records: int = 0
@@ -57,7 +57,7 @@ class Told:
     compactions: int = 0
     edited: str = ""
     heard_at: float = field(default_factory=time.time)
-    # How long it fell silent, where that may have been taken for idle.
+    # The length of its silences that may have been taken for idle.
     silences: list[float] = field(default_factory=list)
 
     @property
@@ -87,18 +87,18 @@ class Told:
 
 
 class Day:
-    """Who works, and what they have done so far."""
+    """The workers, and their actions so far."""
 
     def __init__(self, world: World, minutes: float, seed: int) -> None:
         self.world, self.minutes = world, minutes
         self.random = random.Random(seed)
         self.sessions: list[Told] = []
         self.projects: list[Path] = []
-        # What a person put into checkpoints: the file, and the line.
+        # A person's notes in checkpoints: the file, and the line.
         self.notes: list[tuple[Path, str]] = []
-        # The threads that are open, and how many entries each has.
+        # The open threads, with the number of entries of each.
         self.threads: dict[str, int] = {}
-        # The projects with epics, and how often one began and ended there.
+        # The projects with epics, and the number of their beginnings and ends.
         self.epics: dict[Path, Counter[str]] = {}
         self.done: Counter[str] = Counter()
         self.failures: list[str] = []
@@ -151,7 +151,7 @@ class Day:
     # The clock
 
     def play(self, workers: list[Iterator[float]]) -> None:
-        """Let all work until the day is over, and whoever is at something end it."""
+        """Let all work until the day is over, and let busy workers end their work."""
         began = time.monotonic()
         for worker in workers:
             self.add(worker)

@@ -1,4 +1,4 @@
-"""What is left of a session that died, a minute later, when nobody touched anything."""
+"""The rest of a session that died, a minute later, without any help."""
 
 import os
 import threading
@@ -50,7 +50,7 @@ class Case:
             self._watch.start()
 
     def _try(self, step: Callable[[], None]) -> None:
-        """Go on with the session; what cannot be played is said, and no other case is lost."""
+        """Continue the session; report a step that cannot be played, and lose no other case."""
         if self.found:
             return
         try:
@@ -71,7 +71,7 @@ class Case:
         return not self.judged and time.monotonic() >= self.died + WAIT_SECONDS
 
     def judge(self) -> None:
-        """Look at what is left, then end what still runs."""
+        """Judge the rest of the session, then end its processes."""
         self.judged = True
         if self._watch:
             self._watch.join()
@@ -89,7 +89,7 @@ class Case:
 
 
 def _verdict(texts: list[str], plot: Plot) -> str:
-    """Tell whether each of the texts has the goal, the file and what came last."""
+    """Return a verdict: RIGHT if each text has the goal, the file and the last words."""
     wanted = {"goal": plot.goal, "file": plot.file, "next step": plot.last}
     texts = [" ".join(text.split()) for text in texts]
     missing = {name for text in texts for name, words in wanted.items() if words not in text}
@@ -134,7 +134,7 @@ def _install(keeper: Keeper, cases: list[Case], table: Table) -> bool:
 
 
 def _play(mine: list[Case], cases: list[Case]) -> None:
-    """Let the sessions begin, then die; the minutes in which nobody touches them overlap.
+    """Let the sessions begin, then die; the minutes in which they are left alone overlap.
 
     The first takes our daemon with it, so it dies before the others are there.
     """

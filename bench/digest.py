@@ -1,6 +1,6 @@
-"""Gives what claude-handoff knows of a session as goal, now, next and files.
+"""Prints claude-handoff's knowledge of a session as goal, now, next and files.
 
-bench/digest.py PROGRAM TRANSCRIPT: it has no such fields, so each is what comes nearest to it.
+bench/digest.py PROGRAM TRANSCRIPT: it has no such fields, so each is the nearest section.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How fast a transcript is understood, what memory that takes, and who waits meanwhile."""
+"""The speed of understanding a transcript, its memory, and the waiting time of others meanwhile."""
 
 import json
 import subprocess

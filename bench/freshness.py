@@ -21,7 +21,7 @@ FLAT_MOST = 1.5
 P95_MOST_MS = 100.0
 HOOK_LEAST, HOOK_LEAST_AT = 1.0, {100: 8.0}
 LOG_LEAST_AT = {10: 50.0}
-# What claude-code-log converts in each round, and what once only, for the time that it takes.
+# Sizes that claude-code-log converts in each round, and only once because of the time it takes.
 LOG_MOST_MB, LOG_ONCE_MB = 10, 100
 # The daemon writes at once after quiet, and then at most every two seconds.
 QUIET_SECONDS = (2.3, 2.6)
@@ -38,7 +38,7 @@ it takes."""
 
 
 class Follower:
-    """A program that follows one session, in a HOME of its own, and what each append took."""
+    """A program that follows one session, in a HOME of its own, and the time of each append."""
 
     name = ""
     peer = ""
@@ -64,7 +64,7 @@ class Follower:
         self.end()
 
     def rest(self) -> None:
-        """Wait until nothing is left of what was before."""
+        """Wait until all earlier work is done."""
 
     def append(self, text: str) -> float:
         return self.session.say(text)
@@ -73,13 +73,13 @@ class Follower:
         return wait_for(self.artifact, wanted, self.limit_seconds)
 
     def end(self) -> None:
-        """Wait for what still runs."""
+        """Wait for running work."""
 
     def ready(self) -> None:
         """Wait until the first line may be appended."""
 
     def close(self) -> None:
-        """End what was started."""
+        """End the started processes."""
 
 
 class Ours(Follower):
@@ -191,7 +191,7 @@ class Log(Follower):
         return self.session.path.with_name(f"session-{self.session.path.stem}.md")
 
     def ready(self) -> None:
-        """Wait until it has converted what was there."""
+        """Wait until it has converted the existing transcript."""
         deadline = time.monotonic() + self.limit_seconds
         while not self.artifact.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -200,7 +200,7 @@ class Log(Follower):
         self.end()
 
     def end(self) -> None:
-        """Wait until it rests: what it does after the artifact must not slow the next one."""
+        """Wait until it rests: its work after the artifact must not slow the next one."""
         deadline, before = time.monotonic() + self.limit_seconds, -1.0
         while (busy := self._busy_seconds()) - before > 0.02:
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What a record costs in a long transcript."""
+"""The cost of a record in a long transcript."""
 
 import contextlib
 import statistics

@@ -1,4 +1,4 @@
-"""Systems that are to keep what a dead session knew: ours, and others as they recommend it."""
+"""Systems that keep a dead session's knowledge: ours, and others as they recommend it."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ class Keeper(Stage):
     """A system in a HOME of its own, in which Claude Code runs."""
 
     name = ""
-    # What its installation puts on the search path.
+    # Programs that its installation puts on the search path.
     programs: tuple[str, ...] = ()
 
     def __init__(self, world: World) -> None:
@@ -43,7 +43,7 @@ class Keeper(Stage):
         """Put its hooks and servers into the client's settings, by its own installer."""
 
     def texts(self, scene: Scene) -> list[str]:
-        """Return what is left of a session, each text to be right by itself."""
+        """Return the texts left of a session, each of which must be right by itself."""
         raise NotImplementedError
 
     def program(self, name: str) -> str:
@@ -68,7 +68,7 @@ class Keeper(Stage):
 
 
 class Ours(Keeper):
-    """A daemon, and no hooks: what the transcripts say is all that it has."""
+    """A daemon without hooks: it has the transcripts alone."""
 
     name = "handoffd"
 
@@ -89,7 +89,7 @@ class Ours(Keeper):
         ]
 
     def _told(self, scene: Scene) -> str:
-        """Return what a new session is told."""
+        """Return the text that a new session is told."""
         event = {
             "session_id": str(uuid.uuid4()), "hook_event_name": "SessionStart",
             "source": "startup", "cwd": str(scene.claude.cwd),
@@ -121,7 +121,7 @@ class ClaudeHandoff(Keeper):
         return self._read(".claude/handoffs/*.md", ".claude/briefs/*.md")
 
     def by_hand(self, scene: Scene) -> str:
-        """Return what it prints of the project's last session when somebody asks for it."""
+        """Return its output about the project's last session, as a person would ask for it."""
         return self.run(self.program("claude-handoff"), "-o", "-", cwd=scene.claude.cwd)
 
 
@@ -155,8 +155,8 @@ class AiHandoff(Keeper):
 class Daimon(Keeper):
     """A hook at the end of a session, from which a model writes a checkpoint.
 
-    Its plugin is fetched from the network; the hook that it brings runs this command. The model
-    is scripted, too: it knows at once what there is to know.
+    Its plugin is fetched from the network; the hook that it brings runs this command. The model is
+    scripted, too: it knows all facts at once.
     """
 
     name = "daimon-briefing"

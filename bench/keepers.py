@@ -1,7 +1,7 @@
-"""Programs that keep what a session says, ours and others', and how each takes in a text.
+"""Programs that keep a session's words, ours and others', and the way each takes in a text.
 
-Every text is a note between two marks, in a session (or, where a program reads none, in a call):
-so it can be told whether it was taken in at all.
+Every text is a note between two marks, in a session (or, for a program that reads none, in a call):
+so it can be checked whether the text was taken in at all.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import servers
 from stories import Scene, hook_event
 from world import World, frame
 
-# What a call may hold, for all: ai-handoff takes 16 KiB.
+# The size limit of a call, for all programs: ai-handoff takes 16 KiB.
 BATCH_CHARACTERS = 10_000
 LIMIT_SECONDS = 120.0
 _ASKED = ("show", "inject", "sessions", "list", "open")
@@ -25,7 +25,7 @@ _ASKED = ("show", "inject", "sessions", "list", "open")
 
 @dataclass(frozen=True)
 class Note:
-    """A text, and what must not come out of it: its secret, if it is known which part that is."""
+    """A text, and the secret in it that must not come out, if that part is known."""
 
     number: int
     kind: str
@@ -34,7 +34,7 @@ class Note:
 
     @property
     def marked(self) -> str:
-        # The marks are short words: "password:" takes what follows it for its value.
+        # The marks are short words: "password:" would take the next word for its value.
         return f"Keep in mind: note {self.number:05d} /\n{self.text}\n/ {self.number:05d} /"
 
 
@@ -53,7 +53,7 @@ class Program:
         raise NotImplementedError
 
     def files(self) -> Iterator[Path]:
-        """Yield every file that it wrote, but not what was there before."""
+        """Yield every file that it wrote, but no file that was there before."""
         for path in sorted([*self.world.base.rglob("*"), *self.world.runtime.rglob("*")]):
             given = path.suffix == ".jsonl" and path.is_relative_to(self.world.transcripts)
             if path.is_file() and not given and ".git" not in path.parts:

@@ -1,6 +1,6 @@
-"""Secrets: which of them are let through into what a program keeps, and what is masked in vain.
+"""Secrets that a program lets through into its files, and texts that it masks in vain.
 
-What is looked at is all that a program wrote and answered.
+All files and all answers of a program are searched.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ from peers import PeerError
 from world import World
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-import planted
+import planted_secrets
 
 # Labelled texts, which are not part of this project.
 EXAMPLES = "HANDOFFD_BENCH_EXAMPLES"
 LINE_ROUNDS = 8
-# What everybody has; many of the other kinds are known to few.
+# Kinds that are widespread; many of the other kinds are known to few.
 COMMON = (
     "anthropic-key", "aws-key", "bearer-token", "github-token", "gitlab-token", "google-key",
     "hugging-face-token", "jwt", "npm-token", "openai-key", "password", "private-key",
@@ -56,7 +56,7 @@ _NOTES = (
 
 @dataclass
 class Kept:
-    """What was found of the notes, by their numbers, in all that a program keeps."""
+    """The notes found, by their numbers, in all the files and answers of a program."""
 
     taken: set[int] = field(default_factory=set)
     whole: set[int] = field(default_factory=set)
@@ -88,14 +88,14 @@ def measure(table: Table, every: int) -> None:
 
 
 def _secrets() -> Iterator[Note]:
-    found = planted.plant(random.Random(redaction.SEED))
+    found = planted_secrets.plant(random.Random(redaction.SEED))
     for number, (kind, secret, text) in enumerate(found):
         yield Note(number, kind, text, secret)
 
 
 def _lines() -> Iterator[Note]:
     # Another seed: from the same one a hash is drawn that is part of a secret.
-    found = planted.plain_lines(random.Random(redaction.SEED + 1), LINE_ROUNDS)
+    found = planted_secrets.plain_lines(random.Random(redaction.SEED + 1), LINE_ROUNDS)
     for number, text in enumerate(found, _LINES_FROM):
         if Ours.mask not in text:
             yield Note(number, "plain", text)
@@ -107,7 +107,7 @@ def _labelled() -> Iterator[Note]:
             yield Note(number, row["kind"], row["text"])
 
 
-# What is found
+# The search
 
 
 def _kept(kind: type[Program], notes: list[Note]) -> Kept:
@@ -135,7 +135,7 @@ def examine(program: Program, notes: list[Note]) -> Kept:
 
 
 def _by_key(notes: list[Note]) -> dict[bytes, list[tuple[bytes, int]]]:
-    """Return what is looked for, and of which note it is, by its first characters."""
+    """Return the searched texts, with their notes' numbers, by their first characters."""
     found: dict[bytes, list[tuple[bytes, int]]] = {}
     for note in notes:
         if note.secret:
@@ -188,7 +188,7 @@ def _find_notes(text: str, mask: str, kept: Kept) -> None:
             kept.whole.add(number)
 
 
-# What is said of it
+# The report
 
 
 def _report_planted(table: Table, notes: list[Note], ours: Kept, others: dict[str, Kept]) -> None:

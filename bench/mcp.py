@@ -18,7 +18,7 @@ TOOLS_MOST_BYTES = 4096
 CALLS_EACH = 8
 START, READ_AGAIN = "start to initialize", "start to a first entry read again"
 CREATE, ADD, GET = "create", "add", "get"
-# What SQLite appends to its log for an entry.
+# The bytes that SQLite appends to its log for an entry.
 _LOGGED = bytes(5 * 4096)
 _RESTING = [PYTHON, "-I", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"]
 
@@ -33,7 +33,7 @@ class Floors:
     def measure(self, world: World) -> None:
         self.starts.append(run(FLOOR, b"", world.environment)[0])
         handle = os.open(world.base / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for _ in range(2):  # the first one also waits for what others have left to the disk
+        for _ in range(2):  # the first write also waits for the disk writes of others
             began = time.perf_counter()
             os.write(handle, _LOGGED)
             os.fdatasync(handle)
@@ -61,7 +61,7 @@ def measure(table: Table, runs: int) -> None:
 
 
 def _take_turns(servers: list[Server], runs: int) -> Floors:
-    """Run each once a round, each round beginning with another."""
+    """Run each once per round, each round beginning with another."""
     floors = Floors()
     for number in range(-1, runs):
         if number == 0:  # the first round warmed up
@@ -76,11 +76,11 @@ def _take_turns(servers: list[Server], runs: int) -> Floors:
 
 
 def _hold_session(server: Server, number: int) -> None:
-    """Open a session, write and read in it; what is written is numbered from this on."""
+    """Open a session, write and read in it; its entries are numbered from this number on."""
     with server.open() as session:
         server.times[START].append(session.initialize())
         server.tools_bytes = len(session.ask("tools/list")[1])
-        # Not timed call by call: it also waits for what others have left to the disk.
+        # Not timed call by call: it also waits for the disk writes of others.
         server.converse(session, number)
         server.times[READ_AGAIN].append(session.age_seconds)
         for index in range(1, CALLS_EACH + 1):

@@ -14,7 +14,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """Return how much the second value grows with one of the first, by least squares."""
+    """Return the growth of the second value per unit of the first, by least squares."""
     mean_x = statistics.fmean(x for x, _ in points)
     mean_y = statistics.fmean(y for _, y in points)
     spread_x = sum((x - mean_x) ** 2 for x, _ in points)
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass
 class Table:
-    """Rows in the order they were measured, what has to be said of them, and pictures (SVG)."""
+    """Rows in the order they were measured, notes on them, and pictures (SVG)."""
 
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Table:
         self.add(Row(what, f"{value:.3g} {unit}", floor, None, bar, value <= most))
 
     def none(self, what: str, found: int, of: str = "") -> None:
-        """Add a count that must be zero, beside what it was counted among."""
+        """Add a count that must be zero, beside the total it was counted among."""
         self.add(Row(what, str(found), of, None, "0", found == 0))
 
     def print(self) -> None:

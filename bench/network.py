@@ -1,4 +1,4 @@
-"""No network while we measure: what a program would fetch is neither waited for nor counted."""
+"""No network during a measurement: a program's downloads are neither waited for nor counted."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ def leave() -> None:
         return
     peers.install_all()
     words = ["unshare", "--net"]
-    if os.geteuid() != 0:  # in a user namespace of root's, his files would seem to be nobody's
+    if os.geteuid() != 0:  # in root's user namespace other files would seem to belong to no user
         words += ["--map-current-user", "--keep-caps"]
     if shutil.which("unshare") is None or not _can_leave(words):
         print("the network stays on: unshare(1) cannot make another here", file=sys.stderr)

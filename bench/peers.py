@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Taken at once: the HOME of what is measured is another.
+# Taken at once: the measured program has another HOME.
 _ENVIRONMENT = dict(os.environ)
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "handoffd-bench"
 _REQUIREMENTS = Path(__file__).parent / "versions"
@@ -33,7 +33,7 @@ def programs(name: str) -> Path:
 
 
 def install_all() -> None:
-    """Install what is missing; a peer that cannot be had is missed where it is measured."""
+    """Install the missing peers; a peer that cannot be had is missed where it is measured."""
     for requirements in sorted(_REQUIREMENTS.iterdir()):
         with contextlib.suppress(PeerError):
             programs(requirements.stem)
@@ -60,7 +60,7 @@ def _python_commands(place: Path, requirements: Path) -> list[list[str]]:
 
 
 def _node_commands(place: Path, requirements: Path) -> list[list[str]]:
-    """Return how the machine's npm installs it; what a package wants to run is not run."""
+    """Return the commands by which the machine's npm installs it, without package scripts."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         raise PeerError(f"{requirements.stem} needs npm and node")

@@ -32,12 +32,12 @@ class Axis:
 
 
 def draw(title: str, below: str, lines: dict[str, Points]) -> str:
-    """Return a picture with a line a name; the points are megabytes and seconds."""
+    """Return a picture with a line per name; the points are megabytes and seconds."""
     across, up = _axes(lines)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {_SIZE} role="img" style="{_STYLE}">',
         f"<title>{escape(title)}</title>",
-        # Dark pages shine through what has no ground of its own.
+        # Dark pages shine through a picture without a background of its own.
         f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#fff"/>',
         _text(LEFT, 28, title, _HEAD),
         *_grid(across, up),

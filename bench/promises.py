@@ -37,7 +37,7 @@ def enter(figures: dict[str, str]) -> None:
 
 
 def reported(results: Path) -> dict[str, str]:
-    """Return what each test of a run reported, by the name that the tables have for it."""
+    """Return the report of each test of a run, by the name that the tables have for it."""
     found: dict[str, list[str]] = {}
     for case in ET.parse(results).iter("testcase"):
         place, _, name = f"{case.get('classname')}::{case.get('name')}".partition("::")
@@ -49,7 +49,7 @@ def reported(results: Path) -> dict[str, str]:
 
 
 def run(named: list[str], workers: int) -> int:
-    """Run the tests that are named, enter what they report, and return pytest's exit code."""
+    """Run the named tests, enter their figures, and return pytest's exit code."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         results = Path(directory) / "results.xml"

@@ -1,8 +1,8 @@
-"""Scores the redaction: what it finds, what it raises in vain, and how fast it is.
+"""Scores the redaction: the secrets it finds, its false alarms, and its speed.
 
-bench/redaction.py [--examples FILE] [--lines FILE...]: the planted set always (tests/planted.py);
-FILE is JSON lines, gzipped or not, with rule, kind ("positive" or another word) and text.
-The exit code is 1 if a bar is missed.
+bench/redaction.py [--examples FILE] [--lines FILE...]: the planted set always
+(tests/planted_secrets.py); FILE is JSON lines, gzipped or not, with rule, kind ("positive" or
+another word) and text. The exit code is 1 if a bar is missed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from synthetic import Script
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-import planted
+import planted_secrets
 from handoffd.redaction.redact import redact
 
 SEED = 20260304
@@ -48,14 +48,14 @@ def main() -> int:
 
 def score_planted(table: Table, verbose: bool) -> None:
     chance = random.Random(SEED)
-    secrets = list(planted.plant(chance))
+    secrets = list(planted_secrets.plant(chance))
     masked = [(kind, secret, redact(text)[0]) for kind, secret, text in secrets]
-    missed = [(kind, text) for kind, secret, text in masked if planted.left(secret, text)]
+    missed = [(kind, text) for kind, secret, text in masked if planted_secrets.left(secret, text)]
     recall = 1 - len(missed) / len(secrets)
     kinds = len({kind for kind, _, _ in secrets})
     what = f"planted: {kinds} kinds, {len(secrets)} texts: recall"
     table.add(_share(what, recall, f">= {RECALL_LEAST:.0%}", recall >= RECALL_LEAST))
-    lines = list(planted.plain_lines(chance, ROUNDS))
+    lines = list(planted_secrets.plain_lines(chance, ROUNDS))
     hits = [line for line in lines if redact(line)[1]]
     what = f"planted: false hits in {len(lines)} lines"
     table.at_most(what, 1000 * len(hits) / len(lines), FALSE_MOST, "in 1000")
@@ -65,7 +65,7 @@ def score_planted(table: Table, verbose: bool) -> None:
 
 
 def score_examples(table: Table, path: Path, verbose: bool) -> None:
-    """Count what is found of a labelled file, and what is raised of its look-alikes.
+    """Count the secrets found in a labelled file, and the alarms raised by its look-alikes.
 
     Labels are a rule's: a text may be positive by one rule and negative by another. Such a text is
     counted as it is labelled, and once more apart.
@@ -91,7 +91,7 @@ def score_examples(table: Table, path: Path, verbose: bool) -> None:
 
 
 def measure_speed(table: Table, paths: list[Path]) -> None:
-    """Measure megabytes a second, beside json.loads() of the same lines, alternately."""
+    """Measure megabytes per second, beside json.loads() of the same lines, alternately."""
     lines = [line for path in paths for line in path.read_text(errors="replace").splitlines()]
     lines = lines or [line.decode() for line in Script("/home/kim", SEED).turns(SPEED_BYTES)]
     size = sum(map(len, lines)) / 1e6

@@ -151,7 +151,7 @@ def _one_line(cell: str) -> str:
 
 
 def _taken(load: float) -> str:
-    """Say when and on what it was measured."""
+    """Return the time and the machine of the measurement."""
     where = "network off" if network.is_off() else "network on"
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     day = f"{datetime.now(UTC):%Y-%m-%d}"
@@ -169,7 +169,7 @@ def _processor() -> str:
 
 
 def rows(part: str) -> list[Row]:
-    """Return what stands in a section."""
+    """Return the rows of a section."""
     body = next((m["body"] for m in _SECTION.finditer(_text()) if m["title"] == TITLES[part]), "")
     found = [match.groups() for match in _ROW.finditer(body)][1:]
     return [Row(what, figure, floor, note=ratio) for what, figure, floor, ratio, *_ in found]

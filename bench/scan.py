@@ -20,7 +20,7 @@ from proc import children, cpu_seconds
 FILES_EACH = 20
 READY_MOST_SECONDS = 2.0
 COMPLETE_LEAST = 0.8
-# To ask more often would slow down what is measured.
+# To ask more often would slow down the measured program.
 PAUSE_SECONDS = 0.1
 RUN_MOST_SECONDS = 300.0
 _LOOK_SECONDS = 0.01
@@ -52,7 +52,7 @@ DIFFERENCES = (
 
 @dataclass
 class Reader:
-    """A program that reads the whole tree, and what each of its runs took."""
+    """A program that reads the whole tree, and the costs of each of its runs."""
 
     name: str
     wall: list[float] = field(default_factory=list)
@@ -128,9 +128,9 @@ def measure(table: Table, runs: int, files: int, size_mb: int) -> None:
 
 
 def _write(world: World, files: int, size_bytes: int) -> tuple[int, int]:
-    """Write sessions that are older than a day: of them nothing is written elsewhere.
+    """Write sessions that are older than a day: no other file is written for them.
 
-    Returns how many bytes there are, and how many tokens they say that a model wrote.
+    Return the number of bytes, and the number of tokens that they name.
     """
     draw = random.Random(7)
     shares = [min(draw.lognormvariate(0.0, _SPREAD), _LARGEST) for _ in range(files)]
@@ -154,7 +154,7 @@ def _bare(world: World) -> Other:
 
 
 def _others(table: Table, world: World, files: int, tokens: int) -> list[Other]:
-    """Return the other programs, each with what it says if it has read everything."""
+    """Return the other programs, each with its output after it has read everything."""
     found = []
     for name, program, options, says in (
         ("ccusage", "ccusage", ["daily", "--offline"], f"{tokens:,}"),
@@ -178,7 +178,7 @@ def _home(world: World, name: str) -> dict[str, str]:
 
 
 def _take_turns(readers: list[Reader], runs: int) -> None:
-    """Run each once a round, each round beginning with another."""
+    """Run each once per round, each round beginning with another."""
     for number in range(runs):
         first = number % len(readers)
         for reader in readers[first:] + readers[:first]:
@@ -186,7 +186,7 @@ def _take_turns(readers: list[Reader], runs: int) -> None:
 
 
 def _peak_of_all(pid: int) -> int:
-    """Return the most that a process, or one that it has started, ever had in memory."""
+    """Return the highest peak memory of a process and its children."""
     try:
         return max(_peak_bytes(pid), *map(_peak_of_all, children(pid)), 0)
     except OSError:  # it is over

@@ -33,7 +33,7 @@ _CODE = "def tax(lines):\n    return sum(-(-line // 100) for line in lines)\n"
 
 @dataclass(frozen=True)
 class Plot:
-    """What a session is about; its place tells it from every other session."""
+    """The subject of a session; its place tells it from every other session."""
 
     place: str
 
@@ -63,7 +63,7 @@ class Plot:
         return project
 
     def turns(self, project: Path) -> list[Turn]:
-        """Return what the model says and does up to the last step."""
+        """Return the model's words and actions up to the last step."""
         test = use("Bash", command=f"{PYTHON} -m unittest -q", description="Run the tests")
         written = use("Write", file_path=str(project / self.file), content=_CODE)
         return [
@@ -138,7 +138,7 @@ class Scene:
             self.terminal.until(self.last.asked.is_set, "the last turn was not asked for")
         else:
             self.terminal.played()
-        # What is on its way to the disk is nobody's to know.
+        # Text that is on its way to the disk cannot be known yet.
         known = self.plot.last.encode()
         wait_for(lambda: known in self.transcript.read_bytes(), what="the last words")
 
@@ -155,9 +155,9 @@ class Scene:
 
 @dataclass(frozen=True)
 class Death:
-    """A way to end: in the middle of a turn or after it; whether the session is over then.
+    """A way to end: in the middle of a turn or after it, and with the session over or not.
 
-    The place is what its session is about.
+    The place is the subject of its session.
     """
 
     what: str
@@ -168,12 +168,12 @@ class Death:
 
 
 class Stage:
-    """What a system does about a session: its tools, its answers, its own fate."""
+    """The actions of a system on a session: its tools, its answers, its own fate."""
 
     allowed = "Bash"
 
     def epilogue(self, _scene: Scene) -> list[Turn]:
-        """Return what the model says when the system asks for more at the end of a turn."""
+        """Return the model's words when the system asks for more at the end of a turn."""
         return []
 
     @contextlib.contextmanager

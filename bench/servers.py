@@ -21,9 +21,9 @@ def said(number: int) -> str:
 
 @dataclass
 class Server:
-    """A server in a HOME of its own, and what was measured of it.
+    """A server in a HOME of its own, and its measurements.
 
-    What is created is found again by its key.
+    A created thread is found again by its key.
     """
 
     world: World
@@ -43,7 +43,7 @@ class Server:
         """Make everything as it was before the session."""
 
     def converse(self, session: Session, number: int) -> tuple[float, float, float]:
-        """Create, add and get, which must show what was added; returns what each took."""
+        """Create, add and get, which must show the added entry; return the time of each."""
         created, answer = session.call(*self.create(number))
         key = self.key(number, answer)
         added, _ = session.call(*self.add(key, number + 1))
@@ -99,7 +99,7 @@ class OursDown(Ours):
 
 
 class AiHandoff(Server):
-    """One memory a directory; every save is an entry of it, and the last one is read."""
+    """One memory per directory; every save is an entry of it, and the last one is read."""
 
     name = "ai-handoff"
 
@@ -121,7 +121,7 @@ class AiHandoff(Server):
 
 
 class HandoffMcp(Server):
-    """One brief a project, which is a name; with a new name a new one begins."""
+    """One brief per project, which is a name; with a new name a new one begins."""
 
     name = "handoff-mcp"
 

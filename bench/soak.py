@@ -1,7 +1,7 @@
-"""A day of work in 200 projects, replayed at 100 times its pace: what is lost, and what grows.
+"""A day of work in 200 projects, replayed at 100 times its pace: losses and growth.
 
-bench/soak.py [--minutes N] [--seed N] [--record]: it runs the handoffd of the interpreter that
-runs it, in a temporary HOME that goes with it, also after Ctrl-C.
+bench/soak.py [--minutes N] [--seed N] [--record]: it runs the handoffd of the interpreter that runs
+it, in a temporary HOME that goes with it, also after Ctrl-C.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from proc import children, cpu_seconds, descriptors, memory_bytes, switches, thr
 # A look every five seconds, a record every ten; a machine may be busy.
 KNOWN_SECONDS = IDLE_SECONDS + 90.0
 REST_SECONDS = 10.0
-# Longer than the look of every five seconds, and than what comes of it.
+# Longer than the interval of five seconds between two looks, and than their effects.
 QUIET_SECONDS = 8.0
 WARM_SHARE = 0.25
 # Of a session or a project of the last day some kilobytes are kept, and no day is over here.
@@ -95,7 +95,7 @@ class Watch:
 
 @dataclass
 class Rest:
-    """What a daemon does, and holds, that has nothing to do."""
+    """The activity and the resources of a daemon that has nothing to do."""
 
     wake_ups: float
     cpu: float
@@ -118,7 +118,7 @@ def rest(world: World) -> Rest:
 
 
 def _come_to_rest(world: World) -> int:
-    """Wait until what was still to be written is; returns how often anything was."""
+    """Wait until all pending writes are done; return the number of writes."""
     deadline = time.monotonic() + KNOWN_SECONDS
     before, now = -1, _written(world)
     log = world.home / ".local/state/handoffd/core.db-wal"  # emptied within a minute
@@ -129,19 +129,19 @@ def _come_to_rest(world: World) -> int:
 
 
 def _written(world: World) -> int:
-    """Return how often anything was written or read."""
+    """Return the number of written files and read records."""
     with contextlib.closing(world.connect()) as connection:
         status = connection.call("status")
     time.sleep(0.2)  # to hang up is a wake-up, too
     return sum(status[what] for what in ("writes", "handoffs", "track_records", "records"))
 
 
-# What handoffd knows, beside what was done
+# The knowledge of handoffd, beside the actions
 
 
 @dataclass
 class Known:
-    """What is in its stores and files; the differences are counted by their kind."""
+    """The content of its stores and files; the differences are counted by their kind."""
 
     day: Day
     missed: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -197,7 +197,7 @@ class Known:
                 self.miss("wrong", f"{project}: {shown.edited} is missing")
 
     def _triggers(self, core: sqlite3.Connection) -> None:
-        """Compare what fired with what happened: each cause once, each record once."""
+        """Compare the fired triggers with the events: each cause once, each record once."""
         rows = core.execute("SELECT trigger, project_id, session_id, outcome FROM triggers")
         fired: collections.Counter[tuple[str, str]] = collections.Counter()
         files: list[str] = []
@@ -236,7 +236,7 @@ class Known:
             self.miss("twice", f"entries of {key}", number)
 
     def _handoffs(self) -> None:
-        """Look whether every session of a person left its one handoff."""
+        """Check that every session of a person left its one handoff."""
         # A directory's name in the first encoding, where it differs, is a link to the other.
         found = (self.day.world.home / ".claude/handoffs").glob("*/*.md")
         texts = [path.read_text() for path in {path.resolve() for path in found}]
@@ -327,7 +327,7 @@ def _report_memory(table: Table, day: Day, watch: Watch, after: Rest) -> None:
 
 
 def is_long(day: Day) -> bool:
-    """Tell a run that is long enough for a slope."""
+    """Return True if a run is long enough for a slope."""
     return day.minutes >= 5
 
 

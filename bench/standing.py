@@ -1,4 +1,4 @@
-"""What it costs to stand by: daemons that have read everything and wait, all at the same time."""
+"""The cost of standing by: daemons that have read everything and wait, all at the same time."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ RELAYS = 10
 RESIDENT_MOST_MB, HTTP_MOST_MB = 55.0, 85.0
 FURTHER_MOST_KB = 1.0
 WAKE_UPS_MOST = 1.0
-# Time enough to write the recent checkpoints, to ask git and to choose what to watch.
+# Time enough to write the recent checkpoints, to ask git and to choose the watches.
 SETTLE_SECONDS = 15.0
 WATCH_START_SECONDS = 120.0
 WATCH = "claude-code-log"
@@ -47,7 +47,7 @@ NO_DAEMON = (
 
 @dataclass
 class Standing:
-    """A process that waits, and what that takes."""
+    """A process that waits, and its costs."""
 
     what: str
     pid: int
@@ -104,7 +104,7 @@ def _filled(stack: contextlib.ExitStack, count: int) -> World:
     return world
 
 
-# The HTTP door
+# The HTTP listener
 
 
 def _open_door(world: World) -> int:
@@ -119,7 +119,7 @@ def _open_door(world: World) -> int:
 
 
 def _use_door(world: World, port: int) -> None:
-    """List the tools once: what is loaded for a first request stays."""
+    """List the tools once: modules loaded for a first request stay."""
     deadline = time.monotonic() + 30
     with contextlib.closing(world.connect()) as connection:
         while not connection.call("status")["http"]:
@@ -178,7 +178,7 @@ def _has_converted(log: Path) -> bool:
     return True
 
 
-# What they take
+# Their costs
 
 
 def _observe(items: list[Standing], window_seconds: float) -> None:
@@ -240,7 +240,7 @@ def _report_watch(table: Table, ours: Standing, other: Standing) -> None:
 
 
 def _report_relays(table: Table, world: World) -> None:
-    """Add what the daemon weighs behind relays that have all been used."""
+    """Add the memory of the daemon behind relays that have all been used."""
     ours = Ours(world)
     with contextlib.ExitStack() as stack:
         for number in range(RELAYS):

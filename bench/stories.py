@@ -1,4 +1,4 @@
-"""Scripted sessions with known answers: what the next session needs to know, in exact words.
+"""Scripted sessions with known answers: the facts that the next session needs, in exact words.
 
 Each is told in a project and on a branch of its own; most are long, as sessions are: between the
 words that matter a program reads, greps and runs things.
@@ -96,7 +96,7 @@ class Scene(Script):
         return self
 
     def noise(self, megabytes: float) -> Self:
-        """Reads and runs things for so long; now and then somebody says a word."""
+        """Reads and runs things for so long; now and then a prompt or an answer comes between."""
         written = 0
         while written < megabytes * MEGABYTE:
             begun = len(self.lines)
@@ -205,7 +205,7 @@ def flaky(scene: Scene) -> Facts:
 
 
 def umlauts(scene: Scene) -> Facts:
-    """The first task is done; then somebody turns to another one."""
+    """The first task is done; then the person turns to another one."""
     scene.ask("Add a button to the order page that prints the delivery note")
     scene.noise(0.5).change("shop/pages/order.py").run("pytest -q", "61 passed in 3.1s")
     scene.tell("Done: the button prints the delivery note, and all tests pass.")
@@ -270,7 +270,7 @@ def invoices(scene: Scene) -> Facts:
 
 
 def bindestrich(scene: Scene) -> Facts:
-    """Nobody speaks English."""
+    """All words are German."""
     scene.ask("Die Suche findet keine Artikel mit Bindestrich, bitte behebe das in der ganzen App.")
     scene.tell("Ich sehe mir zuerst an, wie die Suche Wörter trennt.").noise(0.2)
     scene.change("suche/tokenizer.py")
@@ -292,7 +292,7 @@ def bindestrich(scene: Scene) -> Facts:
 
 
 def coupons(scene: Scene) -> Facts:
-    """It ends with a question that nobody has answered."""
+    """It ends with an unanswered question."""
     scene.ask("Write a script that removes the expired coupons from the shop's database").noise(0.2)
     scene.change("scripts/clean_coupons.py")
     scene.run("python scripts/clean_coupons.py --dry-run", "312 expired, 41 still referenced")
@@ -389,7 +389,7 @@ SCENES: dict[str, Callable[[Scene], Facts]] = {
 
 
 def hook_event(name: str, cwd: str, session_id: str, transcript: str) -> bytes:
-    """Return what Claude Code gives a hook."""
+    """Return the input that Claude Code gives a hook."""
     given = {
         "session_id": session_id,
         "transcript_path": transcript,

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from invented import WORDS
+from invented_words import WORDS
 
 _DRAW = random.Random(20)  # the same text in every run
 _TEXT = " ".join(_DRAW.choice(WORDS) + "." * (_DRAW.random() < 0.07) for _ in range(60_000))

@@ -1,4 +1,4 @@
-"""What people and their programs do in a day: each worker does something, and yields its pause."""
+"""The actions of people and their programs in a day: each worker acts, and yields its pause."""
 
 import json
 import os
@@ -14,13 +14,13 @@ from world import BIN
 
 SESSIONS_A_DAY, SESSIONS_LEAST = 800, 40
 DAY_MINUTES = 14.4
-# How much is begun in each hour, from six in the morning: two peaks, some work late, silence.
+# The share of work begun in each hour, from six in the morning: two peaks, late work, silence.
 HOURS = (1, 2, 5, 8, 9, 8, 3, 6, 9, 9, 7, 4, 2, 2, 3, 3, 1, 0, 0, 0, 0, 0, 0, 0)
 ENDINGS = ("ended", "killed", "silent", "cleared")
 TURNS_MEAN, PAUSE_MEAN_SECONDS = 4, 2.0
-# Not to scale: what comes and goes between two looks, every ten seconds, nobody sees.
+# Not to scale: a change that comes and goes between two looks, every ten seconds, is never seen.
 EPIC_SECONDS = 150.0
-# The first look at a project tells what there is; what changes from then on is news.
+# The first look at a project records its state; any later change is news.
 SEEN_SECONDS = 14.0
 RELAYS_MOST = 5
 
@@ -76,14 +76,14 @@ def begin(day: Day, project: Path, ending: str) -> Told:
 
 
 def pause(day: Day) -> float:
-    """Return how long a person thinks; now and then it is lunch."""
+    """Return a person's time to think; now and then it is lunch."""
     if day.random.random() < 0.03:
         return IDLE_SECONDS * 1.8
     return day.random.expovariate(1 / PAUSE_MEAN_SECONDS)
 
 
 def turn(day: Day, told: Told) -> Iterator[float]:
-    """Ask, and let tools work, a burst at a time; the last of a turn is what was said."""
+    """Ask, and let tools work, a burst at a time; a turn ends with words."""
     script = told.script
     told.prompts += 1
     again = f"Go on with step {told.prompts} of it"
@@ -147,7 +147,7 @@ def hook(day: Day, told: Told, event: str, **fields: str) -> None:
 
 
 def busy_project(day: Day) -> Path:
-    """Return a project in which somebody worked of late."""
+    """Return a project with recent work."""
     lately = [Path(told.script.cwd) for told in day.sessions[-30:]]
     return day.random.choice(lately or day.projects)
 
@@ -237,7 +237,7 @@ def reloads(day: Day) -> Iterator[float]:
 
 
 def epics(day: Day, project: Path) -> Iterator[float]:
-    """Take up epics and close them, in a project at which somebody works."""
+    """Take up epics and close them, in a project with work."""
     day.add(live(day, project, None, "silent"))
     yield SEEN_SECONDS
     while not day.is_over:
@@ -248,7 +248,7 @@ def epics(day: Day, project: Path) -> Iterator[float]:
         day.epics[project]["epic-start"] += 1
         yield EPIC_SECONDS
         if day.is_over:
-            return  # nobody would see that it had begun
+            return  # its beginning would never be seen
         day.beads(project, "close", made["id"])
         day.epics[project]["epic-end"] += 1
         yield EPIC_SECONDS + day.random.expovariate(1 / EPIC_SECONDS)

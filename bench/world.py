@@ -16,7 +16,7 @@ from typing import Self
 from synthetic import Script
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
-from proc import memory_bytes  # what tests and benchmarks both look at is there
+from proc import memory_bytes  # tests and benchmarks share these measurements
 
 BIN = Path(sys.executable).parent
 PYTHON = str(BIN / "python")
@@ -115,7 +115,7 @@ class World:
                     raise RuntimeError(f"not read within {SETTLE_SECONDS:g} s")
                 time.sleep(pause_seconds)
 
-    # What it sees
+    # Its world
 
     def project(self, name: str, *, git: bool = False) -> Path:
         path = self.home / "code" / name
@@ -221,7 +221,7 @@ def frame(method: str, **params) -> bytes:
 
 
 def resting_memory(words: list[str], environment: dict[str, str]) -> tuple[int, int]:
-    """Return what a program weighs that printed a line and waits for its input to end."""
+    """Return the memory of a program that printed a line and waits for its input to end."""
     with subprocess.Popen(
         words, env=environment, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -1,4 +1,4 @@
-"""Worth: what a token that a new session is told is worth, ours beside claude-handoff's.
+"""The worth of a token that a new session is told, ours beside claude-handoff's.
 
 Scripted sessions have known answers (stories.py); real ones are scored by a script that is given.
 """
@@ -28,7 +28,7 @@ PEER = "claude-handoff"
 TOKEN_CHARACTERS = 4
 DENSITY_LEAST = 10.0
 LIMIT_SECONDS = 120.0
-# The environment names what is not part of this project.
+# The environment names the parts that are not in this project.
 SCORER, CORPUS = "HANDOFFD_BENCH_FIDELITY", "HANDOFFD_BENCH_CORPUS"
 _ADAPTER = Path(__file__).with_name("digest.py")
 _LEFT = "**Handoff of "
@@ -37,7 +37,7 @@ _SCORES = ("goal", "now", "next", "files_f1")
 
 @dataclass
 class Told:
-    """What a new session is told in each scene, and which of the known answers are in it."""
+    """The text that a new session is told in each scene, and the known answers that are in it."""
 
     name: str
     texts: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Told:
 
     @property
     def density(self) -> float:
-        """Fields in 1,000 tokens."""
+        """Fields per 1,000 tokens."""
         return 1000 * self.fields / max(self.tokens, 1)
 
     def share(self, name: str) -> float:

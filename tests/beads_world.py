@@ -21,7 +21,7 @@ KINDS = [
 
 @dataclass
 class World:
-    """A project in which somebody works with Beads, in another terminal."""
+    """A project in which a person works with Beads, in another terminal."""
 
     root: Path
     program: Path

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from conftest import Session, timestamp
-from invented import WORDS
+from invented_words import WORDS
 
 MEGABYTE = 1 << 20
 _CHANCE = random.Random(26)
@@ -14,7 +14,7 @@ _USAGE = {"input_tokens": 4, "cache_read_input_tokens": 48211, "output_tokens": 
 
 
 def text(size: int) -> str:
-    """Return so many characters in lines as short as those of code."""
+    """Return so many characters, in lines as short as those of code."""
     words = (_CHANCE.choice(WORDS) + ("\n" if n % 11 == 0 else " ") for n in range(size // 5))
     return "".join(words)[:size]
 
@@ -42,6 +42,6 @@ def block(cwd: str, size_bytes: int, ago_seconds: float = 0.0) -> bytes:
 
 
 def hook(project: Path, session_id: str) -> dict:
-    """Return what a prompt's hook sends."""
+    """Return the parameters of a prompt's hook."""
     fields = {"hook_event_name": "UserPromptSubmit", "session_id": session_id, "cwd": str(project)}
     return {"cwd": str(project), "hook": json.dumps(fields)}

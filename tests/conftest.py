@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# How long an example takes says something about the machine only.
+# The time of an example depends on the machine only.
 settings.register_profile("here", deadline=None)
 settings.load_profile("here")
 
 BIN = Path(sys.executable).parent
 REPOSITORY = Path(__file__).parent.parent
 LONG_SECONDS = 900
-# How long a condition, a program or an answer is waited for. What comes is seen at once, so a long
-# limit costs nothing, and a machine that does much else at the same time is given the time.
+# The limit of a wait for a condition, a program or an answer. A result is seen at once, so a long
+# limit costs nothing, and gives a busy machine its time.
 PATIENCE_SECONDS = 90.0
 # The tests of these directories start daemons and real programs: they are slow unless marked
 # `quick`, so a new one of them does not make `make test` longer by itself.
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What the test process itself runs of ours leaves nothing in the real HOME."""
+    """Our code in the test process itself leaves nothing in the real HOME."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
@@ -60,7 +60,7 @@ def cache(tmp_path_factory):
 
 
 def wait_for(condition: Callable, seconds: float = PATIENCE_SECONDS, what: str = ""):
-    """Wait until a condition gives something true, and return it."""
+    """Wait until a condition returns a true value, and return it."""
     deadline = time.monotonic() + seconds
     while True:
         found = condition()
@@ -72,9 +72,9 @@ def wait_for(condition: Callable, seconds: float = PATIENCE_SECONDS, what: str =
 
 
 def allowed(seconds: float) -> float:
-    """Return how long something may take here that takes so long on a machine at rest.
+    """Return the time allowed here for work that takes so long on a machine at rest.
 
-    A promise is about our own doing: what others take of the processors meanwhile is added.
+    A promise is about our own work: the processor time that others take meanwhile is added.
     """
     with contextlib.suppress(OSError):
         running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
@@ -162,7 +162,7 @@ def _message(block: dict) -> dict:
     return {"role": "assistant", "id": "msg_1", "content": [block]}
 
 
-class House:
+class DaemonSandbox:
     """A HOME with a daemon in it."""
 
     def __init__(self, directory: Path, runtime: Path):
@@ -180,7 +180,7 @@ class House:
             "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.invalid",
         }  # fmt: skip
         self.process: subprocess.Popen | None = None
-        # What stands before the daemon's own command, such as unshare.
+        # The command that runs the daemon's own command, such as unshare.
         self.wrapper: list[str] = []
         self.log = directory / "daemon.log"
 
@@ -206,7 +206,7 @@ class House:
                 cwd="/", **popen,
             )  # fmt: skip
 
-    def start(self) -> "House":
+    def start(self) -> "DaemonSandbox":
         self.process = self.spawn()
         wait_for(lambda: self.alive() and self.answers(), what="the daemon answers")
         return self
@@ -233,11 +233,11 @@ class House:
     def kill(self) -> None:
         self.stop(signal.SIGKILL)
 
-    def restart(self) -> "House":
+    def restart(self) -> "DaemonSandbox":
         self.stop()
         return self.start()
 
-    # Talking to it
+    # Requests
 
     def request(self, method: str, timeout: float = PATIENCE_SECONDS, **params) -> dict:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -264,7 +264,7 @@ class House:
         return status["first_scan_done"] and not status["waiting_transcripts"]
 
     def run_due(self) -> bool:
-        """Let the daemon read, look at and write everything that is due, without a pause."""
+        """Let the daemon do all due reading, looking and writing, without a pause."""
         self.call("run_due")
         return True
 
@@ -276,7 +276,7 @@ class House:
             **{"stdin": subprocess.DEVNULL, **run} if "input" not in run else run,
         )  # fmt: skip
 
-    # Its world
+    # Projects and sessions
 
     def project(self, name: str = "shop", *, git: bool = True) -> Path:
         path = self.home / "code" / name
@@ -302,30 +302,30 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def sandbox(tmp_path: Path) -> Iterator[DaemonSandbox]:
     """A temporary HOME; the test starts the daemon."""
     # A Unix socket's path must be short, and pytest's directories are not.
     runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
-    found = House(tmp_path, runtime)
+    found = DaemonSandbox(tmp_path, runtime)
     yield found
     found.kill()
     shutil.rmtree(runtime, ignore_errors=True)
 
 
 @pytest.fixture
-def live(house: House) -> House:
+def live(sandbox: DaemonSandbox) -> DaemonSandbox:
     """A temporary HOME with a running daemon."""
-    house.transcripts.mkdir(parents=True)
-    return house.start()
+    sandbox.transcripts.mkdir(parents=True)
+    return sandbox.start()
 
 
 @pytest.fixture(params=["daemon", "alone"])
-def world(house: House, request) -> House:
+def world(sandbox: DaemonSandbox, request) -> DaemonSandbox:
     """A HOME with a daemon, and the same without one."""
-    house.transcripts.mkdir(parents=True)
+    sandbox.transcripts.mkdir(parents=True)
     if request.param == "daemon":
-        house.start()
-    return house
+        sandbox.start()
+    return sandbox
 
 
 @pytest.fixture
@@ -338,18 +338,18 @@ def client() -> Iterator[subprocess.Popen]:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory) -> Iterator[House]:
+def served(tmp_path_factory) -> Iterator[DaemonSandbox]:
     """A running daemon for all the tests of a file that leave nothing behind but threads."""
-    from bridged import serving
+    from mcp_socket_client import serving
 
-    with serving(tmp_path_factory.mktemp("bridge")) as house:
-        yield house
+    with serving(tmp_path_factory.mktemp("bridge")) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
 def mcp(served):
     """A connection that speaks MCP."""
-    from bridged import Mcp
+    from mcp_socket_client import Mcp
 
     with Mcp(served) as connection:
         yield connection

@@ -1,4 +1,4 @@
-"""Every way by which text of others reaches a session: each takes a text and returns what is told."""
+"""Every way by which foreign text reaches a session: a function of the text to the told text."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ from handoffd.hooks import brief
 from handoffd.hooks.brief import BriefContext, NewestHandoff
 from handoffd.tracks import analysis, message, plan, record
 from handoffd.tracks.resume import _cleaned
-from told import ROOT, Told
+from scripted_session import ROOT, Told
 
 DOCUMENT = {"goal": "Round tax per line", "now": "Editing tax.py"}
 RECORD = record.TrackRecord("2026-03-01T09:00:00.000Z", "manual", "auth_20260301")
@@ -73,7 +73,7 @@ def directory(text: str) -> str:
 
 
 def committed_yaml(text: str) -> str:
-    """A handoff.yaml of the repository, with a field that nobody knows."""
+    """A handoff.yaml of the repository, with an unknown field."""
     document = {"goal": text, "now": text, "next": [text, {text: text}], "files": [text]}
     return brief.render({**document, text: text, "zzz": [text]}, "/p", "L3")
 

@@ -1,8 +1,8 @@
-"""Hostile repositories, generated: each would have git run a canary, or read what is not its own.
+"""Hostile repositories, generated: each would have git run a canary, or read foreign files.
 
-A setting that names a program is put into the configuration in every way there is to put it there.
-Others are hostile by their structure: a directory that looks like a bare repository, a `.git` that
-leads elsewhere, a work tree that is not its own.
+A setting that names a program is put into the configuration in every possible way. Others are
+hostile by their structure: a directory that looks like a bare repository, a `.git` that leads
+elsewhere, a work tree that is not its own.
 """
 
 import itertools

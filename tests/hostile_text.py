@@ -1,6 +1,6 @@
-"""Texts that try to leave the frame, and the judge of what a session was told or a terminal shows.
+"""Texts that try to leave the frame, and the check of a session's or a terminal's text.
 
-The judge folds a text by its own means, not by those of the program.
+The check folds a text by its own means, not by those of the program.
 """
 
 import html
@@ -110,7 +110,7 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def folded(text: str) -> str:
-    """Return a text as one who reads past all tricks would: compatible, bare, in one case."""
+    """Return a text as a reader past all tricks would see it: compatible, bare, in one case."""
     text = html.unescape(html.unescape(text))
     text = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text))
     bare = "".join(

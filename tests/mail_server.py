@@ -94,7 +94,7 @@ class MailServer:
             }
         )  # fmt: skip
 
-    # What the tools do
+    # The tools
 
     def call(self, tool, given):
         unknown = set(given) - set(self.tools.get(tool, ()))
@@ -232,7 +232,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(200, {"Content-Type": "text/event-stream", **chunked})
         for part in events.encode().splitlines(keepends=True):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part) if chunked else part)
-        # Such a stream may stay open: nobody has to wait for its end.
+        # Such a stream may stay open: no client has to wait for its end.
         self.mail.stopped.wait(5)
 
     def _reply(self, status, body, session_id=""):
@@ -255,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
         return not self.mail.stopped.wait(self.mail.slow_seconds)
 
     def _lost(self, name):
-        """Do what was asked for, and never say so."""
+        """Do the requested work, and never say so."""
         if name != "send_message":
             return True
         self.mail.call(name, self.mail.seen[-1][1])

@@ -1,4 +1,4 @@
-"""The client of MCP's own SDK, at either door of the daemon."""
+"""The client of MCP's own SDK, over the relay or over HTTP."""
 
 import contextlib
 import json
@@ -15,10 +15,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from bridged import configure, serving
-from conftest import BIN, House, wait_for
+from conftest import BIN, DaemonSandbox, wait_for
+from mcp_socket_client import configure, serving
 
-# How the client is told which protocol to speak, and what it then speaks. Left to itself it asks.
+# The protocol that the client is told to speak, and the one it speaks. By itself it asks.
 ERAS = {"legacy": "2025-11-25", "2026-07-28": "2026-07-28", "auto": "2026-07-28"}
 TOOLS = [
     "create_handoff", "get_handoff", "add_to_handoff", "mark_handoff_read", "close_handoff",
@@ -27,7 +27,7 @@ TOOLS = [
 
 @dataclass
 class Address:
-    """An open HTTP door."""
+    """The address of an open HTTP listener."""
 
     url: str
     token: str
@@ -44,19 +44,19 @@ class Address:
 @contextlib.contextmanager
 def open_door(
     kind: str, directory: Path
-) -> Iterator[tuple[House, StdioServerParameters | Address]]:
-    """A HOME with a running daemon, for more than one test, and one of its two doors."""
+) -> Iterator[tuple[DaemonSandbox, StdioServerParameters | Address]]:
+    """Yield a HOME with a running daemon, for more than one test, and one of its two transports."""
     port = _free_port() if kind == "http" else 0
-    with serving(directory, _settings(port) if port else "") as house:
-        yield house, _address(house, port) if port else relay(house)
+    with serving(directory, _settings(port) if port else "") as sandbox:
+        yield sandbox, _address(sandbox, port) if port else relay(sandbox)
 
 
-def open_http(house: House) -> Address:
-    """Start a daemon with its HTTP door open."""
+def open_http(sandbox: DaemonSandbox) -> Address:
+    """Start a daemon with its HTTP listener open."""
     port = _free_port()
-    configure(house, _settings(port))
-    house.transcripts.mkdir(parents=True, exist_ok=True)
-    return _address(house.start(), port)
+    configure(sandbox, _settings(port))
+    sandbox.transcripts.mkdir(parents=True, exist_ok=True)
+    return _address(sandbox.start(), port)
 
 
 def _free_port() -> int:
@@ -69,11 +69,11 @@ def _settings(port: int) -> str:
     return f"[http]\nenabled = true\nport = {port}\nsecret_path = true\n"
 
 
-def _address(house: House, port: int) -> Address:
-    """Wait until the door is open, and return where it is."""
+def _address(sandbox: DaemonSandbox, port: int) -> Address:
+    """Wait until the listener is open, and return its address."""
     root = f"http://127.0.0.1:{port}"
     wait_for(lambda: _healthy(root), what="the HTTP door is open")
-    shown = house.handoff("token", "show")
+    shown = sandbox.handoff("token", "show")
     assert shown.returncode == 0, shown.stderr
     return Address(f"{root}/mcp", shown.stdout.strip())
 
@@ -86,16 +86,16 @@ def _healthy(root: str) -> bool:
         return False
 
 
-def relay(house: House, *words: str, cwd: Path | None = None) -> StdioServerParameters:
-    """Return how a client starts the relay in a HOME."""
+def relay(sandbox: DaemonSandbox, *words: str, cwd: Path | None = None) -> StdioServerParameters:
+    """Return the command by which a client starts the relay in a HOME."""
     command = str(BIN / "handoff")
     return StdioServerParameters(
-        command=command, args=["mcp", *words], env=house.environment, cwd=cwd or house.home
+        command=command, args=["mcp", *words], env=sandbox.environment, cwd=cwd or sandbox.home
     )
 
 
 class ToolError(Exception):
-    """What a tool says when it fails."""
+    """The message of a failed tool."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Side:
         return result.structured_content
 
     async def refused(self, tool: str, **given: Any) -> str:
-        """Call a tool that must fail, and return what it says."""
+        """Call a tool that must fail, and return its message."""
         try:
             found = await self.call(tool, **given)
         except ToolError as problem:
@@ -123,7 +123,7 @@ class Side:
         raise AssertionError(f"{tool} succeeded: {found}")
 
     async def new(self, thread_id: str, **given: Any) -> list[str]:
-        """Return the words of a thread that this side has not read."""
+        """Return the entries of a thread that this side has not read."""
         got = await self.call("get_handoff", id=thread_id, **given)
         assert len(got["new_entries"]) == got["new_count"]
         return [entry["content"] for entry in got["new_entries"]]
@@ -131,7 +131,7 @@ class Side:
 
 @contextlib.asynccontextmanager
 async def side(door: StdioServerParameters | Address, mode: str = "auto") -> AsyncIterator[Side]:
-    """Connect a client to a door."""
+    """Connect a client to the relay or to the HTTP listener."""
     if isinstance(door, StdioServerParameters):
         async with Client(door, mode=mode) as client:
             yield Side(client)

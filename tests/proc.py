@@ -1,4 +1,4 @@
-"""What /proc says of a process: for tests, and for the benchmarks."""
+"""Measurements of a process from /proc: for tests, and for the benchmarks."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def switches(pid: int) -> dict[str, int]:
-    """Return how often each thread went to sleep, and so was woken again.
+    """Return the number of times that each thread went to sleep, and so was woken again.
 
     To be put aside for another program, which the kernel counts apart, is no wake-up of ours.
     """
@@ -33,7 +33,7 @@ def descriptors(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that it has started and that nobody has taken leave of."""
+    """Return the processes that it has started and that have not been waited for."""
     found = []
     for task in _tasks(pid):
         with contextlib.suppress(FileNotFoundError):  # the thread is over

@@ -1,7 +1,7 @@
 """A disk that comes over a network: a FUSE file system that shows another directory, read-only.
 
-What is changed in that directory is changed elsewhere, as on a server: the kernel tells nobody of
-it. `python remote_disk.py DIRECTORY PLACE COMMAND...` in a mount namespace of its own.
+A change in that directory happens elsewhere, as on a server: the kernel reports it to no process
+here. `python remote_disk.py DIRECTORY PLACE COMMAND...` in a mount namespace of its own.
 """
 
 import ctypes
@@ -42,7 +42,7 @@ class Disk:
         return self.about(code, self.paths[node], body)
 
     def about(self, code: int, path: str, body: bytes) -> bytes:
-        """Answer what is asked about a path; nothing that is told may be kept."""
+        """Answer a question about a path; no answer may be cached."""
         if code == LOOKUP:
             found = f"{path}/{os.fsdecode(body.rstrip(bytes(1)))}"
             attributes = self.attributes(found)

@@ -1,6 +1,6 @@
 """A stand-in for the program of Beads: both lines and `br`, healthy or failing in one way.
 
-It is ours from the first line, speaks what handoffd asks, and keeps its issues where the real
+It is ours from the first line, answers handoffd's questions, and keeps its issues where the real
 ones do, so that the same tests run against it and against them.
 """
 

@@ -18,15 +18,15 @@ def steps(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_transcript(house, path):
+def test_transcript(sandbox, path):
     """Each command prints exactly the output in its transcript; `...` stands for any text."""
-    environment = {**house.environment, "PATH": f"{BIN}:{house.environment['PATH']}"}
+    environment = {**sandbox.environment, "PATH": f"{BIN}:{sandbox.environment['PATH']}"}
     for command, expected in steps(path.read_text()):
         done = subprocess.run(
-            ["sh", "-c", command], env=environment, cwd=house.home, text=True, check=False,
+            ["sh", "-c", command], env=environment, cwd=sandbox.home, text=True, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=60,
         )  # fmt: skip
-        said = done.stdout.replace(str(house.home), "~")
+        said = done.stdout.replace(str(sandbox.home), "~")
         said += f"== {done.returncode}\n" if done.returncode else ""
         pattern = re.escape(expected.rstrip("\n")).replace(r"\.\.\.", ".*")
         assert re.fullmatch(pattern, said.rstrip("\n"), re.DOTALL), (

@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 
-from bridged import ENTRY, HANDOFF, SEED, TYPES, Mcp, ask
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import NewEntry
+from mcp_socket_client import ENTRY, HANDOFF, SEED, TYPES, Mcp, ask
 
 TOOLS = {
     "create_handoff": (["title", "content"], ["project", "as_client"]),

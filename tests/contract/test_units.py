@@ -166,21 +166,21 @@ def test_plist_has_only_known_keys():
     assert agent["Umask"] == 0o077
 
 
-def test_plist_command_runs_daemon(house):
+def test_plist_command_runs_daemon(sandbox):
     """The agent's command line runs the daemon, logs where the client looks, and ends with 0."""
     agent = plistlib.loads(PLIST.read_bytes())
-    (house.home / ".local/bin").mkdir(parents=True)
-    (house.home / ".local/bin/handoffd").symlink_to(BIN / "handoffd")
-    house.process = subprocess.Popen(
+    (sandbox.home / ".local/bin").mkdir(parents=True)
+    (sandbox.home / ".local/bin/handoffd").symlink_to(BIN / "handoffd")
+    sandbox.process = subprocess.Popen(
         agent["ProgramArguments"],
-        env={**house.environment, **agent["EnvironmentVariables"]},
+        env={**sandbox.environment, **agent["EnvironmentVariables"]},
         umask=agent["Umask"], stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
-    wait_for(house.answers, what="the daemon answers")
-    log = house.state / "handoffd.log"
+    wait_for(sandbox.answers, what="the daemon answers")
+    log = sandbox.state / "handoffd.log"
 
-    assert house.call("status")["pid"] == house.process.pid
-    assert house.stop() == 0
+    assert sandbox.call("status")["pid"] == sandbox.process.pid
+    assert sandbox.stop() == 0
     assert '"stopped"' in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600

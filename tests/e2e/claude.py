@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.model import Model
 
 OLDER = "197"
 VERSIONS = [OLDER, "325"]
-# Nothing but the model's address is spoken to.
+# No host but the model's address is contacted.
 QUIET = {
     "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -43,25 +43,25 @@ def program(variable: str) -> Path:
 class Claude:
     """Claude Code on a person's machine: the HOME is the one in which the daemon is."""
 
-    def __init__(self, version: str, house: House, model: Model, cwd: Path):
+    def __init__(self, version: str, sandbox: DaemonSandbox, model: Model, cwd: Path):
         self.version = version
         self.program = program(f"HANDOFFD_TEST_CLAUDE_{version}")
         self.model = model
         self.cwd = cwd
-        self.config = house.home / ".claude"
+        self.config = sandbox.home / ".claude"
         self.config.mkdir(exist_ok=True)
-        temporary = house.home / "tmp"
+        temporary = sandbox.home / "tmp"
         temporary.mkdir(exist_ok=True)
-        # Whatever else is set where the tests run, an account's key above all, stays out.
+        # No other variable of the test environment, above all an account's key, is passed on.
         self.environment = {
-            **QUIET, **PATIENT, **house.environment, "PATH": "/usr/local/bin:/usr/bin:/bin",
+            **QUIET, **PATIENT, **sandbox.environment, "PATH": "/usr/local/bin:/usr/bin:/bin",
             "CLAUDE_CONFIG_DIR": str(self.config), "CLAUDE_CODE_TMPDIR": str(temporary),
             "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": KEY,
         }  # fmt: skip
         self._settle_in()
 
     def _settle_in(self) -> None:
-        """Answer beforehand what it would ask a person at its first start, and in a new folder."""
+        """Answer the questions of a first start, and of a new folder, beforehand."""
         with self.changing(".claude.json") as found:
             found["hasCompletedOnboarding"] = True
             found["fullscreenUpsellSeenCount"] = 3
@@ -71,7 +71,7 @@ class Claude:
 
     @contextlib.contextmanager
     def changing(self, name: str) -> Iterator[dict]:
-        """A file of its configuration, to be changed; while it runs it may rewrite it itself."""
+        """Yield a file of its configuration to be changed; a running client may rewrite it."""
         path = self.config / name
         found = json.loads(path.read_text()) if path.exists() else {}
         yield found
@@ -109,7 +109,7 @@ class Claude:
         )  # fmt: skip
 
     def does(self, *words: str) -> str:
-        """Run it, and return what it printed; it must succeed."""
+        """Run it, and return its output; it must succeed."""
         done = self.run(*words)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout

@@ -1,11 +1,11 @@
-"""What the tests with real programs share: a scripted model, Claude Code, the relay."""
+"""Fixtures of the tests with real programs: a scripted model, Claude Code, the relay."""
 
 import itertools
 from collections.abc import Iterator
 
 import pytest
 
-from conftest import House
+from conftest import DaemonSandbox
 from e2e.claude import OLDER, VERSIONS, Claude, program
 from e2e.model import Model
 
@@ -14,7 +14,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the older client to `make e2e`, but for what tells that it works with us at all."""
+    """Leave the older client to `make e2e`, except for the tests that it works with us at all."""
     for item in items:
         callspec = getattr(item, "callspec", None)
         older = callspec and callspec.params.get("version") == OLDER
@@ -38,16 +38,16 @@ def version(request) -> str:
 
 
 @pytest.fixture
-def claude(version: str, live: House, model: Model) -> Claude:
+def claude(version: str, live: DaemonSandbox, model: Model) -> Claude:
     """Claude Code in a project, in a HOME with a running daemon."""
     return Claude(version, live, model, live.project())
 
 
 @pytest.fixture
-def hooked(version: str, served: House, model: Model) -> Claude:
+def hooked(version: str, served: DaemonSandbox, model: Model) -> Claude:
     """Claude Code with our hooks, in a project of its own; the daemon is the file's."""
     claude = Claude(version, served, model, served.project(f"shop{next(_NUMBERS)}"))
-    # What another test has switched off is on again.
+    # A setting that another test has switched off is on again.
     (claude.config / "settings.json").unlink(missing_ok=True)
     claude.hook()
     return claude

@@ -1,13 +1,13 @@
-"""A model that says what a test tells it to: the Messages API, streaming, on loopback only.
+"""A model that follows a test's script: the Messages API, streaming, on loopback only.
 
-A test writes the script before it starts the client, and reads afterwards what the client sent:
+A test writes the script before it starts the client, and reads the client's requests afterwards:
 
     model.will(use("Bash", command="ls"), say("Done."))
     ...
     assert "README.md" in results(model.requests[1])
 
-What a sub-agent asks is answered from a script of its own (`model.agent`), a compaction by
-`model.summary`; the client's other asides (titles, suggestions) are no part of any script.
+A sub-agent's requests are answered from a script of its own (`model.agent`), a compaction by
+`model.summary`. The client's other requests (titles, suggestions) are no part of any script.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from urllib.parse import urlsplit
 
 Block = dict[str, Any]
 TOKENS = 1000
-# By these words the client asks for the summary of a compaction, for an idea what to type next.
+# The words with which the client asks for a compaction's summary, and for a suggestion to type.
 _COMPACTION = "Your task is to create a detailed summary of"
 _SUGGESTION = "[SUGGESTION MODE"
 
 
 class Request(dict[str, Any]):
-    """What the client sent, and by its headers: the session, and the sub-agent if it is one."""
+    """A request of the client, with the session and the sub-agent, if any, from its headers."""
 
     session: str = ""
     agent: str = ""
@@ -39,7 +39,7 @@ class Request(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Reply:
-    """Blocks, and how many tokens the model says it has read for them."""
+    """Blocks, and the number of tokens that the model says it has read for them."""
 
     blocks: list[Block]
     tokens: int = TOKENS
@@ -54,7 +54,7 @@ class Refusal(Exception):  # noqa: N818  it is an answer
     text: str
 
 
-# What the model answers to one request; a function sees the request first, and may act.
+# The model's answer to one request; a function sees the request first, and may act.
 Said = Block | list[Block] | Reply
 Turn = Said | Refusal | Callable[[Request], Said]
 
@@ -73,7 +73,7 @@ def reading(tokens: int, *blocks: Block) -> Reply:
 
 
 def limited() -> Refusal:
-    """Refuse as an account that is used up is refused."""
+    """Refuse like an account whose limit is reached."""
     text = "This request would exceed your account's rate limit. Please try again later."
     return Refusal(429, "rate_limit_error", text)
 
@@ -98,12 +98,12 @@ def tools(request: Request) -> dict[str, dict]:
 
 
 def results(request: Request) -> list[str]:
-    """Return what tools gave back, as the model reads it, the newest last."""
+    """Return the results of tools, as the model reads them, the newest last."""
     return [_text(block["content"]) for block in _blocks(request) if block["type"] == "tool_result"]
 
 
 def errors(request: Request) -> list[str]:
-    """Return what tools gave back as an error."""
+    """Return the results of tools that are errors."""
     blocks = [block for block in _blocks(request) if block["type"] == "tool_result"]
     return [_text(block["content"]) for block in blocks if block.get("is_error")]
 
@@ -159,7 +159,7 @@ class Model:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def will(self, *turns: Turn) -> None:
-        """Add what it will answer, one turn a request."""
+        """Add answers to the script, one turn per request."""
         self.script.extend(turns)
 
     def close(self) -> None:
@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body)
 
     def log_message(self, *_about) -> None:
-        """Say nothing: pytest shows what failed."""
+        """Print nothing: pytest shows the failures."""
 
 
 def _event(event: dict) -> bytes:

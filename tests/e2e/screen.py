@@ -1,4 +1,4 @@
-"""What a terminal of a fixed size shows of what a program wrote to it: text only, no colour."""
+"""The text, without colour, that a terminal of a fixed size shows of a program's output."""
 
 import re
 
@@ -14,7 +14,7 @@ _TOKEN = re.compile(
 
 
 class Screen:
-    """Takes what is written, in pieces of any size, and knows the text that is seen."""
+    """Takes a program's output, in pieces of any size, and holds the visible text."""
 
     def __init__(self) -> None:
         self._cells = [[" "] * COLUMNS for _ in range(ROWS)]
@@ -33,7 +33,7 @@ class Screen:
         while found := _TOKEN.match(data, position):
             position = found.end()
             self._take(found)
-        # Only the beginning of a command is no token: the next piece completes it.
+        # The beginning of a command alone is no token: the next piece completes it.
         self._rest = data[position:]
 
     def _take(self, found: re.Match) -> None:

@@ -1,11 +1,11 @@
-"""What sessions are about in these tests, and what a session was told by us."""
+"""The topics of the sessions in these tests, and the text that we told a session."""
 
 import contextlib
 import os
 import re
 from collections.abc import Iterator
 
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 from e2e.claude import Claude
 from e2e.model import Block, Model, Request, say, use, words
 from e2e.terminal import Terminal
@@ -17,12 +17,12 @@ _BRIEF = re.compile(r"<handoffd-context .*?</handoffd-context>", re.DOTALL)
 
 
 def briefs(request: Request) -> list[str]:
-    """Return what of a request we have put there, the newest last."""
+    """Return our texts in a request, the newest last."""
     return _BRIEF.findall(words(request))
 
 
 def brief(request: Request) -> str:
-    """Return the first thing in a request that we have put there: what a session is told at start.
+    """Return our first text in a request: the brief that a session gets at its start.
 
     On a busy machine its hook may answer from disk, and the next hook then repeats the news.
     """
@@ -43,42 +43,42 @@ def writing(claude: Claude, name: str = "tax.py") -> Block:
 
 
 def work(claude: Claude) -> None:
-    """Let the model do what GOAL asks for: an edit, what is done, and what comes next."""
+    """Let the model do the work of GOAL: an edit, a report of it, and the next step."""
     claude.model.will(writing(claude), say(f"{DONE} {NEXT}"))
 
 
 def opened(claude: Claude, prompt: str = "Go on", *words: str) -> Request:
-    """Open a session with a prompt, and return its first request; nothing else comes of it."""
+    """Open a session with a prompt, and return its first request; it has no other effect."""
     claude.model.will(say("Well."))
     with Terminal(claude, *words, prompt) as terminal:
         terminal.played()
     return claude.model.requests[-1]
 
 
-def known(house: House, claude: Claude, **values: str) -> dict:
-    """Wait until the daemon says so of a project, and return its whole state."""
+def known(sandbox: DaemonSandbox, claude: Claude, **values: str) -> dict:
+    """Wait until a project's state has these values, and return the whole state."""
 
     def right() -> dict | None:
-        document = house.document(claude.cwd)
+        document = sandbox.document(claude.cwd)
         return document if all(v in str(document.get(k)) for k, v in values.items()) else None
 
     try:
         found = wait_for(right)
     except AssertionError:
-        raise AssertionError((values, house.document(claude.cwd))) from None
-    house.run_due()  # also for a client that will not wait for the daemon, and reads the file
+        raise AssertionError((values, sandbox.document(claude.cwd))) from None
+    sandbox.run_due()  # also for a client that will not wait for the daemon, and reads the file
     return found
 
 
 @contextlib.contextmanager
 def tool_at_work(terminal: Terminal, model: Model, said: str, name: str) -> Iterator[None]:
-    """Let the model say something and start a command; it is at work until this is left."""
+    """Let the model speak and start a command, which runs until this context is left."""
     fifo = terminal.claude.config.parent / f"tmp/{os.urandom(4).hex()}"
     os.mkfifo(fifo)
     model.will([say(said), use("Bash", command=f"cat {fifo}", description=name)])
 
     def writer() -> int | None:
-        # There is one only while somebody reads.
+        # It can be opened for writing only while it is read.
         with contextlib.suppress(OSError):
             return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
         return None

@@ -1,6 +1,6 @@
-"""The interactive Claude Code in a pseudo-terminal: what a person sees and types.
+"""The interactive Claude Code in a pseudo-terminal: a person's screen and keyboard.
 
-Whoever waits, waits for the screen, for the model or for the transcript, and never for a time.
+Every wait is for the screen, for the model or for the transcript, and never for a time.
 """
 
 import codecs
@@ -57,15 +57,15 @@ class Terminal:
 
     def _read(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # The last of those who have it open is gone: that is an error here.
+        # The last process that had it open is gone: that is an error here.
         with contextlib.suppress(OSError):
             while data := os.read(self._master, 1 << 16):
                 self.screen.write(decoder.decode(data))
 
-    # What is seen
+    # The screen
 
     def until(self, condition: Callable, what: str) -> object:
-        """Wait for something that this client is to bring about."""
+        """Wait for an effect of this client."""
         try:
             return wait_for(condition, PATIENCE_SECONDS)
         except AssertionError:
@@ -73,11 +73,11 @@ class Terminal:
             raise AssertionError(told) from None
 
     def sees(self, pattern: str) -> str:
-        """Wait until something is on the screen, and return it."""
+        """Wait until a pattern is on the screen, and return it."""
         self.until(lambda: re.search(pattern, self.screen.text), f"not on the screen: {pattern}")
         return self.screen.text
 
-    # What is done
+    # The keyboard
 
     def write(self, keys: str) -> None:
         os.write(self._master, keys.encode())
@@ -108,7 +108,7 @@ class Terminal:
         self.until(self._is_idle, "it is not idle")
 
     def _is_idle(self) -> bool:
-        """Tell whether the client is idle, and has become so since it last asked the model.
+        """Return True if the client is idle, and has become so since it last asked the model.
 
         It says so in a file, but leaves it as it was where a turn took no time at all.
         """
@@ -123,7 +123,7 @@ class Terminal:
         return since >= self.model.asked_at or self._turn_ended()
 
     def _turn_ended(self) -> bool:
-        """Tell whether the transcript has the end of the turn in which the model was last asked."""
+        """Return True if the turn in which the model was last asked has ended in the transcript."""
         path = self.claude.transcript(self.model.requests[-1].session)
         lines = [line for line in path.read_text().splitlines() if '"turn_duration"' in line]
         if not lines:
@@ -141,7 +141,7 @@ class Terminal:
         assert self.process.returncode == 0
 
     def kill(self) -> None:
-        """End it with -9, and whatever runs in its terminal."""
+        """End it with -9, and all processes in its terminal."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from bridged import ask
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import TOOL, Claude
 from e2e.model import Model, Turn, errors, results, say, tools, use, words
 from handoffd.api.mcp_initialize import INSTRUCTIONS
 from mcp_clients import TOOLS, Address, Side, open_http, relay, side
+from mcp_socket_client import ask
 
 RELAY = [str(BIN / "handoff"), "mcp", "--client", "code"]
 NAME = "handoffd"
 
 
 def relay_words(*command: str) -> list[str]:
-    """Return the words that tell Claude Code of us."""
+    """Return the arguments that add our relay to Claude Code."""
     return ["mcp", "add", "--scope", "user", NAME, "--", *command]
 
 
 def http_words(name: str, url: str, header: str) -> list[str]:
-    """The same, over HTTP."""
+    """Return the arguments that add our HTTP address."""
     return ["mcp", "add", "--scope", "user", "--transport", "http", name, url, "--header", header]
 
 
@@ -50,12 +50,12 @@ def calls(tool: str, **given) -> Turn:
 
 
 def loading(claude: Claude) -> list[Turn]:
-    """Return what the model does first: the newer client lets it look for tools by their words."""
+    """Return the model's first turns: the newer client lets it look for tools by their words."""
     return [use("ToolSearch", query="handoff")] if claude.version == "325" else []
 
 
 def newest(model: Model) -> dict:
-    """Return what the last tool gave back, as the model read it."""
+    """Return the last tool's result, as the model read it."""
     return json.loads(results(model.requests[-1])[-1])
 
 
@@ -70,10 +70,10 @@ def test_claude_code_connects(claude: Claude):
     assert "Status: ✔ Connected" in got
 
 
-def test_claude_code_connects_over_http(house: House, model: Model, version: str):
-    """So is the line for HTTP, with the token in a header; with another there is no connection."""
-    door = open_http(house)
-    claude = Claude(version, house, model, house.project())
+def test_claude_code_connects_over_http(sandbox: DaemonSandbox, model: Model, version: str):
+    """The line for HTTP, with the token in a header, connects; another token does not."""
+    door = open_http(sandbox)
+    claude = Claude(version, sandbox, model, sandbox.project())
     add_http(claude, door)
     add_http(claude, Address(door.url, "wrong"), "stranger")
     shown = claude.does("mcp", "list")
@@ -83,7 +83,7 @@ def test_claude_code_connects_over_http(house: House, model: Model, version: str
 
 
 def test_the_tools_and_the_instructions_reach_the_model(claude: Claude, model: Model):
-    """The model is offered the five tools with their texts, and told what they are for."""
+    """The model is offered the five tools with their texts, and told their purpose."""
     add_relay(claude)
     model.will(say("Hello."))
     claude.asked("Hello", ENABLE_TOOL_SEARCH="false")
@@ -98,7 +98,7 @@ def test_the_tools_and_the_instructions_reach_the_model(claude: Claude, model: M
 
 @pytest.mark.parametrize("version", ["325"], indirect=True)
 def test_a_model_finds_the_tools_by_the_word_handoff(claude: Claude, model: Model):
-    """Where the client holds tools back, it names ours, and searching for the word loads all."""
+    """A client that holds tools back names ours, and a search for the word loads all."""
     add_relay(claude)
     model.will(*loading(claude), say("Found."))
     claude.asked("Pick up the handoff")
@@ -169,8 +169,8 @@ async def play(chat: Side, claude: Claude, **as_code: str) -> str:
 
 
 @pytest.mark.both
-def test_six_steps_by_the_relay(claude: Claude, live: House):
-    """The seed's workflow: Code never says who it is, and its entries are tagged code."""
+def test_six_steps_by_the_relay(claude: Claude, live: DaemonSandbox):
+    """In the seed's workflow Code never names itself, and its entries are tagged code."""
     add_relay(claude)
 
     async def together() -> str:
@@ -184,10 +184,10 @@ def test_six_steps_by_the_relay(claude: Claude, live: House):
     assert [(0,)] == ask(live, "select count(*) from handoff_entries")
 
 
-def test_six_steps_over_http(house: House, model: Model, version: str):
-    """The same with Chat and Code both at the HTTP door, where Code says who it is."""
-    door = open_http(house)
-    claude = Claude(version, house, model, house.project())
+def test_six_steps_over_http(sandbox: DaemonSandbox, model: Model, version: str):
+    """The same holds with Chat and Code both over HTTP, where Code names itself."""
+    door = open_http(sandbox)
+    claude = Claude(version, sandbox, model, sandbox.project())
     add_http(claude, door)
 
     async def together() -> None:
@@ -198,9 +198,11 @@ def test_six_steps_over_http(house: House, model: Model, version: str):
 
 
 @pytest.mark.parametrize("back", [True, False], ids=["restarted", "gone"])
-def test_the_daemon_may_die_between_two_calls(claude: Claude, model: Model, live: House, back):
-    """One run of Claude Code outlives the daemon: killed, and back, or started by the relay."""
-    # Claude Code would start a relay again that ends, and so hide it.
+def test_the_daemon_may_die_between_two_calls(
+    claude: Claude, model: Model, live: DaemonSandbox, back
+):
+    """One run of Claude Code survives the daemon's death: a restart, or a start by the relay."""
+    # Claude Code would restart a relay that ends, and so hide its end.
     counting = live.home / "counting"
     counting.write_text(f'#!/bin/sh\necho once >>"{counting}.log"\nexec "$@"\n')
     counting.chmod(0o755)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from conftest import House
+from conftest import DaemonSandbox
 from e2e.claude import Claude
 from e2e.model import Model, reading, say, words
 from e2e.story import GOAL, brief, briefs, field, known, work, writing
 from e2e.terminal import Terminal
-from left import PURPOSE
-from left import work as worked
+from written_handoffs import PURPOSE
+from written_handoffs import work as worked
 
 MINE = "Print the invoices of a month as one document"
 MODEL = ("--model", "claude-sonnet-4-6")
@@ -27,7 +27,7 @@ def compact(terminal: Terminal, model: Model) -> None:
 
 
 def summary(model: Model) -> str:
-    """Return a summary as a model writes it, which quotes what the session was told by us."""
+    """Return a summary as a model writes it, which quotes the text that we told the session."""
     told = briefs(model.requests[-1])[-1]
     return (
         "<analysis>\nWalked through.\n</analysis>\n\n<summary>\n"
@@ -40,7 +40,7 @@ def summary(model: Model) -> str:
     )
 
 
-def test_by_hand(hooked: Claude, model: Model, served: House):
+def test_by_hand(hooked: Claude, model: Model, served: DaemonSandbox):
     """After `/compact` the session is told its own state; the summary gets no words of ours."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
@@ -61,8 +61,8 @@ def test_by_hand(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.both
-def test_by_itself(hooked: Claude, model: Model, served: House):
-    """A compaction that comes by itself, between two requests, is followed by the same."""
+def test_by_itself(hooked: Claude, model: Model, served: DaemonSandbox):
+    """An automatic compaction, between two requests, has the same effect."""
     work(hooked)
     with Terminal(hooked, *MODEL, GOAL) as terminal:
         terminal.played()
@@ -76,8 +76,8 @@ def test_by_itself(hooked: Claude, model: Model, served: House):
     assert "shipping.py" in field(told, "Files")
 
 
-def test_twice(hooked: Claude, model: Model, served: House):
-    """Our words, also where a summary quotes them, are never taken for the session's own."""
+def test_twice(hooked: Claude, model: Model, served: DaemonSandbox):
+    """Our words, even quoted in a summary, are never taken for the session's own."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=PURPOSE)
     model.will(writing(hooked, "month.py"), say("month.py is there. Now I'll number the pages."))

@@ -1,8 +1,8 @@
-"""MCP's official conformance suite, every scenario of it, against the HTTP door.
+"""MCP's official conformance suite, every scenario of it, against the HTTP listener.
 
-The suite is made for a server with tools, resources and prompts of its own. What it asks of those
-and we do not have is left out below, each case with its reason. A case that begins to pass, and a
-scenario that is in neither list, is a failure: the lists are to be true.
+The suite is made for a server with tools, resources and prompts of its own. Cases that need such
+features, which we do not have, are left out below, each with its reason. A case that begins to
+pass, and a scenario that is in neither list, is a failure: the lists are to be true.
 """
 
 import json
@@ -66,7 +66,7 @@ LEFT_OUT = {
     "prompts-get-with-image": NO_PROMPTS,
 }
 
-# Of the suite to come, which knows what the protocol of 2026-07-28 requires.
+# Of the coming suite, which knows the requirements of the protocol of 2026-07-28.
 PASSED_2026 = {
     "tools-list",
     "tools-call-simple-text",
@@ -136,9 +136,9 @@ PARTLY_2026 = {
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory) -> Iterator[str]:
-    """The address of an open door; the suite can send no token, but knows a secret path."""
+    """The address of an open HTTP listener, with the secret path: the suite can send no token."""
     program(RELEASED)
-    with open_door("http", tmp_path_factory.mktemp("conformance")) as (_house, door):
+    with open_door("http", tmp_path_factory.mktemp("conformance")) as (_sandbox, door):
         yield door.secret_url
 
 
@@ -159,12 +159,12 @@ def failed(checks: list[dict]) -> set[str]:
 
 
 def passed(checks: list[dict]) -> bool:
-    """Tell whether something was found right, and nothing wrong."""
+    """Return True if some check succeeded, and none failed."""
     return any(check["status"] == "SUCCESS" for check in checks) and not failed(checks)
 
 
 def test_released_suite(url, tmp_path):
-    """The released suite passes, but for what it asks of its own server."""
+    """The released suite passes, except for the cases made for its own server."""
     suite = program(RELEASED)
     found = run(suite, url, tmp_path, "--suite", "all")
 
@@ -173,7 +173,7 @@ def test_released_suite(url, tmp_path):
 
 
 def test_suite_of_2026(url, tmp_path):
-    """So does what the protocol of 2026-07-28 requires, check by check."""
+    """The requirements of the protocol of 2026-07-28 are met, too, check by check."""
     suite = program(NEXT)
     found = run(suite, url, tmp_path, "--requirements", "2026-07-28")
 

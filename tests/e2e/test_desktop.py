@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from mcp import StdioServerParameters
 
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import program
 from handoff import __version__
 from mcp_clients import TOOLS, side
@@ -51,7 +51,7 @@ def unpacked(tmp_path_factory) -> Path:
 
 
 def server(bundle: Path, home: Path, settings: dict, **more: str) -> StdioServerParameters:
-    """Return how Claude Desktop starts the server, with what a person set in its settings."""
+    """Return the parameters by which Claude Desktop starts the server, with a person's settings."""
     library = program("HANDOFFD_TEST_MCPB").parent / "node_modules/@anthropic-ai/mcpb/dist/index.js"
     node = program("HANDOFFD_TEST_NODE")
     words = [node, "--input-type=module", "-e", COMMAND, library, bundle, json.dumps(settings)]
@@ -69,11 +69,11 @@ def run(started: StdioServerParameters) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture
-def desktop(house: House):
+def desktop(sandbox: DaemonSandbox):
     """A HOME in which no daemon runs at first."""
-    house.transcripts.mkdir(parents=True)
-    yield house
-    house.handoff("down")
+    sandbox.transcripts.mkdir(parents=True)
+    yield sandbox
+    sandbox.handoff("down")
 
 
 def test_manifest_is_the_package_s(unpacked: Path):
@@ -90,7 +90,7 @@ def test_manifest_is_the_package_s(unpacked: Path):
 
 
 @pytest.mark.parametrize("way", ["installed", "named", "named by its directory", "on the PATH"])
-def test_the_bundle_speaks_for_chat(unpacked: Path, desktop: House, way: str):
+def test_the_bundle_speaks_for_chat(unpacked: Path, desktop: DaemonSandbox, way: str):
     """Claude Desktop finds the handoff that is installed, though no daemon runs, and is Chat."""
     settings, path = {}, DESKTOP_PATH
     if way == "installed":
@@ -122,7 +122,7 @@ def test_the_bundle_speaks_for_chat(unpacked: Path, desktop: House, way: str):
 
 
 def test_nothing_installed_is_said(unpacked: Path, tmp_path: Path):
-    """Where there is no handoff, the log of Claude Desktop says what to do."""
+    """Without a handoff on the machine the log of Claude Desktop names the remedy."""
     done = run(server(unpacked, tmp_path, {}))
 
     assert (1, "") == (done.returncode, done.stdout)
@@ -132,7 +132,7 @@ def test_nothing_installed_is_said(unpacked: Path, tmp_path: Path):
 
 
 def test_a_wrong_path_is_said(unpacked: Path, tmp_path: Path):
-    """A path that was set and leads nowhere is an error, and nothing else is started in its place."""
+    """A configured path that leads nowhere is an error, and no other program is started."""
     done = run(server(unpacked, tmp_path, {"handoff_path": "~/bin/handoff"}, PATH=f"{BIN}:/bin"))
 
     assert (1, "") == (done.returncode, done.stdout)
@@ -140,7 +140,7 @@ def test_a_wrong_path_is_said(unpacked: Path, tmp_path: Path):
 
 
 def test_without_npm_the_target_says_what_it_needs(tmp_path: Path):
-    """`make desktop-bundle` without npm names what is missing."""
+    """`make desktop-bundle` without npm names the missing program."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("make", "find"):

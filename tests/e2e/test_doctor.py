@@ -1,4 +1,4 @@
-"""What `handoff doctor` says of the real Claude Code is so, and its remedies work there."""
+"""The findings of `handoff doctor` about the real Claude Code are true, and its remedies work."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ PLUGIN = "handoffd@handoffd"
 
 
 def test_an_old_plugin_is_updated_by_the_remedy(claude, live, tmp_path):
-    """`version --check` finds a plugin of another version; what it says brings the right one."""
+    """`version --check` finds a plugin of another version; its remedy installs the right one."""
     market = tmp_path / "market"
     shutil.copytree(REPOSITORY / "client/plugin", market / "client/plugin")
     manifest = market / "client/plugin/.claude-plugin/plugin.json"

@@ -1,4 +1,4 @@
-"""MCP's official inspector, on the command line, at both doors."""
+"""MCP's official inspector, on the command line, over the relay and over HTTP."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from mcp import StdioServerParameters
 
-from conftest import House
+from conftest import DaemonSandbox
 from e2e.claude import program
 from mcp_clients import TOOLS, Address, open_door
 
@@ -17,17 +17,17 @@ ERAS = ["legacy", "modern"]
 
 
 class Inspector:
-    """The inspector, pointed at a door."""
+    """The inspector, pointed at the relay or at the HTTP listener."""
 
-    def __init__(self, house: House, door: StdioServerParameters | Address):
+    def __init__(self, sandbox: DaemonSandbox, door: StdioServerParameters | Address):
         self._program = program(PROGRAM)
-        self._house = house
+        self._sandbox = sandbox
         if isinstance(door, Address):
             self._options = ["--transport", "http", "--header", door.header]
             self._target = [door.url]
         else:
             # It gives a server no more of its own environment than any client does.
-            given = house.environment.items()
+            given = sandbox.environment.items()
             self._options = [word for name, value in given for word in ("-e", f"{name}={value}")]
             self._target = [door.command, *door.args]
 
@@ -37,7 +37,7 @@ class Inspector:
                 self._program, "--cli", *self._options, "--protocol-era", era, "--format", "json",
                 *words, "--", *self._target,
             ],
-            env=self._house.environment, cwd=self._house.home, stdin=subprocess.DEVNULL,
+            env=self._sandbox.environment, cwd=self._sandbox.home, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
@@ -53,15 +53,15 @@ class Inspector:
 
 @pytest.fixture(scope="module", params=["stdio", "http"])
 def inspector(request, tmp_path_factory) -> Iterator[Inspector]:
-    """The inspector at both doors."""
+    """The inspector, over the relay and over HTTP."""
     program(PROGRAM)
-    with open_door(request.param, tmp_path_factory.mktemp("inspector")) as (house, door):
-        yield Inspector(house, door)
+    with open_door(request.param, tmp_path_factory.mktemp("inspector")) as (sandbox, door):
+        yield Inspector(sandbox, door)
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_inspector_lists_and_calls_the_tools(inspector: Inspector, era: str):
-    """It finds the five tools, nothing amiss in their schemas, and calls one."""
+    """The inspector finds the five tools with valid schemas, and calls one."""
     # --strict: a schema that some client could not take would be an error.
     listed = inspector.run(era, "--method", "tools/list", "--strict")
     assert (0, "") == (listed.returncode, listed.stderr)
@@ -75,7 +75,7 @@ def test_the_inspector_lists_and_calls_the_tools(inspector: Inspector, era: str)
 
 
 def test_the_inspector_is_told_what_is_wrong(inspector: Inspector):
-    """A tool's error reaches it as one."""
+    """A tool's error reaches the inspector as an error."""
     words = ["--method", "tools/call", "--tool-name", "get_handoff", "--tool-args-json"]
     done = inspector.run("legacy", *words, '{"id": "hof_nobody"}')
 

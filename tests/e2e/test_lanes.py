@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 from e2e.claude import Claude
 from e2e.model import Held, Model, say, use, words
 from e2e.story import DONE, GOAL, brief, briefs, field, known, opened, work, writing
 from e2e.terminal import Terminal
 from e2e.test_compaction import compact
-from left import PURPOSE
-from left import work as worked
+from written_handoffs import PURPOSE
+from written_handoffs import work as worked
 
 OTHER = "Pack the small parcels before the large ones"
 THIRD = "Translate the letters to the customers"
 
 
 @pytest.fixture
-def beside(hooked: Claude, served: House) -> Iterator[Callable[..., Claude]]:
+def beside(hooked: Claude, served: DaemonSandbox) -> Iterator[Callable[..., Claude]]:
     """Another client of the same person's, with a model of its own."""
     models: list[Model] = []
 
@@ -33,7 +33,7 @@ def beside(hooked: Claude, served: House) -> Iterator[Callable[..., Claude]]:
 
 
 @pytest.mark.both
-def test_two_at_once(hooked: Claude, served: House, beside: Callable[..., Claude]):
+def test_two_at_once(hooked: Claude, served: DaemonSandbox, beside: Callable[..., Claude]):
     """A third session is told of both, and after a compaction each is told its own state."""
     other = beside()
     work(hooked)
@@ -58,8 +58,8 @@ def test_two_at_once(hooked: Claude, served: House, beside: Callable[..., Claude
     ]
 
 
-def test_two_worktrees(hooked: Claude, served: House, beside: Callable[..., Claude]):
-    """What goes on in one worktree is told there, and not in the other."""
+def test_two_worktrees(hooked: Claude, served: DaemonSandbox, beside: Callable[..., Claude]):
+    """The work in one worktree is told there, and not in the other."""
     served.git(hooked.cwd, "commit", "-q", "--allow-empty", "-m", "begin")
     place = hooked.cwd.parent / f"{hooked.cwd.name}-parcels"
     served.git(hooked.cwd, "worktree", "add", "-q", "-b", "parcels", str(place))
@@ -79,13 +79,13 @@ def test_two_worktrees(hooked: Claude, served: House, beside: Callable[..., Clau
     assert GOAL not in there
 
 
-def lane_of(house: House, claude: Claude, session_id: str) -> dict | None:
-    lanes = house.show(claude.cwd)["lanes"]
+def lane_of(sandbox: DaemonSandbox, claude: Claude, session_id: str) -> dict | None:
+    lanes = sandbox.show(claude.cwd)["lanes"]
     return next((lane for lane in lanes if lane["session_id"] == session_id), None)
 
 
-def test_a_program_displaces_nobody(hooked: Claude, model: Model, served: House):
-    """`claude -p` is known to be headless, and a person's goal stands beside it and after it."""
+def test_a_program_displaces_nobody(hooked: Claude, model: Model, served: DaemonSandbox):
+    """`claude -p` counts as headless, and a person's goal stands beside it and after it."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
         terminal.played()
@@ -103,7 +103,7 @@ def test_a_program_displaces_nobody(hooked: Claude, model: Model, served: House)
     assert GOAL == field(brief(opened(hooked)), "Goal")
 
 
-def test_a_sub_agent(hooked: Claude, model: Model, served: House):
+def test_a_sub_agent(hooked: Claude, model: Model, served: DaemonSandbox):
     """A sub-agent's requests get nothing of ours, and its words are not the session's."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=PURPOSE)
@@ -135,8 +135,8 @@ def test_a_sub_agent(hooked: Claude, model: Model, served: House):
     )
 
 
-def test_an_unrelated_first_prompt(hooked: Claude, model: Model, served: House):
-    """A new session that begins something else is about that, and is told of the old work once."""
+def test_an_unrelated_first_prompt(hooked: Claude, model: Model, served: DaemonSandbox):
+    """A new session with another subject keeps it, and is told of the old work once."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=PURPOSE)
     model.will(writing(hooked, "letters.py"), say("The letters are in letters.py now."))

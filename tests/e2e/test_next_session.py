@@ -1,11 +1,10 @@
-"""However a session ends, the first request of the next one says what it was about."""
+"""However a session ends, the first request of the next one names the session's subject."""
 
 import re
 
 import pytest
 
-from bridged import Mcp
-from conftest import House, timestamp, wait_for
+from conftest import DaemonSandbox, timestamp, wait_for
 from e2e.claude import Claude
 from e2e.model import Model, Request, limited, say
 from e2e.story import (
@@ -22,12 +21,13 @@ from e2e.story import (
     writing,
 )
 from e2e.terminal import Terminal
-from left import handoffs, text
-from left import work as worked
+from mcp_socket_client import Mcp
+from written_handoffs import handoffs, text
+from written_handoffs import work as worked
 
 
 def says_what_was_left(request: Request) -> None:
-    """Look whether a session is told what GOAL's session left: goal, now, next, files."""
+    """Assert that a session is told the goal, now, next and files of GOAL's session."""
     told = brief(request)
     assert GOAL == field(told, "Goal")
     assert f"{DONE} {NEXT}" == field(told, "Now")
@@ -36,7 +36,7 @@ def says_what_was_left(request: Request) -> None:
 
 
 @pytest.mark.both
-def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, served: House):
+def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, served: DaemonSandbox):
     """After `kill -9` while a command runs, the next session knows the goal, now and next."""
     said = "The rounding is in tax.py. Now I'll run the tests."
     model.will(writing(hooked))
@@ -55,8 +55,8 @@ def test_killed_in_the_middle_of_a_tool_call(hooked: Claude, model: Model, serve
 
 
 @pytest.mark.both
-def test_left_by_exit(hooked: Claude, model: Model, served: House):
-    """After `/exit` the session's handoff is there, and the next session is told what it left."""
+def test_left_by_exit(hooked: Claude, model: Model, served: DaemonSandbox):
+    """After `/exit` the session's handoff is there, and the next session is told its content."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
         terminal.played()
@@ -68,8 +68,8 @@ def test_left_by_exit(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.both
-def test_cleared(hooked: Claude, model: Model, served: House):
-    """After `/clear` the first request, of another session, says what the old one was about."""
+def test_cleared(hooked: Claude, model: Model, served: DaemonSandbox):
+    """After `/clear` the first request, of another session, names the subject of the old one."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
         terminal.played()
@@ -83,7 +83,7 @@ def test_cleared(hooked: Claude, model: Model, served: House):
     says_what_was_left(model.requests[-1])
 
 
-def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: House):
+def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: DaemonSandbox):
     """A session that a limit stopped is told with the request that was not answered."""
     work(hooked)
     with Terminal(hooked, GOAL) as terminal:
@@ -101,8 +101,8 @@ def test_ended_by_a_rate_limit(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.both
-def test_resumed(hooked: Claude, model: Model, served: House):
-    """A resumed session is told nothing twice, but what happened since it ended."""
+def test_resumed(hooked: Claude, model: Model, served: DaemonSandbox):
+    """A resumed session is told nothing twice, and is told the events since its end."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=GOAL)
     work(hooked)
@@ -125,8 +125,8 @@ def test_resumed(hooked: Claude, model: Model, served: House):
     assert "Pack small parcels first" in second
 
 
-def test_forked(hooked: Claude, model: Model, served: House):
-    """A fork has what its origin was told, and is told nothing of it again."""
+def test_forked(hooked: Claude, model: Model, served: DaemonSandbox):
+    """A fork has the text that its origin was told, and is not told it again."""
     worked(served, hooked.cwd)
     known(served, hooked, goal=GOAL)
     work(hooked)
@@ -141,10 +141,10 @@ def test_forked(hooked: Claude, model: Model, served: House):
     assert "Bring the tax of the invoices in order" == served.document(hooked.cwd)["goal"]
 
 
-def test_all_that_is_told(hooked: Claude, model: Model, served: House):
-    """A brief has what the newest handoff warns of, what moved since, and what is unread."""
+def test_all_that_is_told(hooked: Claude, model: Model, served: DaemonSandbox):
+    """A brief has the newest handoff's warnings, the changes since, and the unread entries."""
     project = hooked.cwd
-    # So long ago that nobody is at it any more.
+    # So long ago that no session counts as being at work any more.
     session = worked(served, project, ago=3600)
     known(served, hooked, goal=GOAL)
     closing = ["close", "--session", session.id, "--gotcha", "Totals are in cents"]
@@ -168,7 +168,7 @@ def test_all_that_is_told(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.parametrize("why", ["old", "completed"])
-def test_what_is_over(hooked: Claude, model: Model, served: House, why: str):
+def test_what_is_over(hooked: Claude, model: Model, served: DaemonSandbox, why: str):
     """Work that is a week old, or completed, is told in one line."""
     project, ago = hooked.cwd, 8 * 86400 if why == "old" else 60
     session = served.session(project)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import handoff
-from conftest import BIN, REPOSITORY, House
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import Claude, program
 from e2e.model import Model, say, tools, words
 from handoff import __version__
@@ -15,7 +15,7 @@ from mcp_clients import TOOLS
 
 PLUGIN = "handoffd@handoffd"
 TOOL = "mcp__plugin_handoffd_handoffd__"
-# The same layout in a checkout and in what is installed.
+# The same layout in a checkout and in an installation.
 PLACES = {"checkout": REPOSITORY, "installed": Path(handoff.__file__).parent / "marketplace"}
 LOGGING = """#!/bin/sh
 echo "$1 ${CLAUDE_PLUGIN_ROOT:-nowhere}" >>"%s"
@@ -24,15 +24,15 @@ exec "%s" "$@"
 
 
 class Installed:
-    """Claude Code with the plugin; whatever it starts of ours is written down."""
+    """Claude Code with the plugin; every program of ours that it starts is written down."""
 
-    def __init__(self, claude: Claude, house: House, market: Path):
-        self.claude, self.model, self.house, self.market = claude, claude.model, house, market
+    def __init__(self, claude: Claude, sandbox: DaemonSandbox, market: Path):
+        self.claude, self.model, self.sandbox, self.market = claude, claude.model, sandbox, market
         self.settings = claude.config / "settings.json"
-        self.log = house.home / "started"
+        self.log = sandbox.home / "started"
         self.log.touch()
         # Not on the PATH: the plugin finds it all the same.
-        client = house.home / ".local/bin/handoff"
+        client = sandbox.home / ".local/bin/handoff"
         client.parent.mkdir(parents=True)
         client.write_text(LOGGING % (self.log, BIN / "handoff"))
         client.chmod(0o755)
@@ -46,14 +46,14 @@ class Installed:
         return self
 
     def asked(self, prompt: str) -> dict:
-        """Begin a session with a prompt, and return what the model was asked."""
+        """Begin a session with a prompt, and return the request to the model."""
         self.log.write_text("")
         self.model.will(say("Ok."))
         self.claude.asked(prompt, ENABLE_TOOL_SEARCH="false")
         return self.model.requests[-1]
 
     def hooks(self) -> list[str]:
-        """Return where the hooks of the last session came from, one for each that fired."""
+        """Return the origins of the hooks of the last session, one per fired hook."""
         started = [line.split(" ", 1) for line in self.log.read_text().splitlines()]
         return [place for command, place in started if command == "hook"]
 
@@ -83,27 +83,27 @@ def market(tmp_path: Path) -> Path:
     return place
 
 
-def left(house: House, project: Path) -> None:
+def left(sandbox: DaemonSandbox, project: Path) -> None:
     """Leave a handoff."""
-    done = house.handoff("close", "--done", "tax rounds per line", cwd=project)
+    done = sandbox.handoff("close", "--done", "tax rounds per line", cwd=project)
     assert 0 == done.returncode, done.stderr
 
 
 @pytest.mark.both
 @pytest.mark.parametrize("place", PLACES)
-def test_it_is_valid(version: str, place: str, house: House, model: Model):
+def test_it_is_valid(version: str, place: str, sandbox: DaemonSandbox, model: Model):
     """The plugin and its marketplace pass the strict check of both versions, wherever they lie."""
-    claude = Claude(version, house, model, house.project())
+    claude = Claude(version, sandbox, model, sandbox.project())
     for directory in (PLACES[place], PLACES[place] / "client/plugin"):
         assert "✔ Validation passed" in claude.does(
             "plugin", "validate", "--strict", str(directory)
         )
 
 
-def test_it_is_fit_for_a_directory(house: House, model: Model):
-    """It also passes what the newer version asks of a plugin that is to be listed."""
+def test_it_is_fit_for_a_directory(sandbox: DaemonSandbox, model: Model):
+    """The plugin also passes the newer version's checks of a plugin that is to be listed."""
     program("HANDOFFD_TEST_CLAUDE_325")
-    claude = Claude("325", house, model, house.project())
+    claude = Claude("325", sandbox, model, sandbox.project())
     shown = claude.does(
         "plugin", "validate", "--profile", "directory", str(REPOSITORY / "client/plugin")
     )
@@ -111,14 +111,14 @@ def test_it_is_fit_for_a_directory(house: House, model: Model):
     assert "✔ Validation passed" in shown
 
 
-def test_installed_from_the_checkout(claude: Claude, live: House):
+def test_installed_from_the_checkout(claude: Claude, live: DaemonSandbox):
     """From the repository itself: the server connects, hooks fire, and the commands work."""
     left(live, claude.cwd)
     Installed(claude, live, REPOSITORY).install().assert_at_work()
 
 
-def test_its_life(claude: Claude, live: House, market: Path):
-    """Installed, disabled, enabled, upgraded and removed: each time it is all there, or nothing."""
+def test_its_life(claude: Claude, live: DaemonSandbox, market: Path):
+    """Installed, disabled, enabled, upgraded or removed: all of the plugin is there, or nothing."""
     left(live, claude.cwd)
     found = Installed(claude, live, market).install()
     found.assert_at_work()

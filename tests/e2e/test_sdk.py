@@ -1,4 +1,4 @@
-"""The client of MCP's own SDK speaks to both doors, in both eras of the protocol."""
+"""The client of MCP's own SDK over both transports, in both eras of the protocol."""
 
 import asyncio
 import re
@@ -12,14 +12,14 @@ from mcp_clients import ERAS, TOOLS, open_door, open_http, relay, side
 
 @pytest.fixture(scope="module", params=["stdio", "http"])
 def door(request, tmp_path_factory):
-    """Both doors: the relay's standard input and output, and HTTP."""
-    with open_door(request.param, tmp_path_factory.mktemp("sdk")) as (_house, found):
+    """Both transports: the relay's standard input and output, and HTTP."""
+    with open_door(request.param, tmp_path_factory.mktemp("sdk")) as (_sandbox, found):
         yield found
 
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
-    """Version, name, instructions and the five tools are there, whichever protocol is spoken."""
+    """Version, name, instructions and the five tools are there, in each protocol."""
 
     async def play():
         async with side(door, mode) as one:
@@ -29,7 +29,7 @@ def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
             assert ERAS[mode] == client.protocol_version
             assert set(TOOLS) == {tool.name for tool in listed.tools}
             assert all(tool.output_schema and tool.annotations for tool in listed.tools)
-            # A client that was told the protocol does not ask who is there.
+            # A client that was told the protocol does not ask for the server's name.
             if mode != "2026-07-28":
                 assert ("handoffd", __version__) == (
                     client.server_info.name,
@@ -44,7 +44,7 @@ def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
 
 @pytest.mark.parametrize("mode", ERAS)
 def test_the_five_tools_and_their_errors(door, mode):
-    """Each tool does what it says at either door, and what fails is told to the model."""
+    """Each tool works over either transport, and its errors are told to the model."""
 
     async def play():
         async with side(door, mode) as one:
@@ -82,7 +82,7 @@ def test_the_five_tools_and_their_errors(door, mode):
 
 
 def test_what_is_not_there_is_an_error_at_once(door):
-    """Resources and prompts are asked for in vain, and the conversation goes on."""
+    """A request for resources or prompts is an error, and the conversation goes on."""
 
     async def play():
         async with side(door, "legacy") as one:
@@ -95,12 +95,12 @@ def test_what_is_not_there_is_an_error_at_once(door):
     asyncio.run(play())
 
 
-def test_two_clients_at_two_doors_share_a_thread(house):
-    """What is written over HTTP is read over standard input and output, and the other way round."""
-    http = open_http(house)
+def test_two_clients_at_two_doors_share_a_thread(sandbox):
+    """An entry written over HTTP is read over stdin and stdout, and the other way round."""
+    http = open_http(sandbox)
 
     async def play():
-        async with side(http) as chat, side(relay(house, "--client", "code")) as code:
+        async with side(http) as chat, side(relay(sandbox, "--client", "code")) as code:
             made = await chat.call("create_handoff", title="Auth", content="JWT.")
             thread = made["handoff"]["id"]
             assert ["JWT."] == await code.new(thread)

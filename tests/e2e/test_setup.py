@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from conftest import BIN, House, wait_for
+from conftest import BIN, DaemonSandbox, wait_for
 from e2e.claude import Claude
 from e2e.model import say, words
 from e2e.terminal import Terminal
-from installed import SETTINGS, Place
+from setup_home import SETTINGS, Place
 
 CONTEXT = "<handoffd-context"
 GOAL = "Round the tax per line in the invoice module"
@@ -16,10 +16,10 @@ SERVERS = {"numStartups": 3, "mcpServers": {"other": {"type": "stdio", "command"
 
 
 class Home(Place):
-    """A HOME in which Claude Code is at home, and handoffd is not yet."""
+    """A HOME in which Claude Code is installed, and handoffd is not yet."""
 
-    def __init__(self, claude: Claude, house: House):
-        super().__init__(house)
+    def __init__(self, claude: Claude, sandbox: DaemonSandbox):
+        super().__init__(sandbox)
         self.claude = claude
         # As most have it: the servers are in ~/.claude.json.
         del claude.environment["CLAUDE_CONFIG_DIR"]
@@ -32,7 +32,7 @@ class Home(Place):
         self.environment = {**quiet, "PATH": "/usr/bin:/bin"}
 
     def starts(self) -> str:
-        """Run Claude Code once, and return all that the model was told first."""
+        """Run Claude Code once, and return the first text that the model was told."""
         model = self.claude.model
         model.requests.clear()
         model.will(say("Done."))
@@ -40,7 +40,7 @@ class Home(Place):
         return words(model.requests[0])
 
     def used(self) -> bytes:
-        """Let files be there that Claude Code has seen: it makes some settings its own way, once."""
+        """Make files that Claude Code has seen: it rewrites some settings its own way, once."""
         self.write(self.settings, SETTINGS)
         self.write(self.servers, json.dumps(SERVERS, indent=2))
         self.claude.does("mcp", "list")
@@ -54,7 +54,7 @@ class Home(Place):
 
 
 @pytest.fixture
-def home(claude: Claude, live: House) -> Home:
+def home(claude: Claude, live: DaemonSandbox) -> Home:
     """A project with a past that the daemon knows."""
     session = live.session(claude.cwd)
     session.prompt(GOAL)
@@ -79,10 +79,10 @@ def test_claude_code_is_connected_and_told(home: Home):
 
 
 def test_the_status_line(home: Home):
-    """Where setup was told to, the goal stands below the prompt, beside what stood there."""
+    """If setup was told to, the goal stands below the prompt, beside the former status line."""
     theirs = {"type": "command", "command": "echo mine"}
     home.write(home.settings, json.dumps({"statusLine": theirs}))
-    # What was answered before is asked again without the variable that named its place.
+    # Without the variable that named their place, the first start's questions are asked again.
     (home.claude.config / ".claude.json").rename(home.servers)
     home.setup("--with", "statusline")
     home.claude.model.will(say("Done."))
@@ -95,7 +95,7 @@ def test_the_status_line(home: Home):
 
 @pytest.mark.both
 def test_nothing_of_ours_is_left(home: Home):
-    """Files that were there, a session between: what is left is what was, but for Claude Code's own."""
+    """After a session and a teardown the files are as before, but for Claude Code's own changes."""
     before = home.used()
     home.setup("--with", "statusline")
     assert GOAL in home.starts()
@@ -125,7 +125,7 @@ def test_files_that_were_not_there(home: Home):
 
 
 def test_another_directory_of_claude_code(home: Home):
-    """The same with $CLAUDE_CONFIG_DIR, for both."""
+    """Setup and teardown work in $CLAUDE_CONFIG_DIR as well."""
     config = home.home / "other"
     home.claude.environment["CLAUDE_CONFIG_DIR"] = str(config)
     home.setup(CLAUDE_CONFIG_DIR=str(config))
@@ -146,7 +146,7 @@ def test_another_directory_of_claude_code(home: Home):
     ],
 )
 def test_bare_commands(home: Home, typed: str, said: str):
-    """A command is typed by its bare name, its program runs, and the model reads what it says."""
+    """A command is typed by its bare name, its program runs, and the model reads its output."""
     home.setup()
     model = home.claude.model
     model.will(say("Done."))
@@ -157,7 +157,7 @@ def test_bare_commands(home: Home, typed: str, said: str):
 
 
 def test_the_plugin_instead_of_hooks(home: Home):
-    """It brings hooks and MCP along; each fires once; teardown takes it out by Claude Code."""
+    """The plugin brings hooks and MCP; each fires once; teardown removes it by Claude Code."""
     before = home.used()
     home.setup()
 
@@ -179,7 +179,7 @@ def test_the_plugin_instead_of_hooks(home: Home):
 
 
 def test_the_plugin_where_no_settings_were(home: Home):
-    """What Claude Code made for it goes as well."""
+    """The settings file that Claude Code made for the plugin is removed as well."""
     home.setup("--with", "plugin")
     assert GOAL in home.starts()
 

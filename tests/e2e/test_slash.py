@@ -1,4 +1,4 @@
-"""The slash commands, typed into the real Claude Code: what the model reads, and what it may run."""
+"""The slash commands in the real Claude Code: the model's input, and the commands it may run."""
 
 import json
 import re
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from conducted import TRACK, assert_whole, front, handoff, records, track
-from conftest import BIN, REPOSITORY, House
+from conductor_projects import TRACK, assert_whole, front, handoff, records, track
+from conftest import BIN, REPOSITORY, DaemonSandbox
 from e2e.claude import Claude
 from e2e.model import errors, results, say, use, words
-from left import handoffs, known, text, work
+from written_handoffs import handoffs, known, text, work
 
 PLUGIN = REPOSITORY / "client/plugin"
-# What a shell would make something of, and the last line of our own here-document.
+# Words that mean something to a shell, and the last line of our own here-document.
 HOSTILE = [
     "a; touch PWNED",
     "$(touch PWNED)",
@@ -30,13 +30,13 @@ HOSTILE = [
 
 
 class Commands:
-    """The slash commands where a person has them: bare in the user's directory, or a plugin's."""
+    """The slash commands in one place: bare in the user's directory, or a plugin's."""
 
-    def __init__(self, claude: Claude, house: House, place: str):
-        self.claude, self.model, self.house = claude, claude.model, house
+    def __init__(self, claude: Claude, sandbox: DaemonSandbox, place: str):
+        self.claude, self.model, self.sandbox = claude, claude.model, sandbox
         self.project = claude.cwd
         self.session = str(uuid.uuid4())
-        programs = house.home / ".local/bin"
+        programs = sandbox.home / ".local/bin"
         programs.mkdir(parents=True)
         (programs / "handoff").symlink_to(BIN / "handoff")
         if place == "user":
@@ -47,7 +47,7 @@ class Commands:
         self.begun = False
 
     def type(self, line: str, *options: str, **environment: str) -> str:
-        """Type a command into the session, and return what the model was told first."""
+        """Type a command into the session, and return the first text that the model was told."""
         before = len(self.model.requests)
         if not self.model.script:
             self.model.will(say("Ok."))
@@ -62,32 +62,32 @@ class Commands:
         return self
 
     def ran(self) -> list[str]:
-        """Return what the tools of the last turn gave back; none of them may have failed."""
+        """Return the results of the last turn's tools; none of them may have failed."""
         assert [] == errors(self.model.requests[-1])
         return results(self.model.requests[-1])
 
 
 @pytest.fixture(params=["user", "plugin"])
-def everywhere(claude: Claude, live: House, request) -> Commands:
+def everywhere(claude: Claude, live: DaemonSandbox, request) -> Commands:
     """The slash commands in both places, in a project with a daemon."""
     return Commands(claude, live, request.param)
 
 
 @pytest.fixture
-def commands(claude: Claude, live: House) -> Commands:
-    """The same, one place a version: each is tried, and each start of the program takes its time."""
+def commands(claude: Claude, live: DaemonSandbox) -> Commands:
+    """The slash commands, in one place per version, because each start of the program is slow."""
     return Commands(claude, live, "user" if claude.version == "197" else "plugin")
 
 
 @pytest.fixture
-def bare(claude: Claude, live: House) -> Commands:
+def bare(claude: Claude, live: DaemonSandbox) -> Commands:
     """The bare slash commands alone, where the place makes no difference."""
     return Commands(claude, live, "user")
 
 
 def leave(commands: Commands) -> None:
     """Leave a handoff from a shell."""
-    done = commands.house.handoff(
+    done = commands.sandbox.handoff(
         "close", "--done", "tax rounds per line", "--next", "the same for shipping",
         "--gotcha", "totals are in cents", cwd=commands.project,
     )  # fmt: skip
@@ -99,7 +99,7 @@ def leave(commands: Commands) -> None:
 
 @pytest.mark.both
 def test_open(everywhere: Commands):
-    """/open tells the model what the last session left, framed, and what the user adds."""
+    """/open tells the model the last session's handoff, framed, and the user's own words."""
     commands = everywhere
     leave(commands)
     told = commands.type("open it's $(touch PWNED) time for `shipping`")
@@ -112,7 +112,7 @@ def test_open(everywhere: Commands):
 
 
 def test_open_without_a_handoff(bare: Commands):
-    """Where nothing was left the model is told so, and that the user adds nothing."""
+    """Without a handoff the model is told so, and that the user adds nothing."""
     told = bare.type("open")
 
     assert "This project has no handoff yet." in told
@@ -122,7 +122,7 @@ def test_open_without_a_handoff(bare: Commands):
 def test_open_without_a_daemon(bare: Commands):
     """/open works while the daemon is down, and says that it is."""
     leave(bare)
-    bare.house.stop()
+    bare.sandbox.stop()
     told = bare.type("open")
 
     assert "the same for shipping" in told
@@ -149,17 +149,17 @@ HANDOFF"""
 
 @pytest.mark.both
 def test_close(commands: Commands):
-    """/close shows what is known of this very session; the model's five sections are left in it."""
+    """/close shows the facts known of this very session, and the model adds its five sections."""
     # Another session is at work here, too.
-    other = work(commands.house, commands.project, ago=5)
-    known(commands.house, other)
+    other = work(commands.sandbox, commands.project, ago=5)
+    known(commands.sandbox, other)
     commands.model.will(use("Write", file_path="notes.md", content="one\n"), say("Written."))
     commands.claude.asked(
         "Write notes about shipping costs into notes.md", "--session-id", commands.session,
         "--permission-mode", "acceptEdits",
     )  # fmt: skip
     commands.begun = True
-    commands.house.handoff("sessions")
+    commands.sandbox.handoff("sessions")
     commands.model.will(use("Bash", command=CLOSING), say("Left."))
     told = commands.type("close it's done; touch PWNED")
 
@@ -170,7 +170,7 @@ def test_close(commands: Commands):
     assert "Round tax per line" not in preview
     assert "The user adds: it's done; touch PWNED" in told
     assert "A person is needed: the migration drops a column" in commands.ran()[-1]
-    (left,) = handoffs(commands.house, commands.project)
+    (left,) = handoffs(commands.sandbox, commands.project)
     found = left.read_text()
     assert f"session_id: {commands.session}\n" in found
     for title in ("Done", "Next", "Gotchas", "Risks", "Reflection"):
@@ -188,7 +188,7 @@ def test_close_with_nothing_to_tell(bare: Commands):
 
     assert "There is nothing to hand off yet.\nSay it: handoff close --done" in told
     assert f"session {bare.session[:8]}" in bare.ran()[-1]
-    assert "the tests are slow" in text(bare.house, bare.project)
+    assert "the tests are slow" in text(bare.sandbox, bare.project)
 
 
 # /conductor-handoff and its aliases
@@ -197,7 +197,7 @@ def test_close_with_nothing_to_tell(bare: Commands):
 def test_auto(commands: Commands):
     """/conductor-handoff resumes at a session's first message, and creates at its second."""
     track(commands.project)
-    commands.house.handoff("create", cwd=commands.project)
+    commands.sandbox.handoff("create", cwd=commands.project)
     assert "handed_off" == handoff(commands.project)["status"]
     told = commands.type("conductor-handoff")
 
@@ -237,11 +237,11 @@ def test_choice_about_parallel_workers(commands: Commands):
 
 
 def test_several_tracks(commands: Commands):
-    """Of several tracks the list is shown, with how to name one; the alias takes the name."""
+    """With several tracks the list is shown, and how to name one; the alias takes the name."""
     track(commands.project)
     track(commands.project, "billing_20260302")
     for name in (TRACK, "billing_20260302"):
-        commands.house.handoff("create", "--track", name, cwd=commands.project)
+        commands.sandbox.handoff("create", "--track", name, cwd=commands.project)
     told = commands.type("conductor-handoff resume")
     assert re.search(r"1\. billing_20260302 \(.+\n2\. auth_20260301 \(", told)
     assert "Name one: handoff resume TRACK" in told
@@ -283,7 +283,7 @@ def test_thread(commands: Commands):
     assert "handoff thread create 'A SHORT TITLE' - <<'ENTRY'" in told
     assert "The user typed: create Auth for the shop" in told
     thread = re.search(r"hof_[\w-]{21}", commands.ran()[-1])[0]
-    commands.house.handoff("thread", "add", thread, "decision", "30 days", "--as", "chat")
+    commands.sandbox.handoff("thread", "add", thread, "decision", "30 days", "--as", "chat")
 
     told = commands.type(f"handoff-thread get {thread}")
     assert "30 days" in told
@@ -296,9 +296,9 @@ def test_thread(commands: Commands):
     )
 
 
-# What the model may run without asking
+# Commands that the model may run without asking
 
-# A command, and what it tells the model to run.
+# A command, and the command that it tells the model to run.
 FOLLOW_UPS = [
     ("open", "handoff review --settle"),
     ("close", "handoff close <<'HANDOFF'\n## Done\n- it\nHANDOFF"),
@@ -308,7 +308,7 @@ FOLLOW_UPS = [
     ("resume_handoff", f"handoff resume {TRACK}"),
     ("handoff-thread", "handoff thread create 'Auth' - <<'ENTRY'\nJWT.\nENTRY"),
 ]
-# Of ours, too, and one of them runs whatever it is given.
+# Commands of ours, too; one of them runs any given command.
 REFUSED = [
     "handoff statusline --beside 'touch PWNED'",
     "handoff forget --yes",
@@ -318,11 +318,11 @@ REFUSED = [
 
 @pytest.mark.parametrize(("line", "following"), FOLLOW_UPS)
 def test_what_a_command_grants(commands: Commands, line: str, following: str):
-    """The model may run what the command tells it to run, and nothing else of ours."""
+    """The model may run the command that a slash command names, and no other of ours."""
     track(commands.project)
-    commands.house.handoff("create", cwd=commands.project)
+    commands.sandbox.handoff("create", cwd=commands.project)
     leave(commands)
-    commands.house.handoff("escalate", "Who sets the rates?", cwd=commands.project)
+    commands.sandbox.handoff("escalate", "Who sets the rates?", cwd=commands.project)
     wishes = [use("Bash", command=command) for command in (following, *REFUSED)]
     commands.model.will(*wishes, say("Done."))
     commands.type(line)
@@ -333,14 +333,14 @@ def test_what_a_command_grants(commands: Commands, line: str, following: str):
     assert not (commands.project / "PWNED").exists()
 
 
-# What is typed is never run
+# Typed text is never run
 
 
 @pytest.mark.parametrize(
     "mode", [pytest.param("default", marks=pytest.mark.long), "bypassPermissions"]
 )
 def test_hostile_words_run_nothing(bare: Commands, mode: str):
-    """Whatever is typed behind a command reaches it as words, also where everything is allowed."""
+    """Any text typed behind a command reaches it as words, also if everything is allowed."""
     ways = ["--permission-mode", mode]
     for hostile in HOSTILE:
         told = bare.anew().type(f"conductor-handoff {hostile}", *ways, IS_SANDBOX="1")
@@ -351,7 +351,7 @@ def test_hostile_words_run_nothing(bare: Commands, mode: str):
 
 
 def test_why_the_words_come_by_a_here_document(bare: Commands):
-    """Put into the call itself they are run where everything is allowed, and else drop it."""
+    """Words in the call itself are run if everything is allowed, and else drop the command."""
     path = bare.claude.config / "commands/plainly.md"
     path.write_text("---\nallowed-tools: Bash(echo:*)\n---\n\n!`echo said $ARGUMENTS`\n")
     assert "said words" in bare.type("plainly words")
@@ -364,7 +364,7 @@ def test_why_the_words_come_by_a_here_document(bare: Commands):
     assert (bare.project / "PWNED").exists()
 
 
-def test_without_the_client(claude: Claude, live: House):
+def test_without_the_client(claude: Claude, live: DaemonSandbox):
     """A plugin whose `handoff` is not installed says so, instead of being dropped."""
     commands = Commands(claude, live, "plugin")
     Path(live.home / ".local/bin/handoff").unlink()

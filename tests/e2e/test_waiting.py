@@ -1,20 +1,20 @@
-"""What waits for a person: a dialog that is open, and what arrives while a session goes on."""
+"""Things that wait for a person: an open dialog, and entries that arrive during a session."""
 
 import pytest
 
-from bridged import Mcp
-from conftest import BIN, House
+from conftest import BIN, DaemonSandbox
 from e2e.claude import Claude
 from e2e.model import Model, say, use, words
 from e2e.story import GOAL, briefs, known, work
 from e2e.terminal import ENTER, Terminal
-from left import PURPOSE
-from left import work as worked
+from mcp_socket_client import Mcp
+from written_handoffs import PURPOSE
+from written_handoffs import work as worked
 
 
 @pytest.mark.both
-def test_a_permission_dialog(hooked: Claude, model: Model, served: House):
-    """The status is blocked while a dialog is open, and no longer when it was answered."""
+def test_a_permission_dialog(hooked: Claude, model: Model, served: DaemonSandbox):
+    """The status is blocked while a dialog is open, and no longer after the answer."""
     wish = use("Bash", command="touch paid && rm -f paid", description="Mark it as paid")
     model.will(wish, say("It is marked, and I'll go on with the next one."))
     with Terminal(hooked, GOAL, mode="default") as terminal:
@@ -25,8 +25,8 @@ def test_a_permission_dialog(hooked: Claude, model: Model, served: House):
         known(served, hooked, status="in_progress")
 
 
-def test_a_thread_that_speaks_up(hooked: Claude, model: Model, served: House):
-    """A prompt is sent with nothing of ours, but for one line when a thread has something new."""
+def test_a_thread_that_speaks_up(hooked: Claude, model: Model, served: DaemonSandbox):
+    """A prompt gets no text of ours, except one line when a thread has new entries."""
     with Mcp(served, "code", hooked.cwd) as code:
         thread = code.create("JWT.", title="Auth")
     model.will(say("One."))
@@ -49,7 +49,7 @@ def test_a_thread_that_speaks_up(hooked: Claude, model: Model, served: House):
     assert [line] == briefs(model.requests[2])
 
 
-def test_a_call_for_a_person(hooked: Claude, model: Model, served: House):
+def test_a_call_for_a_person(hooked: Claude, model: Model, served: DaemonSandbox):
     """A handoff that calls for a person says so in one line to a session that is at work."""
     session = worked(served, hooked.cwd)
     known(served, hooked, goal=PURPOSE)
@@ -69,7 +69,7 @@ def test_a_call_for_a_person(hooked: Claude, model: Model, served: House):
 
 
 @pytest.mark.both
-def test_the_status_line(hooked: Claude, model: Model, served: House):
+def test_the_status_line(hooked: Claude, model: Model, served: DaemonSandbox):
     """The goal is shown below the prompt."""
     with hooked.changing("settings.json") as settings:
         settings["statusLine"] = {"type": "command", "command": f"{BIN}/handoff statusline"}

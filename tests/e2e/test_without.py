@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BIN, House, wait_for
+from conftest import BIN, DaemonSandbox, wait_for
 from e2e.claude import Claude
 from e2e.model import Model, say
 from e2e.story import DONE, GOAL, NEXT, brief, briefs, field, known, opened, work
 from e2e.terminal import Terminal
 from e2e.test_compaction import compact
-from left import PURPOSE, handoffs, text
-from left import work as worked
+from written_handoffs import PURPOSE, handoffs, text
+from written_handoffs import work as worked
 
-# Takes the interpreter's place, and notes down with which words, what is loaded and started.
+# Takes the interpreter's place, and notes its arguments, the loaded modules and started programs.
 OBSERVER = """\
 #!{python} -IS
 import sys
@@ -41,8 +41,8 @@ LIGHT = {
 
 
 @pytest.mark.parametrize("switched", ["off", "absent"])
-def test_without_hooks(hooked: Claude, model: Model, served: House, switched: str):
-    """The transcript alone suffices for handoff.yaml and for the handoff of a killed session."""
+def test_without_hooks(hooked: Claude, model: Model, served: DaemonSandbox, switched: str):
+    """The transcript alone is enough for handoff.yaml and for a killed session's handoff."""
     with hooked.changing("settings.json") as settings:
         if switched == "off":
             settings["disableAllHooks"] = True
@@ -64,15 +64,15 @@ def test_without_hooks(hooked: Claude, model: Model, served: House, switched: st
     assert [] == briefs(opened(hooked))
 
 
-def prompts_and_is_heard(terminal: Terminal, house: House, since: float) -> bool:
-    """Type a prompt, and tell whether the daemon heard of it: settings are reread in the end."""
+def prompts_and_is_heard(terminal: Terminal, sandbox: DaemonSandbox, since: float) -> bool:
+    """Type a prompt, and return True if the daemon got its hook: settings are reread in the end."""
     terminal.model.will(say("That part is done."))
     terminal.asks(f"Do part {len(terminal.model.requests)} of it, please")
-    heard = house.call("status")["hooks"].get("UserPromptSubmit")
+    heard = sandbox.call("status")["hooks"].get("UserPromptSubmit")
     return bool(heard) and heard["seconds"] < time.monotonic() - since
 
 
-def test_hooks_that_come_late(hooked: Claude, model: Model, served: House):
+def test_hooks_that_come_late(hooked: Claude, model: Model, served: DaemonSandbox):
     """A session that began before the hooks were there is served from its first event."""
     with hooked.changing("settings.json") as settings:
         hooks = settings.pop("hooks")
@@ -91,7 +91,7 @@ def test_hooks_that_come_late(hooked: Claude, model: Model, served: House):
 
 
 def observed(directory: Path) -> tuple[Path, Path]:
-    """Return the client's own script with an interpreter that is observed, and what it notes."""
+    """Return the client's own script with an observed interpreter, and the log of its notes."""
     (directory / "bin").mkdir(parents=True)
     (directory / "lib").symlink_to(BIN.parent / "lib")
     shutil.copy(BIN / "handoff", directory / "bin/handoff")
@@ -102,16 +102,16 @@ def observed(directory: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.both
-def test_without_a_daemon(house: House, model: Model, version: str):
+def test_without_a_daemon(sandbox: DaemonSandbox, model: Model, version: str):
     """A hook is one start of the interpreter that loads next to nothing; the brief is told."""
-    house.transcripts.mkdir(parents=True)
-    claude = Claude(version, house, model, house.project())
-    house.start()
-    worked(house, claude.cwd)
-    known(house, claude, goal=PURPOSE)
-    wait_for(lambda: f"goal: {PURPOSE}" in house.yaml(claude.cwd), what="the file says so")
-    house.stop()
-    program, log = observed(house.home / "observed")
+    sandbox.transcripts.mkdir(parents=True)
+    claude = Claude(version, sandbox, model, sandbox.project())
+    sandbox.start()
+    worked(sandbox, claude.cwd)
+    known(sandbox, claude, goal=PURPOSE)
+    wait_for(lambda: f"goal: {PURPOSE}" in sandbox.yaml(claude.cwd), what="the file says so")
+    sandbox.stop()
+    program, log = observed(sandbox.home / "observed")
     claude.hook(f"{program} hook 2>&1")
     model.will(say("Well."))
     with Terminal(claude, "Go on") as terminal:

@@ -1,4 +1,4 @@
-"""A machine that slept, a clock that is set: everything due happens once, and in order."""
+"""A machine that slept, a clock that was set: all due work is done once, and in order."""
 
 import glob
 import os
@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from conftest import House, Session, allowed, timestamp, wait_for
-from observed import processor_seconds
+from conftest import DaemonSandbox, Session, allowed, timestamp, wait_for
+from daemon_costs import processor_seconds
 
 HOUR, DAY = 3600.0, 24 * 3600.0
 LIBRARY = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), "")
@@ -45,14 +45,14 @@ pytestmark = [
 class Clock:
     """The clock of a daemon: it can be set, and its machine can sleep."""
 
-    def __init__(self, house: House):
+    def __init__(self, sandbox: DaemonSandbox):
         self.offset = self.slept = 0.0
-        self._wall, self._boot = (house.home.parent / name for name in ("wall", "boot"))
+        self._wall, self._boot = (sandbox.home.parent / name for name in ("wall", "boot"))
         self._tell()
-        site = house.home.parent / "site"
+        site = sandbox.home.parent / "site"
         site.mkdir()
         (site / "sitecustomize.py").write_text(SITE)
-        house.environment |= {
+        sandbox.environment |= {
             "LD_PRELOAD": LIBRARY,
             "FAKETIME_TIMESTAMP_FILE": str(self._wall),
             "FAKETIME_NO_CACHE": "1",
@@ -82,13 +82,13 @@ class Clock:
 
 
 @pytest.fixture
-def clock(house) -> Clock:
+def clock(sandbox) -> Clock:
     """The clock of the daemon that a test starts."""
-    return Clock(house)
+    return Clock(sandbox)
 
 
 def work(session: Session, clock: Clock, text: str) -> None:
-    """Do what is worth a handoff; each record names the one before it, as the client's do."""
+    """Do work that deserves a handoff; each record names the one before it, as the client's do."""
 
     def chained() -> dict:
         before = getattr(session, "last", None)
@@ -101,88 +101,92 @@ def work(session: Session, clock: Clock, text: str) -> None:
     os.utime(session.path, (time.time() + clock.offset,) * 2)
 
 
-def idle(house: House) -> int:
-    return sum(item["trigger"] == "idle" for item in house.call("triggers", all=True)["triggers"])
+def idle(sandbox: DaemonSandbox) -> int:
+    return sum(item["trigger"] == "idle" for item in sandbox.call("triggers", all=True)["triggers"])
 
 
-def some_looks(house: House) -> str:
-    """Wait for two rescans: neither late nor a storm; say how long they took, and what they cost."""
-    pid = house.process.pid
-    before, used, began = house.call("status")["rescans"], processor_seconds(pid), time.monotonic()
-    wait_for(lambda: time.sleep(0.2) or house.call("status")["rescans"] >= before + 2, 60)
+def some_looks(sandbox: DaemonSandbox) -> str:
+    """Wait for two rescans, neither late nor in a storm; return their duration and their cost."""
+    pid = sandbox.process.pid
+    before, used, began = (
+        sandbox.call("status")["rescans"],
+        processor_seconds(pid),
+        time.monotonic(),
+    )
+    wait_for(lambda: time.sleep(0.2) or sandbox.call("status")["rescans"] >= before + 2, 60)
     took = time.monotonic() - began
     share = (processor_seconds(pid) - used) / took
     assert took > 2.5, "a storm"
     return f"2 rescans in {took:.1f} s, {share:.1%} of a core"
 
 
-def begin(house: House, clock: Clock) -> Session:
+def begin(sandbox: DaemonSandbox, clock: Clock) -> Session:
     """Start a daemon under this clock, with a session at work."""
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    session = house.session(house.project())
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    session = sandbox.session(sandbox.project())
     work(session, clock, "first part")
-    wait_for(lambda: house.call("status")["records"] == 3)
+    wait_for(lambda: sandbox.call("status")["records"] == 3)
     return session
 
 
 @pytest.mark.long
-def test_two_hours_asleep(house, clock, record_property):
-    """After two hours of sleep the session is idle, once; the hours count for one silence only."""
-    session = begin(house, clock)
+def test_two_hours_asleep(sandbox, clock, record_property):
+    """After two hours of sleep the session is idle once; the hours count as one silence."""
+    session = begin(sandbox, clock)
     clock.sleep(2 * HOUR)
     began = time.monotonic()
-    wait_for(lambda: idle(house) and house.call("status")["handoffs"], 60)
+    wait_for(lambda: idle(sandbox) and sandbox.call("status")["handoffs"], 60)
     woke = time.monotonic() - began
     work(session, clock, "second part")
-    wait_for(lambda: house.call("status")["records"] == 6)
-    looks = some_looks(house)
-    assert 1 == idle(house), "it was just heard"
+    wait_for(lambda: sandbox.call("status")["records"] == 6)
+    looks = some_looks(sandbox)
+    assert 1 == idle(sandbox), "it was just heard"
     clock.sleep(2 * HOUR)
-    wait_for(lambda: idle(house) == 2, 60)
+    wait_for(lambda: idle(sandbox) == 2, 60)
 
     assert woke < allowed(30)
     record_property("figure", f"idle once, {woke:.1f} s after each sleep; then {looks}")
 
 
 @pytest.mark.parametrize("days", [-1, pytest.param(1, marks=pytest.mark.long)])
-def test_clock_is_set(house, clock, days, record_property):
+def test_clock_is_set(sandbox, clock, days, record_property):
     """With the clock set by a day everything goes on, in the order in which it happened."""
-    session = begin(house, clock)
+    session = begin(sandbox, clock)
     project = session.cwd
-    thread = house.call("thread", action="create", title="Tax", content="before")["id"]
+    thread = sandbox.call("thread", action="create", title="Tax", content="before")["id"]
     clock.set(days * DAY)
-    looks = some_looks(house)
-    house.call(
+    looks = some_looks(sandbox)
+    sandbox.call(
         "thread", action="add", id=thread, as_client="code", type="question", content="after"
     )
     work(session, clock, "second part")
-    wait_for(lambda: "second part" in house.document(project)["now"])
-    assert 6 == house.call("status")["records"]
+    wait_for(lambda: "second part" in sandbox.document(project)["now"])
+    assert 6 == sandbox.call("status")["records"]
     other = Session(session.path.parent, project)
     work(other, clock, "by another session")
-    wait_for(lambda: other.id == house.document(project)["session_id"])
-    wait_for(lambda: "another session" in house.yaml(house.home / "code/shop"))
+    wait_for(lambda: other.id == sandbox.document(project)["session_id"])
+    wait_for(lambda: "another session" in sandbox.yaml(sandbox.home / "code/shop"))
 
-    assert 0 == idle(house), "nobody was silent"
-    said = house.call("thread", action="get", id=thread)["result"]["entries"]
+    assert 0 == idle(sandbox), "nobody was silent"
+    said = sandbox.call("thread", action="get", id=thread)["result"]["entries"]
     assert ["before", "after"] == [entry["content"] for entry in said][-2:]
     record_property("figure", f"{days:+d} day: {looks}; 9 of 9 records, the last session is shown")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["2026-03-29T01:00:00", "2026-10-25T01:00:00"])
-def test_summer_time(house, clock, moment, record_property):
-    """While the hour is skipped, or comes twice, jobs run as ever, and stored times are UTC."""
-    house.environment["TZ"] = "Europe/Berlin"
+def test_summer_time(sandbox, clock, moment, record_property):
+    """While an hour is skipped or repeated, jobs run as usual, and stored times are UTC."""
+    sandbox.environment["TZ"] = "Europe/Berlin"
     clock.set(datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp() - time.time() - 4)
-    session = begin(house, clock)
-    looks = some_looks(house)
+    session = begin(sandbox, clock)
+    looks = some_looks(sandbox)
     work(session, clock, "second part")
-    wait_for(lambda: "second part" in house.yaml(house.home / "code/shop"))
-    written = yaml.safe_load(house.yaml(house.home / "code/shop"))["timestamp"]
+    wait_for(lambda: "second part" in sandbox.yaml(sandbox.home / "code/shop"))
+    written = yaml.safe_load(sandbox.yaml(sandbox.home / "code/shop"))["timestamp"]
 
     assert moment[:14] == str(written)[:14], "an hour later it would be local time"
     assert str(written).endswith("Z")
-    assert 0 == idle(house)
+    assert 0 == idle(sandbox)
     record_property("figure", f"{moment[:10]}: {looks}; times in UTC")

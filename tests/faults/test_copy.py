@@ -1,4 +1,4 @@
-"""The rolling copy of core.db: killed while it is made anew, a whole one is there."""
+"""The rolling copy of core.db: after a kill during the copying there is a whole copy."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import time
 from types import SimpleNamespace
 from unittest.mock import Mock
 
-import damaged
+import damaged_stores
 from handoffd import app
 from handoffd.runtime import clock
 from handoffd.store.core import CoreStore
@@ -22,7 +22,7 @@ ENTRIES = 200
 
 
 def test_killed_while_it_copies(tmp_path, record_property):
-    """kill -9 at any moment: the copy is there, whole, for nobody else, and the only one."""
+    """After kill -9 at any moment there is exactly one copy, whole and closed to other users."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "first", "t"))
@@ -57,7 +57,7 @@ def test_killed_while_it_copies(tmp_path, record_property):
 
 
 def test_damaged_file_is_not_copied(tmp_path, record_property):
-    """The copy is not made anew of a damaged file: it is mended from the copy instead."""
+    """A damaged core.db is not copied: it is repaired from the copy instead."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "first", "t"))
@@ -70,7 +70,7 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
     os.utime(f"{path}.backup", (old, old))
     before = os.stat(f"{path}.backup")
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    damaged.entries(tmp_path / "core.db")
+    damaged_stores.entries(tmp_path / "core.db")
     context = SimpleNamespace(
         core=core,
         copy_problem="",

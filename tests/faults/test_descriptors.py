@@ -1,4 +1,4 @@
-"""Few file descriptors: fewer clients have a place, the silent make way, and the work goes on."""
+"""Few file descriptors: fewer clients are served, silent ones are closed, and the work goes on."""
 
 import json
 import resource
@@ -14,11 +14,11 @@ LIMIT, CLIENTS, RELAYS = 64, 100, 20
 BUSY_SECONDS = 3.0
 
 
-def asking(house, method="status"):
-    """Ask something, without waiting for the answer."""
+def asking(sandbox, method="status"):
+    """Send a request, without waiting for the answer."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(30)
-    connection.connect(house.socket_path)
+    connection.connect(sandbox.socket_path)
     frame = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
     connection.sendall(json.dumps(frame).encode() + b"\n")
     return connection
@@ -33,24 +33,26 @@ def limited():
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
 
 
-def test_sixty_four_descriptors(house, record_property):
-    """20 relays and 100 further clients are answered, or told to come back; the silent make way.
+def test_sixty_four_descriptors(sandbox, record_property):
+    """20 relays and 100 more clients are answered or told to retry; silent ones are closed.
 
     The work goes on meanwhile, without spinning, and when they are gone all is as before.
     """
-    house.transcripts.mkdir(parents=True)
-    house.process = house.spawn(preexec_fn=limited)
-    wait_for(lambda: house.alive() and house.answers())
-    pid = house.process.pid
-    project = house.project()
-    session = house.session(project)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.process = sandbox.spawn(preexec_fn=limited)
+    wait_for(lambda: sandbox.alive() and sandbox.answers())
+    pid = sandbox.process.pid
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("Count the lines of the cart correctly")
-    wait_for(lambda: "Count the lines" in house.yaml(project))
-    assert ["few_descriptors"] == [w["code"] for w in house.request("status")["result"]["warnings"]]
+    wait_for(lambda: "Count the lines" in sandbox.yaml(project))
+    assert ["few_descriptors"] == [
+        w["code"] for w in sandbox.request("status")["result"]["warnings"]
+    ]
 
-    relays = [asking(house, "ping") for _ in range(RELAYS)]
+    relays = [asking(sandbox, "ping") for _ in range(RELAYS)]
     assert all(answered(relay).get("id") == 1 for relay in relays)
-    crowd = [asking(house) for _ in range(CLIENTS)]
+    crowd = [asking(sandbox) for _ in range(CLIENTS)]
     replies = [answered(client) for client in crowd]
     served = [reply for reply in replies if "result" in reply]
     told = [reply for reply in replies if reply.get("error", {}).get("code") == BUSY]
@@ -58,18 +60,18 @@ def test_sixty_four_descriptors(house, record_property):
     assert len(served) >= LIMIT - DESCRIPTORS_KEPT
     assert descriptors(pid) <= LIMIT
 
-    busy, logged = cpu_seconds(pid), house.log.stat().st_size
+    busy, logged = cpu_seconds(pid), sandbox.log.stat().st_size
     session.say("The second step is done.")
     time.sleep(BUSY_SECONDS)
     busy = (cpu_seconds(pid) - busy) / BUSY_SECONDS
-    grown = house.log.stat().st_size - logged
+    grown = sandbox.log.stat().st_size - logged
     assert busy < 0.3
     assert grown < 10_000
 
     for connection in (*relays, *crowd):
         connection.close()
-    wait_for(house.answers)
-    wait_for(lambda: "second step" in str(house.show(project)))
+    wait_for(sandbox.answers)
+    wait_for(lambda: "second step" in str(sandbox.show(project)))
     wait_for(lambda: descriptors(pid) < LIMIT / 2)
     figure = f"{RELAYS} relays and {len(served)} clients answered, {len(told)} told to come back"
     record_property("figure", f"{figure}; processor {busy:.1%}, log {grown} bytes meanwhile")

@@ -1,4 +1,4 @@
-"""Disks that tell nothing of what others do, and disks that go away."""
+"""Disks that do not report the changes of others, and disks that go away."""
 
 import os
 import signal
@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from conftest import REPOSITORY, House, allowed, wait_for
+from conftest import REPOSITORY, DaemonSandbox, allowed, wait_for
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="uses mount namespaces, which only Linux has"
 )
 
 
-def separate(house: House, *command: str) -> None:
-    """Let the daemon have mounts of its own."""
-    house.wrapper = ["unshare", "-m" if os.getuid() == 0 else "-Urm", *command]
+def separate(sandbox: DaemonSandbox, *command: str) -> None:
+    """Give the daemon mounts of its own."""
+    sandbox.wrapper = ["unshare", "-m" if os.getuid() == 0 else "-Urm", *command]
     done = subprocess.run(
-        [*house.wrapper, "true"], check=False, capture_output=True, timeout=30, text=True
+        [*sandbox.wrapper, "true"], check=False, capture_output=True, timeout=30, text=True
     )
     if done.returncode:
         pytest.skip(
@@ -29,25 +29,25 @@ def separate(house: House, *command: str) -> None:
 
 
 @pytest.mark.long
-def test_remote_disk(house, record_property):
-    """What another machine writes on a network disk, of which no watch tells, a rescan finds."""
-    there = house.home / "server/projects"
+def test_remote_disk(sandbox, record_property):
+    """A rescan finds the lines that another machine writes on a network disk without a watch."""
+    there = sandbox.home / "server/projects"
     there.mkdir(parents=True)
-    house.transcripts.mkdir(parents=True)
+    sandbox.transcripts.mkdir(parents=True)
     program = str(REPOSITORY / "tests/remote_disk.py")
-    separate(house, sys.executable, program, str(there), str(house.transcripts))
-    house.start()
-    project = house.project()
-    session = house.session(project)
+    separate(sandbox, sys.executable, program, str(there), str(sandbox.transcripts))
+    sandbox.start()
+    project = sandbox.project()
+    session = sandbox.session(project)
     os.rename(session.path.parent, there / session.path.parent.name)
     session.path = there / session.path.parent.name / session.path.name
     times = []
     for number in range(6):
         session.prompt(f"Request {number} from another machine")
         began = time.monotonic()
-        wait_for(lambda n=number: house.call("status")["records"] == n + 1)
+        wait_for(lambda n=number: sandbox.call("status")["records"] == n + 1)
         times.append(time.monotonic() - began)
-    status = house.call("status")
+    status = sandbox.call("status")
     first, *others = times
 
     assert status["watched"] >= 2, "it is watched, too: for what this machine writes"
@@ -60,41 +60,42 @@ def test_remote_disk(house, record_property):
     )
 
 
-def server_of(house: House) -> int:
-    """Return the process that answers for the disk: a child of the daemon, by its birth."""
-    pid = house.process.pid
+def server_of(sandbox: DaemonSandbox) -> int:
+    """Return the process that serves the disk: a child of the daemon."""
+    pid = sandbox.process.pid
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", ["project", "transcripts"])
-def test_disk_that_does_not_answer(house, what, record_property):
-    """A dead server's disk holds up only what lies on it; it is named, and taken up again."""
-    house.transcripts.mkdir(parents=True)
-    there, place = house.home / "server", house.home / "net"
+def test_disk_that_does_not_answer(sandbox, what, record_property):
+    """A dead server's disk delays only the files on it; it is named, and read again later."""
+    sandbox.transcripts.mkdir(parents=True)
+    there, place = sandbox.home / "server", sandbox.home / "net"
     (there / "shop").mkdir(parents=True)
     (there / "projects").mkdir()
     place.mkdir()
     program = str(REPOSITORY / "tests/remote_disk.py")
-    separate(house, sys.executable, program, str(there), str(place))
+    separate(sandbox, sys.executable, program, str(there), str(place))
     if what == "transcripts":
-        config = house.home / ".config/handoffd/config.toml"
+        config = sandbox.home / ".config/handoffd/config.toml"
         config.parent.mkdir(parents=True)
         config.write_text(f'[claude]\nconfig_dirs = ["{place}"]\n')
-    house.start()
-    other = house.project("other")
-    project = place / "shop" if what == "project" else house.project("shop")
-    near, far = house.session(other), house.session(project)
+    sandbox.start()
+    other = sandbox.project("other")
+    project = place / "shop" if what == "project" else sandbox.project("shop")
+    near, far = sandbox.session(other), sandbox.session(project)
     if what == "transcripts":
         far.path = there / "projects" / far.path.parent.name / far.path.name
         far.path.parent.mkdir()
     near.prompt("Work on the disk of this machine")
     far.prompt("Work on the disk of another machine")
-    wait_for(lambda: house.call("status")["records"] == 2)
-    wait_for(lambda: "Work on the disk of this" in house.yaml(other))
-    server, rescans = server_of(house), house.call("status")["rescans"]
-    wait_for(lambda: house.call("status")["rescans"] > rescans)
-    # In the midst of a look at it the daemon would hang with it: what it asks first was answered.
+    wait_for(lambda: sandbox.call("status")["records"] == 2)
+    wait_for(lambda: "Work on the disk of this" in sandbox.yaml(other))
+    server, rescans = server_of(sandbox), sandbox.call("status")["rescans"]
+    wait_for(lambda: sandbox.call("status")["rescans"] > rescans)
+    # If the disk hung in the middle of a look, the daemon would hang with it: its first question
+    # was answered.
     looked = time.monotonic()
     wait_for(lambda: time.monotonic() - looked > 1)
     os.kill(server, signal.SIGSTOP)
@@ -104,61 +105,61 @@ def test_disk_that_does_not_answer(house, what, record_property):
     # For longer than the time between two rescans, two looks at clients, and two checkpoints.
     while time.monotonic() - began < 8:
         asked = time.monotonic()
-        status = house.request("status")["result"]
+        status = sandbox.request("status")["result"]
         most, answers = max(most, time.monotonic() - asked), answers + 1
         if answers % 20 == 0:
             near.say(f"Still at work, {answers} answers later.")
         time.sleep(0.05)
-    wait_for(lambda: f"{answers // 20 * 20} answers later" in house.yaml(other))
-    shown = house.request("show", cwd=str(project))
+    wait_for(lambda: f"{answers // 20 * 20} answers later" in sandbox.yaml(other))
+    shown = sandbox.request("show", cwd=str(project))
     silent = [item["text"] for item in status["warnings"] if item["code"] == "disk_silent"]
     os.kill(server, signal.SIGCONT)
-    wait_for(lambda: "result" in house.request("show", cwd=str(project)))
-    wait_for(lambda: "Nobody can know of this yet." in house.document(project)["now"])
+    wait_for(lambda: "result" in sandbox.request("show", cwd=str(project)))
+    wait_for(lambda: "Nobody can know of this yet." in sandbox.document(project)["now"])
 
     assert [True] == [str(place) in text for text in silent]
     assert most < allowed(5.0), "the loop never hung"
     assert ("error" in shown) == (what == "project")
-    assert not [w for w in house.request("status")["result"]["warnings"] if "disk" in w["code"]]
+    assert not [w for w in sandbox.request("status")["result"]["warnings"] if "disk" in w["code"]]
     record_property("figure", f"{what}: {answers} answers in 8 s, the slowest {most * 1000:.0f} ms")
 
 
 @pytest.mark.parametrize(
     "marker", ["on the disk", pytest.param("above it", marks=pytest.mark.long)]
 )
-def test_disk_of_a_project_goes_away(house, marker, record_property):
+def test_disk_of_a_project_goes_away(sandbox, marker, record_property):
     """A project whose disk is unmounted loses nothing: no file is written, no value forgotten."""
-    house.transcripts.mkdir(parents=True)
-    disk = house.home / "code"
+    sandbox.transcripts.mkdir(parents=True)
+    disk = sandbox.home / "code"
     disk.mkdir()
     project = disk if marker == "on the disk" else disk / "shop"
-    separate(house)
-    house.wrapper += ["sh", "-c", f'mount -t tmpfs none {disk} && exec "$@"', "sh"]
-    house.start()
+    separate(sandbox)
+    sandbox.wrapper += ["sh", "-c", f'mount -t tmpfs none {disk} && exec "$@"', "sh"]
+    sandbox.start()
     inside = [] if os.getuid() == 0 else ["--preserve-credentials", "-U"]
-    enter = ["nsenter", *inside, "-m", "-t", str(house.process.pid), "sh", "-c"]
+    enter = ["nsenter", *inside, "-m", "-t", str(sandbox.process.pid), "sh", "-c"]
 
     def run(script: str) -> str:
         done = subprocess.run([*enter, script], check=True, capture_output=True, text=True)
         return done.stdout
 
     run(f"mkdir -p {project}/.flow-guardian")
-    session = house.session(project)
+    session = sandbox.session(project)
     session.prompt("Rework the tax of the invoices")
     document = f"{project}/.flow-guardian/handoff.yaml"
     wait_for(lambda: "Rework the tax" in run(f"cat {document} 2>/dev/null || true"))
-    house.call("save", cwd=str(project), goal="The tax as the law has it")
+    sandbox.call("save", cwd=str(project), goal="The tax as the law has it")
     wait_for(lambda: "as the law has it" in run(f"cat {document}"))
     before = run(f"cat {document}")
-    # It is another disk then, that is taken away: what was on it stays.
-    run(f"mount --move {disk} $(mktemp -d {house.runtime}/disk.XXXX)")
+    # The disk is moved away as a whole, so its files stay on it.
+    run(f"mount --move {disk} $(mktemp -d {sandbox.runtime}/disk.XXXX)")
     session.say("The disk is gone.")
-    wait_for(lambda: "The disk is gone." in house.document(project)["now"])
-    rescans = house.call("status")["rescans"]
-    wait_for(lambda: house.call("status")["rescans"] > rescans)
+    wait_for(lambda: "The disk is gone." in sandbox.document(project)["now"])
+    rescans = sandbox.call("status")["rescans"]
+    wait_for(lambda: sandbox.call("status")["rescans"] > rescans)
     left = run(f"ls -A {disk}")
-    shown = house.document(project)["goal"]
-    run(f"mount --move {house.runtime}/disk.* {disk}")
+    shown = sandbox.document(project)["goal"]
+    run(f"mount --move {sandbox.runtime}/disk.* {disk}")
     back = run(f"cat {document}")
     session.say("It is back again.")
     wait_for(lambda: "It is back again." in run(f"cat {document}"))
@@ -166,5 +167,5 @@ def test_disk_of_a_project_goes_away(house, marker, record_property):
     assert ("", before) == (left, back)
     assert "The tax as the law has it" == shown
     assert "goal: The tax as the law has it" in run(f"cat {document}")
-    assert 1 == house.call("status")["sessions"]
+    assert 1 == sandbox.call("status")["sessions"]
     record_property("figure", f"marker {marker}: nothing written, nothing forgotten")

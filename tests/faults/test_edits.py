@@ -1,4 +1,4 @@
-"""What a person writes into a file while we write it, too."""
+"""Edits that a person makes to a file while the daemon writes it, too."""
 
 import os
 import random
@@ -19,13 +19,13 @@ EDITS = 100
 
 
 def edit_in_place(path, change):
-    """As an editor that empties the file and fills it again."""
+    """Edit like an editor that empties the file and fills it again."""
     text = path.read_text()
     path.write_text(change(text))
 
 
 def edit_by_rename(path, change):
-    """As an editor that writes beside it."""
+    """Edit like an editor that writes a new file beside it."""
     beside = path.with_name("beside~")
     beside.write_text(change(path.read_text()))
     beside.rename(path)
@@ -82,7 +82,7 @@ def test_edits_while_the_daemon_writes(live, edits, record_property):
 
 
 def test_editor_that_takes_its_time(live):
-    """An edit whose editor is held up between emptying the file and filling it is not lost."""
+    """An edit is not lost if its editor pauses between emptying and filling the file."""
     project = live.project()
     path = project / ".flow-guardian/handoff.yaml"
     live.session(project).prompt("Let us both write into one file")
@@ -121,7 +121,7 @@ def write_metadata(root, number):
     ("write", "name"), [(write_contract, "h/a.md"), (write_metadata, "conductor/tracks/h/metadata.json")]
 )  # fmt: skip
 def test_edits_of_other_files(tmp_path, write, name, record_property):
-    """Nor is one of a handoff or of a track's metadata.json."""
+    """An edit of a handoff or of a track's metadata.json is not lost either."""
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     path.write_text("a person's\n")
@@ -175,7 +175,7 @@ def test_an_edit_at_the_very_last_moment(tmp_path, monkeypatch, way):
 
 
 def test_a_file_that_appears_at_the_very_last_moment(tmp_path, monkeypatch):
-    """Nor is a file replaced that was not there at the last look."""
+    """A file that was not there at the last look is not replaced."""
     path = tmp_path / "a"
     monkeypatch.setattr(files, "_regular", lambda *_: path.write_text("theirs") and None)
     with files.directory(str(tmp_path)) as handle:
@@ -186,7 +186,7 @@ def test_a_file_that_appears_at_the_very_last_moment(tmp_path, monkeypatch):
 
 
 def write_around(path, monkeypatch, before, after):
-    """Write over a file; something happens just before the names are exchanged first, and after."""
+    """Replace a file, with an action just before the first exchange of names, and one after it."""
     exchange, calls = atomic_replace._exchange, []
 
     def exchange_amid(*words):
@@ -237,7 +237,7 @@ def die():
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("way", [None, edit_in_place, edit_by_rename])
 def test_killed_around_an_edit(tmp_path, monkeypatch, way, moment):
-    """Killed before or after the exchange of names: an edit is back with the next sweep, no file more."""
+    """After a kill around the exchange of names, the next sweep restores an edit, no file more."""
     path = tmp_path / "a"
     path.write_text("one\n")
 
@@ -263,7 +263,7 @@ def test_killed_around_an_edit(tmp_path, monkeypatch, way, moment):
 
 
 def test_what_came_after_a_killed_writer_stays(tmp_path):
-    """An edit whose place was taken by something newer stays aside, whoever sweeps."""
+    """A sweep leaves an edit aside if a newer file has taken its place."""
     aside = tmp_path / f".a.00000000.00000000{atomic_replace.ASIDE_SUFFIX}"
     aside.write_text("an edit")
     (tmp_path / f"x{atomic_replace.ASIDE_SUFFIX}").write_text("no name of ours")

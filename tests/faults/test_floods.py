@@ -1,4 +1,4 @@
-"""More to read than can be read at once: nobody waits for it, and memory stays as it is."""
+"""More to read than can be read at once: no client waits for it, and memory does not grow."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 
 from bulk import MEGABYTE, block, hook
 from conftest import allowed, wait_for
-from observed import Asking, forget_the_most, megabytes, milliseconds, processor_seconds
+from daemon_costs import Asking, forget_the_most, megabytes, milliseconds, processor_seconds
 
 WEEK_SECONDS = 7 * 24 * 3600.0
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("seconds", [1, pytest.param(6, marks=pytest.mark.long)])
 def test_ten_growing_at_once(live, seconds, record_property):
-    """Ten transcripts that grow by 5 MB a second each are kept up with, in flat memory."""
+    """Ten transcripts that grow by 5 MB per second each are read in time, in flat memory."""
     project = live.project()
     data = block(str(project), 5 * seconds * MEGABYTE)
     sessions = [live.session(project) for _ in range(10)]
@@ -55,35 +55,35 @@ def test_ten_growing_at_once(live, seconds, record_property):
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("size", [40, pytest.param(1024, marks=pytest.mark.long)])
-def test_first_start_on_old_transcripts(house, size, record_property):
-    """The first start answers at once; a gigabyte of old transcripts is read beside it."""
+def test_first_start_on_old_transcripts(sandbox, size, record_property):
+    """The first start answers at once while it reads a gigabyte of old transcripts."""
     old = time.time() - WEEK_SECONDS
     for number in range(size // 40):
-        project = house.project(f"p{number}", git=False)
-        sample = house.session(project)
+        project = sandbox.project(f"p{number}", git=False)
+        sample = sandbox.session(project)
         sample.raw(block(str(project), 4 * MEGABYTE, WEEK_SECONDS))
         for _ in range(9):
             shutil.copyfile(sample.path, sample.path.with_stem(str(uuid.uuid4())))
         for path in sample.path.parent.iterdir():
             os.utime(path, (old, old))
-    now = house.project("now", git=False)
+    now = sandbox.project("now", git=False)
     (now / ".flow-guardian").mkdir()
-    house.session(now).prompt("Work while old transcripts are read")
+    sandbox.session(now).prompt("Work while old transcripts are read")
     began = time.monotonic()
-    house.start()
+    sandbox.start()
     ready = time.monotonic() - began
-    pid = house.process.pid
-    asked = hook(now, house.session(now).id)
-    with Asking(house) as asking, Asking(house, "hook", **asked) as hooks:
-        fresh = house.session(now)
+    pid = sandbox.process.pid
+    asked = hook(now, sandbox.session(now).id)
+    with Asking(sandbox) as asking, Asking(sandbox, "hook", **asked) as hooks:
+        fresh = sandbox.session(now)
         fresh.prompt("What is new comes before what is old")
-        wait_for(lambda: "before what is old" in house.document(now)["now"])
+        wait_for(lambda: "before what is old" in sandbox.document(now)["now"])
         seen = time.monotonic() - began - ready
-        wait_for(lambda: time.sleep(0.1) or house.settled(), 250)
+        wait_for(lambda: time.sleep(0.1) or sandbox.settled(), 250)
     used = processor_seconds(pid)
 
     assert ready < allowed(10)
-    assert size // 40 * 10 + 2 == house.call("status")["sessions"]
+    assert size // 40 * 10 + 2 == sandbox.call("status")["sessions"]
     assert megabytes(pid, "VmHWM") < 100
     record_property(
         "figure",

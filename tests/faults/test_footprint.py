@@ -1,4 +1,4 @@
-"""What we leave on a disk: who can read it, what git sees of it, and what is left when forgotten."""
+"""Our files on a disk: their readers, git's view of them, and the rest after `forget`."""
 
 import os
 import re
@@ -6,41 +6,43 @@ import stat
 
 import pytest
 
-import conducted
-import left
+import conductor_projects
+import written_handoffs
 from conftest import contents_below, paths_below, timestamp, wait_for
 
 SETUP = ("setup", "--yes", "--without", "service", "--with", "statusline", "--with", "flow")
 WORD = "quixotic-zanzibar"
 
 
-def ask(house, *words, cwd, **run):
-    done = house.handoff(*words, cwd=cwd, **run)
+def ask(sandbox, *words, cwd, **run):
+    done = sandbox.handoff(*words, cwd=cwd, **run)
     assert 0 == done.returncode, (words, done.stdout, done.stderr)
     return done.stdout
 
 
-def use_everything(house, project, **run):
-    """Let every kind of file be written: by setup, a daemon, and commands with it and without."""
+def use_everything(sandbox, project, **run):
+    """Write every kind of file: by setup, a daemon, and commands with it and without."""
     for words in (SETUP, ("token", "show"), ("up",)):
-        ask(house, *words, cwd=house.home, **run)
-    session = left.work(house, project, ago=3)
+        ask(sandbox, *words, cwd=sandbox.home, **run)
+    session = written_handoffs.work(sandbox, project, ago=3)
     session.say(f"I suspect the {WORD}.", timestamp=timestamp(1))
-    wait_for(lambda: house.yaml(project))
-    ask(house, "save", "-m", f"about the {WORD}", cwd=project, **run)
-    ask(house, "close", "--done", f"the {WORD}", cwd=project, **run)
-    conducted.track(project)
-    ask(house, "create", cwd=project, **run)
-    thread = ask(house, "thread", "create", "a title", cwd=project, input="said", **run).split()[0]
-    wait_for(lambda: any((house.state / "briefs").iterdir()))
+    wait_for(lambda: sandbox.yaml(project))
+    ask(sandbox, "save", "-m", f"about the {WORD}", cwd=project, **run)
+    ask(sandbox, "close", "--done", f"the {WORD}", cwd=project, **run)
+    conductor_projects.track(project)
+    ask(sandbox, "create", cwd=project, **run)
+    thread = ask(sandbox, "thread", "create", "a title", cwd=project, input="said", **run).split()[
+        0
+    ]
+    wait_for(lambda: any((sandbox.state / "briefs").iterdir()))
     path = project / ".flow-guardian/handoff.yaml"
     path.write_text(f"goal: [{WORD}\n")
-    ask(house, "save", "-m", "over what cannot be read", cwd=project, **run)
-    ask(house, "down", cwd=house.home, **run)
-    ask(house, "save", "-m", f"without a daemon: {WORD}", cwd=project, **run)
-    ask(house, "thread", "close", thread, "--yes", cwd=project, **run)
-    ask(house, "up", cwd=house.home, **run)  # which copies core.db
-    wait_for((house.state / "core.db.backup").exists)
+    ask(sandbox, "save", "-m", "over what cannot be read", cwd=project, **run)
+    ask(sandbox, "down", cwd=sandbox.home, **run)
+    ask(sandbox, "save", "-m", f"without a daemon: {WORD}", cwd=project, **run)
+    ask(sandbox, "thread", "close", thread, "--yes", cwd=project, **run)
+    ask(sandbox, "up", cwd=sandbox.home, **run)  # which copies core.db
+    wait_for((sandbox.state / "core.db.backup").exists)
     return session
 
 
@@ -50,18 +52,18 @@ def paths(*roots):
 
 @pytest.mark.long
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_nobody_else_can_read_what_we_write(house, umask, record_property):
-    """Every file and directory is its owner's alone, but for track records, whatever the umask."""
-    house.transcripts.mkdir(parents=True)
-    project = house.project()
-    theirs = paths(house.home)
-    use_everything(house, project, umask=umask)
+def test_nobody_else_can_read_what_we_write(sandbox, umask, record_property):
+    """Under any umask every file and directory is its owner's alone, except track records."""
+    sandbox.transcripts.mkdir(parents=True)
+    project = sandbox.project()
+    theirs = paths(sandbox.home)
+    use_everything(sandbox, project, umask=umask)
     try:
-        made = paths(house.home, house.runtime / "handoffd") - theirs
-        of_the_test = (project / "conductor/tracks", house.transcripts, project / ".git")
+        made = paths(sandbox.home, sandbox.runtime / "handoffd") - theirs
+        of_the_test = (project / "conductor/tracks", sandbox.transcripts, project / ".git")
         ours = [p for p in made if not any(p.is_relative_to(root) for root in of_the_test)]
     finally:
-        house.handoff("down")
+        sandbox.handoff("down")
     ours = [path for path in ours if os.path.lexists(path)]
     open_ones = {p for p in ours if not p.is_symlink() and stat.S_IMODE(p.lstat().st_mode) & 0o077}
     records = {p for p in ours if p.is_relative_to(project / "conductor")}
@@ -75,7 +77,7 @@ IGNORES = ("", "!*\n", "!.flow-guardian\n!.flow-guardian/**\n", "!.flow-guardian
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_git_never_takes_in_a_file_of_ours(live, nested, record_property):
-    """`git add -A` stages nothing of .flow-guardian/, whatever the repository's .gitignore says."""
+    """`git add -A` stages nothing of .flow-guardian/, with any .gitignore of the repository."""
     for number, ignore in enumerate(IGNORES):
         repository = live.project(f"p{number}")
         (repository / ".gitignore").write_text(ignore)
@@ -97,24 +99,24 @@ def test_git_never_takes_in_a_file_of_ours(live, nested, record_property):
 
 
 @pytest.mark.long
-def test_forgetting_everything(house, record_property):
+def test_forgetting_everything(sandbox, record_property):
     """After `handoff forget` no byte of a project's words is in any kind of file, but its records."""
-    house.transcripts.mkdir(parents=True)
-    project = house.project()
-    use_everything(house, project)
+    sandbox.transcripts.mkdir(parents=True)
+    project = sandbox.project()
+    use_everything(sandbox, project)
     try:
-        roots = (project / ".flow-guardian", house.state, house.home / ".claude/handoffs")
+        roots = (project / ".flow-guardian", sandbox.state, sandbox.home / ".claude/handoffs")
         holders = lambda: [p for p, text in contents_below(*roots).items() if WORD.encode() in text]  # noqa: E731
         before = {kind(path) for path in holders()}
         assert {"handoff.yaml", "handoff.yaml.unreadable", "core.db", "brief"} <= before
-        ask(house, "forget", "--yes", cwd=project)
+        ask(sandbox, "forget", "--yes", cwd=project)
         assert [] == holders()
         assert not (project / ".flow-guardian").exists()
-        ask(house, "restart", cwd=house.home)
-        wait_for(house.settled)
+        ask(sandbox, "restart", cwd=sandbox.home)
+        wait_for(sandbox.settled)
         assert [] == holders()
     finally:
-        house.handoff("down")
+        sandbox.handoff("down")
     record_property("figure", f"0 bytes left in {len(before)} kinds of files")
 
 

@@ -1,4 +1,4 @@
-"""Frames that a machine invents, on many connections of a real daemon."""
+"""Random frames on many connections of a real daemon."""
 
 import json
 import random
@@ -8,7 +8,7 @@ import pytest
 
 from handoffd.api import registry
 from handoffd.api.tools import TOOLS
-from wired import STATUS, answer, opened, resident_kib, send
+from raw_socket import STATUS, answer, opened, resident_kib, send
 
 ODD = (
     None, True, 0, -1, 1 << 70, 1.5, float("nan"), "", "x", "\x00", "../..", "\ud800", [], {}, [[]],
@@ -18,11 +18,11 @@ CONNECTIONS = 8
 
 
 def request(chance: random.Random) -> bytes:
-    """Return a line that is a request, almost one, or nothing of the kind; with an id, if any."""
+    """Return a line that is a request, almost one, or none; with an id, if any."""
     kind = chance.random()
     if kind < 0.15:
         return chance.randbytes(chance.randrange(1, 300)).replace(b"\n", b" ")
-    # What ends the daemon, or goes on answering, has tests of its own.
+    # Methods that end the daemon, or go on answering, have tests of their own.
     methods = [name for name in registry.NAMES if name not in ("down", "watch", "mcp", "forget")]
     method = chance.choice([*methods, "tools/call", "initialize", "ping", "no such", 7, None])
     params: dict = {"cwd": "/nowhere/at/all"}
@@ -44,7 +44,7 @@ def request(chance: random.Random) -> bytes:
 
 
 def wants_answer(line: bytes) -> bool:
-    """Tell whether an answer is due: to all but a notification."""
+    """Return True if an answer is due: to every frame but a notification."""
     try:
         frame = json.loads(line)
     except (ValueError, RecursionError):
@@ -67,7 +67,7 @@ def is_well_formed(reply: dict) -> bool:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("count", [3000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_random_frames(live, count, record_property):
-    """No frame ends the daemon or goes unanswered, and every answer is what the protocol says."""
+    """No frame ends the daemon or goes unanswered, and every answer follows the protocol."""
     chance = random.Random(38)
     began, before, answered, internal = time.monotonic(), resident_kib(live), 0, []
     for _ in range(count // (CONNECTIONS * 25)):

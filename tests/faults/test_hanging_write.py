@@ -15,7 +15,7 @@ from conftest import wait_for
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="looks into /proc, which only Linux has"
 )
-# As on a disk that takes its time: written, but nobody is told so.
+# As on a slow disk: the file is written, but the call does not return.
 SITE = """
 import os, time
 from handoffd.checkpoint import checkpoint_file
@@ -33,19 +33,22 @@ checkpoint_file.change = slowly
 
 
 @pytest.fixture
-def slow(house):
+def slow(sandbox):
     """A daemon whose writes end when a file is removed."""
-    site = house.home.parent / "site"
+    site = sandbox.home.parent / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(SITE)
-    house.environment["PYTHONPATH"] = str(site)
-    house.transcripts.mkdir(parents=True)
-    return house.start()
+    sandbox.environment["PYTHONPATH"] = str(site)
+    sandbox.transcripts.mkdir(parents=True)
+    return sandbox.start()
 
 
 @pytest.mark.long
 def test_loop_sleeps_while_a_write_hangs(slow, record_property):
-    """What came meanwhile wakes nobody until the write is over; then it is written, too."""
+    """Records that arrive during a hanging write do not wake the loop until the write is over.
+
+    Then they are written, too.
+    """
     project = slow.project()
     (project / "hang").touch()
     session = slow.session(project)
@@ -68,7 +71,7 @@ def test_loop_sleeps_while_a_write_hangs(slow, record_property):
 
 
 def test_end_waits_for_a_write(slow):
-    """Told to end amid a write, the daemon notes what was written, and closes nothing under it."""
+    """A daemon told to end during a write notes the written values before it closes anything."""
     project = slow.project()
     (project / "hang").touch()
     slow.session(project).prompt("Begin with a slow disk")

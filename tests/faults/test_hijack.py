@@ -1,4 +1,4 @@
-"""A repository full of files with the names of what we import, run and read: none of it is run."""
+"""A repository full of files named like our imports, programs and inputs: none of them is run."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from conftest import wait_for
-from relayed import Relayed
+from relay_client import Relayed
 
 MODULES = (
     "json", "socket", "logging", "sitecustomize", "usercustomize", "yaml", "argparse", "pydantic",
@@ -21,7 +21,7 @@ PROGRAMS = (
 
 @pytest.fixture
 def trap(live):
-    """A project that leaves a mark whenever something of it is run."""
+    """A project that leaves a mark whenever one of its files is run."""
     project = live.project()
     mark = live.home / "pwned"
     code = f"open({str(mark)!r}, 'a').write(__file__ + '\\n')\n"
@@ -71,7 +71,7 @@ def trap(live):
 
 
 def hostile(project, path: str) -> dict[str, str]:
-    """Return what a shell may hand us in such a place."""
+    """Return the environment that a shell may hand us in such a place."""
     return {
         "PATH": path,
         "PYTHONPATH": str(project),
@@ -97,7 +97,10 @@ COMMANDS = (
 
 @pytest.mark.parametrize("path", [".:{path}", ":{path}", "{path}:bin/../:", "{project}:{path}"])
 def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
-    """No module, program, hook or setting of the directory we run in, with or without a daemon."""
+    """No module, program, hook or setting of the current directory is run.
+
+    That holds with and without a daemon.
+    """
     project, mark = trap
     environment = hostile(project, path.format(path=live.environment["PATH"], project=project))
     for command in COMMANDS if path.startswith((".", "{project}")) else COMMANDS[:3]:
@@ -118,11 +121,11 @@ def test_nothing_of_a_repository_is_run(live, trap, path, record_property):
     )
 
 
-def test_a_daemon_started_in_a_repository(house, record_property):
-    """Neither does the daemon run a program of where it was started, whatever it asks."""
-    house.transcripts.mkdir(parents=True)
-    project = house.project()
-    mark = house.home / "pwned"
+def test_a_daemon_started_in_a_repository(sandbox, record_property):
+    """No question makes the daemon run a program of the directory in which it was started."""
+    sandbox.transcripts.mkdir(parents=True)
+    project = sandbox.project()
+    mark = sandbox.home / "pwned"
     for name in PROGRAMS:
         (project / name).write_text(f"#!/bin/sh\necho $0 $* >> {mark}\n")
         (project / name).chmod(0o755)
@@ -131,21 +134,21 @@ def test_a_daemon_started_in_a_repository(house, record_property):
         '{"id":"shop-1","title":"x","issue_type":"epic"}\n'
     )
     (project / "conductor/tracks/auth_20260301").mkdir(parents=True)
-    house.environment["PATH"] = f"{project}:.::{house.environment['PATH']}"
-    house.environment["DISPLAY"] = ":77"
-    house.environment["GIT_EXEC_PATH"] = str(project)
-    with house.log.open("ab") as stream:
-        house.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "handoffd", "run"], env=house.environment, cwd=project,
+    sandbox.environment["PATH"] = f"{project}:.::{sandbox.environment['PATH']}"
+    sandbox.environment["DISPLAY"] = ":77"
+    sandbox.environment["GIT_EXEC_PATH"] = str(project)
+    with sandbox.log.open("ab") as stream:
+        sandbox.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "handoffd", "run"], env=sandbox.environment, cwd=project,
             stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
         )  # fmt: skip
-    wait_for(lambda: house.alive() and house.answers())
-    session = house.session(project)
+    wait_for(lambda: sandbox.alive() and sandbox.answers())
+    session = sandbox.session(project)
     session.prompt("Look at this strange repository")
     session.edit(str(project / "a.py"))
-    wait_for(lambda: "notify-send" in house.show(project)["uncommitted"])
-    house.request("create", cwd=str(project), general=True, timeout=90)
-    house.request("doctor")
+    wait_for(lambda: "notify-send" in sandbox.show(project)["uncommitted"])
+    sandbox.request("create", cwd=str(project), general=True, timeout=90)
+    sandbox.request("doctor")
 
     assert not mark.exists(), mark.read_text()
     record_property("figure", f"{len(PROGRAMS)} programs, 0 run")

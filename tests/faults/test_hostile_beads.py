@@ -62,7 +62,7 @@ class HostileProject:
         )  # fmt: skip
 
     def outside(self) -> dict[str, str]:
-        """Return all that lies around the project's .beads."""
+        """Return all files around the project's .beads."""
         found = {}
         for directory, names, files in os.walk(self.place):
             names[:] = [name for name in names if Path(directory, name) != self.beads]
@@ -176,7 +176,7 @@ def linked_wal(hostile: HostileProject) -> None:
 
 
 def sqlite_triggers(hostile: HostileProject) -> None:
-    """SQLite's own ways out of a database, as far as it takes them in a trigger or a view."""
+    """SQLite's own ways out of a database, as far as they work in a trigger or a view."""
     hostile.sql(
         "CREATE TRIGGER t AFTER UPDATE ON issues BEGIN"
         f" SELECT load_extension('{hostile.world.root}/evil.so'), writefile('{hostile.canary}/w', 'x'),"
@@ -317,7 +317,7 @@ ALL = [
     *(("classic", plant) for plant in CLASSIC),
     *(("current", plant) for plant in DOLT),
 ]
-# Those that an unconfined bd would do, by what it is asked.
+# The attacks that succeed with an unconfined bd, by the question that bd is asked.
 REAL_DANGERS = [
     ("classic", hooks, "update"), ("current", hooks, "update"),
     ("current", outfile, "list"), ("current", backup, "list"), ("current", backup_by_git, "list"),
@@ -346,7 +346,7 @@ SETTINGS = (hooks, config, routes, env, metadata, formulas)
 
 @pytest.mark.parametrize("hostile", LINES, indirect=True)
 def test_settings_have_no_effect(hostile, record_property):
-    """Hooks, settings, routes and variables together: none is run, and all works as without."""
+    """Of hooks, settings, routes and variables together none is run, and all works as without."""
     told = check(hostile, *SETTINGS)
 
     assert hostile.child in told
@@ -357,7 +357,7 @@ def test_settings_have_no_effect(hostile, record_property):
 
 @pytest.mark.parametrize("hostile", ["current"], indirect=True)
 def test_a_database_that_runs_code(hostile):
-    """A database that pushes itself into a repository with hooks does not get to run them."""
+    """A database that pushes itself into a repository with hooks does not run them."""
     check(hostile, backup_by_git, on_writing)
 
 
@@ -372,7 +372,7 @@ def test_each_by_itself(hostile, plant, record_property):
 @pytest.mark.long
 @pytest.mark.parametrize(("hostile", "plant", "asked"), REAL_DANGERS, indirect=["hostile"])
 def test_unconfined_it_would_happen(hostile, plant, asked, record_property):
-    """Asked by a person, the same bd does it: the dangers are real (a test of the tests)."""
+    """The same bd, run by a person, does it: the dangers are real (a test of the tests)."""
     plant(hostile)
     words = ["update", hostile.epic, "--notes", "x"] if asked == "update" else ["list"]
     for _ in range(20):  # a hook is started in the background, and may not get to run

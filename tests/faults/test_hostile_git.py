@@ -1,4 +1,4 @@
-"""A repository makes git run nothing: hundreds of hostile ones, and every question that we ask."""
+"""Hundreds of hostile repositories, and every question that we ask: git runs nothing of them."""
 
 import ast
 import inspect
@@ -40,7 +40,7 @@ QUESTIONS = {
 
 
 def test_every_question_is_asked():
-    """Whoever adds a question to git adds it to those that hostile repositories are asked."""
+    """Every function that asks git is among the questions that hostile repositories are asked."""
     public = {
         function
         for module in (git, repository)
@@ -75,7 +75,7 @@ def _imports(tree: ast.AST) -> list[str]:
 
 
 def ran(world: World, case) -> tuple[list[str], bool]:
-    """Return which questions ran the canary, and whether a plain git would have run it."""
+    """Return the questions that ran the canary, and whether a plain git would have run it."""
     root, found = str(case.make(world)), []
     for ask, call in QUESTIONS.items():
         with suppress(GitError):
@@ -105,14 +105,14 @@ def attack(tmp_path, monkeypatch, chosen, record_property):
 
 
 def test_a_sample_of_hostile_repositories(tmp_path, monkeypatch, record_property):
-    """No program of a hostile repository is run, by whatever git is asked; plain git runs many."""
+    """No question to git runs a program of a hostile repository; plain git runs many."""
     attack(tmp_path, monkeypatch, cases()[::31], record_property)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(8))
 def test_hundreds_of_hostile_repositories(tmp_path, monkeypatch, part, record_property):
-    """No program of any of the hostile repositories that we can think of is run."""
+    """No program of any generated hostile repository is run."""
     attack(tmp_path, monkeypatch, cases()[part::8], record_property)
 
 
@@ -131,52 +131,55 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def recorded(house) -> Path:
-    """Let every git that is started write down which git directory it was given."""
-    program, calls = house.home / "bin/git", house.home / "calls"
+def recorded(sandbox) -> Path:
+    """Let every started git write down the git directory that it was given."""
+    program, calls = sandbox.home / "bin/git", sandbox.home / "calls"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\necho "$GIT_DIR" >> {calls}\nexec {shutil.which("git")} "$@"\n')
     program.chmod(0o755)
-    house.environment["PATH"] = f"{program.parent}:{house.environment['PATH']}"
+    sandbox.environment["PATH"] = f"{program.parent}:{sandbox.environment['PATH']}"
     return calls
 
 
-def speak(house, path) -> None:
-    """Run what a person, a hook or the daemon runs in a directory."""
+def speak(sandbox, path) -> None:
+    """Run the commands that a person, a hook or the daemon runs in a directory."""
     hook = {"session_id": "s", "cwd": str(path), "hook_event_name": "PreCompact"}
     for command in COMMANDS:
-        done = house.handoff(*command, cwd=path, input=json.dumps(hook))
+        done = sandbox.handoff(*command, cwd=path, input=json.dumps(hook))
         assert "Traceback" not in done.stderr, (command, done.stderr)
 
 
 @pytest.mark.parametrize("names", [CHOSEN[:3], pytest.param(CHOSEN[3:], marks=pytest.mark.long)])
-def test_a_daemon_among_hostile_repositories(house, names, record_property):
-    """Neither the daemon, nor the client, nor a hook runs anything, with a daemon and without."""
-    house.transcripts.mkdir(parents=True)
+def test_a_daemon_among_hostile_repositories(sandbox, names, record_property):
+    """Neither the daemon, nor the client, nor a hook runs a program of a repository.
+
+    That holds with and without a daemon.
+    """
+    sandbox.transcripts.mkdir(parents=True)
     worlds, paths = [], []
     chosen = {case.name: case for case in cases() if case.name in names}
     for number, name in enumerate(names):
-        (house.home / f"code{number}").mkdir()
-        worlds.append(World(house.home / f"code{number}"))
+        (sandbox.home / f"code{number}").mkdir()
+        worlds.append(World(sandbox.home / f"code{number}"))
         worlds[-1].begin()
         paths.append(chosen[name].make(worlds[-1]))
-    calls = recorded(house)
-    house.start()
+    calls = recorded(sandbox)
+    sandbox.start()
     for path in paths:
-        session = house.session(path)
+        session = sandbox.session(path)
         session.prompt("Look at this strange repository")
         session.edit(str(path / "a.txt"))
     for path in paths:
-        wait_for(lambda path=path: "strange repository" in str(house.show(path)))
-        speak(house, path)
-    house.stop()
+        wait_for(lambda path=path: "strange repository" in str(sandbox.show(path)))
+        speak(sandbox, path)
+    sandbox.stop()
     for path in paths:
-        speak(house, path)
+        speak(sandbox, path)
 
     given = calls.read_text().splitlines()
     assert [] == [world.mark.read_text() for world in worlds if world.mark.exists()]
     assert len(given) > 10 * len(paths)
-    assert {"/dev/null", str(house.state / "git")} == {
+    assert {"/dev/null", str(sandbox.state / "git")} == {
         place if place == "/dev/null" else str(Path(place).parent) for place in given
     }
     for world, path in zip(worlds, paths, strict=True):

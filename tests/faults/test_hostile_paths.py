@@ -52,7 +52,7 @@ def change_metadata(root, number):
     ConductorDirectory(str(root)).change_metadata("auth", lambda _: f'{{"n": {number}}}')
 
 
-# What is written, below which directory, and what of it is swapped.
+# The written file, the directory above it, and the part of the path that is swapped.
 WRITERS = {
     "handoff.yaml": (save, ".flow-guardian"),
     "handoff": (leave, "handoffs/-code-shop"),
@@ -70,7 +70,7 @@ def test_a_directory_that_is_swapped_in_a_race(tmp_path, what, record_property):
     (root / swapped).mkdir(parents=True)
     (root / "conductor/tracks/auth").mkdir(parents=True, exist_ok=True)
     (root / "conductor/tracks/auth/metadata.json").write_text("{}")
-    # As deep as what is swapped, so that what lies below it would be found there.
+    # As deep as the swapped part, so that the files below it would be found there.
     for deep in ("handoffs/auth", "tracks/auth"):
         (outside / deep).mkdir(parents=True)
         (outside / deep / "metadata.json").write_text("{}")
@@ -127,7 +127,7 @@ def test_a_daemon_whose_project_is_swapped(live, record_property):
     record_property("figure", f"{done} saved, {refused} refused, 0 bytes outside")
 
 
-# What may lie in a file's place.
+# Objects that may lie in a file's place.
 
 
 def make_device(path):
@@ -179,7 +179,7 @@ def prepare(tmp_path, target):
 
 @pytest.mark.parametrize("thing", OBJECTS)
 def test_what_is_no_file_is_refused_at_once(tmp_path, thing, record_property):
-    """Whatever lies in the place of any file of ours is neither read, written nor replaced."""
+    """An object in the place of any file of ours is neither read, written nor replaced."""
     if thing == "device" and os.geteuid():
         pytest.skip("makes a device, which only root may do: run the tests as root")
     began = time.monotonic()
@@ -199,7 +199,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, thing, record_property):
 
 
 def test_a_hard_link_is_not_written_through(tmp_path, record_property):
-    """A second name of somebody's file is replaced by a file of ours; the first stays as it was."""
+    """A second name of another file is replaced by a file of ours; the first stays as it was."""
     written = 0
     for name, (target, write) in TARGETS.items():
         root, place, victim = prepare(tmp_path / name.replace(" ", "-"), target)
@@ -217,7 +217,7 @@ def test_a_hard_link_is_not_written_through(tmp_path, record_property):
     "thing", ["FIFO", *(pytest.param(x, marks=pytest.mark.long) for x in OBJECTS if x != "FIFO")]
 )
 def test_a_daemon_that_meets_no_file(live, thing):
-    """A daemon that finds something else in the place of handoff.yaml says so, and goes on."""
+    """A daemon that finds another object in place of handoff.yaml reports it, and goes on."""
     project = live.project()
     directory = project / ".flow-guardian"
     directory.mkdir()
@@ -234,27 +234,30 @@ def test_a_daemon_that_meets_no_file(live, thing):
     wait_for(lambda: "Begin all the same" == live.document(project)["goal"])
 
 
-def test_every_save_is_durable(house, record_property):
-    """Each file of a daemon: 0600 and O_EXCL|O_NOFOLLOW, written, synced, renamed, directory synced."""
+def test_every_save_is_durable(sandbox, record_property):
+    """Each file is made 0600 with O_EXCL|O_NOFOLLOW, written, synced and renamed.
+
+    Then its directory is synced.
+    """
     if shutil.which("strace") is None:
         pytest.skip("strace is missing: install it (Debian: apt-get install strace)")
     if subprocess.run(["strace", "-o", "/dev/null", "true"], check=False).returncode:
         pytest.skip("strace may not trace here: allow ptrace in this container (CAP_SYS_PTRACE)")
-    trace = house.log.with_name("trace")
+    trace = sandbox.log.with_name("trace")
     calls = "openat,write,fsync,fchmod,rename,renameat,renameat2"
-    python, house.spawn = sys.executable, lambda: None
-    house.transcripts.mkdir(parents=True)
-    project = house.project()
-    with house.log.open("ab") as stream:
-        house.process = subprocess.Popen(
+    python, sandbox.spawn = sys.executable, lambda: None
+    sandbox.transcripts.mkdir(parents=True)
+    project = sandbox.project()
+    with sandbox.log.open("ab") as stream:
+        sandbox.process = subprocess.Popen(
             ["strace", "-ff", "-y", "-o", trace, "-e", f"trace={calls}", python, "-P", "-m", "handoffd", "run"],
-            env=house.environment, cwd="/", stdout=stream, stderr=stream,
+            env=sandbox.environment, cwd="/", stdout=stream, stderr=stream,
         )  # fmt: skip
-    wait_for(house.answers, 60)
-    saved_kinds(house, project)
-    assert 0 == house.request("down")["result"]["exit"]
-    house.process.wait(90)
-    # One file a thread.
+    wait_for(sandbox.answers, 60)
+    saved_kinds(sandbox, project)
+    assert 0 == sandbox.request("down")["result"]["exit"]
+    sandbox.process.wait(90)
+    # One file per thread.
     traces = trace.parent.glob("trace.*")
     made = {k: v for path in traces for k, v in traced(path.read_text().splitlines()).items()}
     for name, steps in made.items():
@@ -270,21 +273,21 @@ KINDS = ("handoff.yaml", ".gitignore", "/briefs/", "/.claude/handoffs/", "/condu
 ORDER = ["open", "write", "fsync", "rename", "sync directory"]
 
 
-def saved_kinds(house, project):
-    import conducted
+def saved_kinds(sandbox, project):
+    import conductor_projects
 
-    conducted.track(project, "auth")
-    session = house.session(project)
+    conductor_projects.track(project, "auth")
+    session = sandbox.session(project)
     session.prompt("Write every kind of file there is")
     session.edit(f"{project}/src/a.py")
-    wait_for(lambda: "every kind" in house.yaml(project), 60)
+    wait_for(lambda: "every kind" in sandbox.yaml(project), 60)
     for words in (("save", "-m", "x"), ("close", "--done", "y"), ("create", "--track", "auth")):
-        done = house.handoff(*words, cwd=project)
+        done = sandbox.handoff(*words, cwd=project)
         assert 0 == done.returncode, (words, done.stdout, done.stderr)
 
 
 def traced(lines):
-    """Return what was done to each temporary file of a trace, in order."""
+    """Return the calls made on each temporary file of a trace, in order."""
     found, directories = {}, {}
     for line in lines:
         call = line.strip()

@@ -1,4 +1,4 @@
-"""Whatever stands in a transcript: nothing raises, what follows is read, all is counted."""
+"""No content of a transcript raises an error; the lines after it are read, all are counted."""
 
 import os
 
@@ -20,7 +20,7 @@ KINDS = ("user", "assistant", "system", "summary", "attachment", "pr-link", "mys
 
 
 def test_every_field_with_every_value(live, record_property):
-    """A field that we know may hold anything: every record is counted, and the last one heard."""
+    """A known field may hold any value: every record is counted, and the last one is read."""
     project = live.project()
     names = [field.encode_name for field in msgspec.structs.fields(Record)]
     for number, name in enumerate([*names, "todos", "summary", "level", "operation"]):
@@ -49,7 +49,7 @@ def test_every_field_with_every_value(live, record_property):
 
 
 def test_every_kind_of_damage(live, record_property):
-    """Broken bytes are counted, what is whole is kept, and an unknown type is counted as such."""
+    """Broken bytes are counted, whole records are kept, and an unknown type is counted as such."""
     project = live.project()
     session = live.session(project)
     line = session.line("user", message={"content": "Say it only once please"})
@@ -83,8 +83,8 @@ def test_every_kind_of_damage(live, record_property):
 
 
 def test_poisoned_transcript(live, record_property):
-    """A transcript on which reading fails is left alone after three tries, and said; others go on."""
-    # Nothing can be stored of a directory whose name is no text.
+    """An unreadable transcript is left alone after three tries and reported; others are read."""
+    # A directory whose name is no text cannot be stored.
     poisoned = os.fsencode(live.transcripts) + b"/-\xff\xfe"
     os.mkdir(poisoned)
     poisoned += b"/3b241101-e2bb-4255-8caf-4136c566a962.jsonl"

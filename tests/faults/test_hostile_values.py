@@ -1,4 +1,4 @@
-"""Every parameter of every method and tool, as the registry has them, with what no one should send."""
+"""Every parameter of every method and tool of the registry, with values that are never valid."""
 
 import contextlib
 import json
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bridged import Mcp
 from conftest import allowed, paths_below
 from handoffd.api import registry
 from handoffd.api.tools import TOOLS
-from wired import answer, opened
+from mcp_socket_client import Mcp
+from raw_socket import answer, opened
 
 MIB = 1 << 20
 DEEP = 900
@@ -58,7 +58,7 @@ VALUES = {
     **{name: json.dumps(text) for name, text in TEXTS.items()},
 }
 FEW = ("up", "nul", "long", "half a character", "too large", "no number", "nested", "newline")
-# They end what they are asked in, or change what all the others ask about.
+# These methods end the daemon, or change the data that all the others ask about.
 APART = {"down"}
 
 
@@ -86,13 +86,13 @@ def snapshot(*roots: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def asked(house, requests: list[tuple[str, bytes]]) -> tuple[list[tuple[str, dict]], float]:
-    """Return the answer to each request, and how long the slowest took."""
+def asked(sandbox, requests: list[tuple[str, bytes]]) -> tuple[list[tuple[str, dict]], float]:
+    """Return the answer to each request, and the time of the slowest."""
     found, slowest = [], 0.0
     connection, lines, context = None, None, None
     for name, data in requests:
         if connection is None:
-            context = opened(house)
+            context = opened(sandbox)
             connection, lines = context.__enter__()
         began = time.monotonic()
         connection.sendall(data)
@@ -109,7 +109,7 @@ def asked(house, requests: list[tuple[str, bytes]]) -> tuple[list[tuple[str, dic
 
 
 def judged(replies: list[tuple[str, dict]]) -> None:
-    """Each has one answer, with what it is, and none is of the kind that only we can mend."""
+    """Assert one well-formed answer per request, and no internal error."""
     for name, reply in replies:
         assert ("result" in reply) != ("error" in reply), (name, str(reply)[:300])
         error = reply.get("error", {})
@@ -120,7 +120,7 @@ def judged(replies: list[tuple[str, dict]]) -> None:
 
 @pytest.fixture
 def project(live):
-    """A project in which there is something to ask about, and something beside that to lose."""
+    """A project with data to ask about, and other files that could be lost."""
     found = live.project()
     (live.home / "outside").mkdir()
     (live.home / "outside/file").write_text("theirs")
@@ -134,7 +134,7 @@ def project(live):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kinds", [FEW, pytest.param([*VALUES], marks=pytest.mark.long)], ids=len)
 def test_every_method(live, project, kinds, record_property):
-    """Hostile values get an answer in time; nothing is written outside, nothing fails inside."""
+    """Hostile values get an answer in time; no file outside changes, no internal error occurs."""
     outside = snapshot(live.home / "outside", Path("/etc"))
     count, slowest = 0, 0.0
     for method in registry.NAMES:
@@ -175,7 +175,7 @@ def hooked(project: Path) -> list[tuple[str, bytes]]:
 
 
 def test_every_field_of_a_hook(live, project, record_property):
-    """The same for what a hook of Claude Code says: JSON in a text, with escapes of its own."""
+    """The same holds for a hook of Claude Code: JSON in a text, with escapes of its own."""
     replies, slowest = asked(live, hooked(project))
 
     judged(replies)
@@ -189,7 +189,7 @@ def test_every_field_of_a_hook(live, project, record_property):
 
 
 def test_every_tool(live, project, record_property):
-    """The same for each argument of each MCP tool."""
+    """The same holds for each argument of each MCP tool."""
     with Mcp(live, "code", project) as mcp:
         made = mcp.result(
             "tools/call", {"name": "create_handoff", "arguments": {"title": "t", "content": "c"}}

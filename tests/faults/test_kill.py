@@ -1,4 +1,4 @@
-"""Kill anything, at any time: no torn file, no lost or twice-counted record, nothing left behind."""
+"""Kills at any time leave no torn file, no lost or twice-counted record, and no temporary file."""
 
 import random
 import signal
@@ -11,16 +11,16 @@ import yaml
 from conftest import files_below, wait_for
 
 SESSIONS = 10
-# 50 records a second in all of them.
+# 50 records per second in all of them.
 PAUSE_SECONDS = 0.2
 
 
 @pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.long)])
-def test_killed_at_random(house, record_property, kills):
+def test_killed_at_random(sandbox, record_property, kills):
     """kill -9 at random while ten transcripts grow: every record is counted once in the end."""
-    house.transcripts.mkdir(parents=True)
-    projects = [house.project(f"p{number}") for number in range(SESSIONS)]
-    sessions = [house.session(project) for project in projects]
+    sandbox.transcripts.mkdir(parents=True)
+    projects = [sandbox.project(f"p{number}") for number in range(SESSIONS)]
+    sessions = [sandbox.session(project) for project in projects]
     written = [0] * SESSIONS
     stop = threading.Event()
 
@@ -42,14 +42,14 @@ def test_killed_at_random(house, record_property, kills):
     seen, torn = set(), 0
     try:
         for number in range(kills):
-            house.process = house.spawn()
-            # On a busy machine most would not come to do anything.
+            sandbox.process = sandbox.spawn()
+            # On a busy machine most commands would not get to do anything.
             if number % 3:
-                wait_for(house.answers)
+                wait_for(sandbox.answers)
             time.sleep(chance.uniform(0.0, 0.6))
-            house.stop(signal.SIGKILL)
+            sandbox.stop(signal.SIGKILL)
             for project in projects:
-                text = house.yaml(project)
+                text = sandbox.yaml(project)
                 torn += bool(text) and not yaml.safe_load(text)["goal"]
                 seen.add(text)
     finally:
@@ -57,18 +57,18 @@ def test_killed_at_random(house, record_property, kills):
         grower.join()
     assert 0 == torn
     assert len(seen) > kills / 2, "the daemons did some work before they were killed"
-    house.start()
-    wait_for(house.settled)
+    sandbox.start()
+    wait_for(sandbox.settled)
 
     for project, session, count in zip(projects, sessions, written, strict=True):
-        wait_for(lambda p=project, c=count: f"Request {c - 1} of" in house.yaml(p))
-        lane = house.show(project)["lanes"][0]
+        wait_for(lambda p=project, c=count: f"Request {c - 1} of" in sandbox.yaml(p))
+        lane = sandbox.show(project)["lanes"][0]
         assert (session.id, count) == (lane["session_id"], lane["records"])
         assert "Request 0 of many to come" == lane["goal"]
         left = [path.name for path in (project / ".flow-guardian").iterdir()]
         assert {".gitignore", ".handoff.lock", "handoff.yaml"} == set(left)
     # The daemon lives, so a brief may just be being written.
-    wait_for(lambda: not [p for p in files_below(house.state) if p.name.endswith("handoffd-tmp")])
+    wait_for(lambda: not [p for p in files_below(sandbox.state) if p.name.endswith("handoffd-tmp")])
     told = (
         f"{kills} kills: {sum(written)} records, 0 lost, 0 twice, 0 of {len(seen)} documents torn"
     )

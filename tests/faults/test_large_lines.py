@@ -1,11 +1,11 @@
-"""A line that no memory should hold: skipped, counted, and nobody waits for it."""
+"""A line too large for memory is skipped and counted, and no client waits for it."""
 
 import sys
 
 import pytest
 
 from conftest import wait_for
-from observed import Asking, forget_the_most, megabytes
+from daemon_costs import Asking, forget_the_most, megabytes
 
 MEGABYTE = 1 << 20
 

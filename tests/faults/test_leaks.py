@@ -1,4 +1,4 @@
-"""What comes and goes leaves nothing: descriptors, threads, children and memory are as before."""
+"""After many cycles descriptors, threads, children and memory are as before."""
 
 import json
 import os
@@ -9,48 +9,48 @@ from functools import partial
 
 import pytest
 
-from bridged import Mcp
 from conftest import BIN, wait_for
+from mcp_socket_client import Mcp
 from proc import children, descriptors, memory_bytes, threads
 
-# What the C library and SQLite keep for the next time, and pages that are half in use.
+# The memory that the C library and SQLite keep for reuse, and pages that are half in use.
 GROWTH_MOST_BYTES = 2e6
 DESCRIPTORS_MOST, THREADS_MOST = 2, 2
 AT_ONCE = 8
 
 
-def connections(house, number):
+def connections(sandbox, number):
     """Drop connections half-way: before, in and after a request, without reading the answer."""
     words = (b"", b'{"jsonrpc":"2.0","id"', b'{"jsonrpc":"2.0","id":1,"method":"status"}\n')
     for count in range(number):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(house.socket_path)
+            connection.connect(sandbox.socket_path)
             connection.sendall(words[count % 3])
 
 
-def watchers(house, number):
-    """Ask to be told of every change, and leave."""
+def watchers(sandbox, number):
+    """Subscribe to every change, and hang up."""
     for _ in range(number):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(house.socket_path)
+            connection.connect(sandbox.socket_path)
             connection.sendall(b'{"jsonrpc":"2.0","id":1,"method":"watch"}\n')
             connection.recv(64)
 
 
-def hooks(house, number):
+def hooks(sandbox, number):
     """Begin and end sessions that never say a word."""
     for count in range(number):
         event = "SessionEnd" if count % 2 else "SessionStart"
         said = {"hook_event_name": event, "session_id": f"s-{count // 2}", "source": "startup"}
-        house.call("hook", cwd=str(house.place), hook=json.dumps(said))
+        sandbox.call("hook", cwd=str(sandbox.place), hook=json.dumps(said))
 
 
-def relays(house, number):
+def relays(sandbox, number):
     """Open MCP relays, and kill them."""
     for _ in range(0, number, AT_ONCE):
         opened = [
             subprocess.Popen(
-                [str(BIN / "handoff"), "mcp"], env=house.environment, cwd=house.place,
+                [str(BIN / "handoff"), "mcp"], env=sandbox.environment, cwd=sandbox.place,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )
             for _ in range(AT_ONCE)
@@ -64,49 +64,49 @@ def relays(house, number):
             relay.communicate()
 
 
-def sessions(house, number):
+def sessions(sandbox, number):
     """Begin sessions, work, end, and let the client delete their transcripts."""
-    known = house.call("status")["transcripts"]
-    made = [house.session(house.place) for _ in range(number)]
+    known = sandbox.call("status")["transcripts"]
+    made = [sandbox.session(sandbox.place) for _ in range(number)]
     for count, session in enumerate(made):
         session.prompt(f"Count the lines of cart {count} correctly")
-        session.edit(f"{house.place}/cart{count}.py")
-    wait_for(lambda: house.call("status")["transcripts"] >= known + number, 60)
-    wait_for(house.settled, 60)
+        session.edit(f"{sandbox.place}/cart{count}.py")
+    wait_for(lambda: sandbox.call("status")["transcripts"] >= known + number, 60)
+    wait_for(sandbox.settled, 60)
     for session in made:
         said = {"hook_event_name": "SessionEnd", "session_id": session.id}
-        house.call("hook", cwd=str(house.place), hook=json.dumps(said))
+        sandbox.call("hook", cwd=str(sandbox.place), hook=json.dumps(said))
     for session in made:
         session.path.unlink()
 
 
-def commits(house, number):
+def commits(sandbox, number):
     """Move HEAD, of which git is asked each time."""
     for count in range(number):
-        house.git(house.place, "commit", "-q", "--allow-empty", "-m", f"Count {count}")
+        sandbox.git(sandbox.place, "commit", "-q", "--allow-empty", "-m", f"Count {count}")
         said = {"hook_event_name": "SessionStart", "session_id": "s", "source": "startup"}
-        house.call("hook", cwd=str(house.place), hook=json.dumps(said))
+        sandbox.call("hook", cwd=str(sandbox.place), hook=json.dumps(said))
 
 
-def conversations(house, number):
+def conversations(sandbox, number):
     """Begin threads, add to them, and close them."""
-    with Mcp(house, "code", house.place) as connection:
+    with Mcp(sandbox, "code", sandbox.place) as connection:
         for _ in range(number):
             thread = connection.create("word " * 200)
             connection.add(thread, "word " * 200)
             connection.close(thread)
 
 
-def reloads(house, number):
+def reloads(sandbox, number):
     for _ in range(number):
-        os.kill(house.process.pid, signal.SIGHUP)
-        house.call("status")
+        os.kill(sandbox.process.pid, signal.SIGHUP)
+        sandbox.call("status")
 
 
-def pauses(house, number):
+def pauses(sandbox, number):
     for _ in range(number):
-        house.call("pause", cwd=str(house.place))
-        house.call("unpause", cwd=str(house.place))
+        sandbox.call("pause", cwd=str(sandbox.place))
+        sandbox.call("unpause", cwd=str(sandbox.place))
 
 
 CYCLES = {
@@ -115,16 +115,16 @@ CYCLES = {
 }  # fmt: skip
 
 
-def weigh(house):
-    pid = house.process.pid
+def weigh(sandbox):
+    pid = sandbox.process.pid
     wait_for(lambda: not children(pid))
     return memory_bytes(pid)[0], descriptors(pid), threads(pid)
 
 
-def returned(house, before):
-    """Return how much more there is than before, unless it is too much still."""
+def returned(sandbox, before):
+    """Return the growth since before, unless it is still too much."""
     most = (GROWTH_MOST_BYTES, DESCRIPTORS_MOST, THREADS_MOST)
-    more = [now - then for now, then in zip(weigh(house), before, strict=True)]
+    more = [now - then for now, then in zip(weigh(sandbox), before, strict=True)]
     return more if all(found <= bound for found, bound in zip(more, most, strict=True)) else None
 
 
@@ -134,13 +134,13 @@ def test_what_comes_and_goes(live, share, record_property):
     live.place = live.project()
     live.session(live.place).prompt("Count the lines of the cart correctly")
     wait_for(lambda: "Count the lines" in live.yaml(live.place))
-    for cycle in CYCLES:  # what is loaded when it is first needed
+    for cycle in CYCLES:  # modules that are loaded when first needed
         cycle(live, 20)
     told = []
     for cycle, most in CYCLES.items():
         before, number = weigh(live), max(int(most * share), AT_ONCE)
         cycle(live, number)
-        # What is free is given back every half a minute.
+        # Free memory is given back every half minute.
         more = wait_for(partial(returned, live, before), 60, cycle.__name__)
         told.append(f"{number} {cycle.__name__} {more[0] / 1e3:+.0f}")
     record_property("figure", f"KB after {', '.join(told)}; descriptors and threads as before")

@@ -1,4 +1,4 @@
-"""What the log holds, and how long it may become."""
+"""The content of the log, and its greatest length."""
 
 import pytest
 
@@ -11,7 +11,7 @@ RECORDS = 2000
 
 @pytest.mark.parametrize("records", [RECORDS])
 def test_no_words_of_a_session_in_the_log(live, records, record_property):
-    """At info level no word of a transcript is in the log, whatever goes wrong meanwhile."""
+    """At info level no word of a transcript is in the log, with any error in the meantime."""
     project = live.project()
     session = live.session(project)
     for number in range(records // 4):

@@ -1,4 +1,4 @@
-"""Ten thousand projects: all known, and what it costs at rest does not show it."""
+"""Ten thousand projects: all are known, and the cost at rest does not depend on their number."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import time
 import pytest
 
 from conftest import timestamp, wait_for
-from observed import Asking, handles, megabytes, processor_seconds, threads
+from daemon_costs import Asking, handles, megabytes, processor_seconds, threads
 
 WEEK_SECONDS = 7 * 24 * 3600
 RECENT = 40
@@ -19,22 +19,22 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_many_projects(house, count, record_property):
+def test_many_projects(sandbox, count, record_property):
     """Every project is found; memory, watches, threads and handles stay few, and so does work."""
     for number in range(count):
-        project = house.home / f"code/p{number}"
+        project = sandbox.home / f"code/p{number}"
         (project / ".flow-guardian").mkdir(parents=True)
-        session = house.session(project)
+        session = sandbox.session(project)
         ago = 0 if number < RECENT else WEEK_SECONDS
         session.prompt(f"Make part {number} of it work", timestamp=timestamp(ago))
         os.utime(session.path, (time.time() - ago,) * 2)
-    house.start()
+    sandbox.start()
     began = time.monotonic()
-    with Asking(house) as asking:
-        wait_for(lambda: time.sleep(0.2) or house.settled(), 200)
+    with Asking(sandbox) as asking:
+        wait_for(lambda: time.sleep(0.2) or sandbox.settled(), 200)
     took = time.monotonic() - began
-    wait_for(lambda: house.call("status")["writes"] >= RECENT, 60)
-    pid, status = house.process.pid, house.call("status")
+    wait_for(lambda: sandbox.call("status")["writes"] >= RECENT, 60)
+    pid, status = sandbox.process.pid, sandbox.call("status")
     used, began = processor_seconds(pid), time.monotonic()
     time.sleep(3.0 if count < 1000 else 12.0)
     share = (processor_seconds(pid) - used) / (time.monotonic() - began)

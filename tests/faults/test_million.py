@@ -28,8 +28,8 @@ def grow(session, number):
     session.parent, session.written = parent, session.written + number
 
 
-def open_session(house, number):
-    session = house.session(house.project(f"shop{number}"))
+def open_session(sandbox, number):
+    session = sandbox.session(sandbox.project(f"shop{number}"))
     session.prompt(f"Count the lines of cart {number} correctly")
     session.base, session.parent = str(uuid.uuid4())[8:], ""
     session.written = 0
@@ -40,7 +40,7 @@ def open_session(house, number):
     "records", [40_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
 )
 def test_million_records(live, records, record_property):
-    """A million records are all counted, once, and leave no more in memory than a tenth of them."""
+    """A million records are all counted, once, and use no more memory than the first tenth."""
     sessions = [open_session(live, number) for number in range(SESSIONS)]
     pid, part = live.process.pid, records // 100
 
@@ -61,7 +61,7 @@ def test_million_records(live, records, record_property):
         feed(10)
     took = time.monotonic() - started
     counted = {s["session_id"]: s["records"] for s in live.call("sessions")["sessions"]}
-    # What reading leaves is given back every half a minute.
+    # Memory used for reading is given back every half minute.
     wait_for(lambda: memory_bytes(pid)[0] - resident <= GROWTH_MOST_BYTES, 60)
     grown, now_held, now_running = (
         b - a for a, b in zip((resident, held, running), weigh(), strict=True)
@@ -83,11 +83,11 @@ def test_million_records(live, records, record_property):
         pytest.param(10_000, 64e6, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
     ],
 )
-def test_many_sessions(house, sessions, most_bytes, record_property):
+def test_many_sessions(sandbox, sessions, most_bytes, record_property):
     """Right after many sessions were read, and while they are known, memory is as promised."""
-    projects = [house.project(f"shop{number}") for number in range(20)]
+    projects = [sandbox.project(f"shop{number}") for number in range(20)]
     for number in range(sessions):
-        session = house.session(projects[number % len(projects)])
+        session = sandbox.session(projects[number % len(projects)])
         words = {"role": "user", "content": f"Count the lines of cart {number} correctly"}
         said = {
             "role": "assistant",
@@ -95,9 +95,9 @@ def test_many_sessions(house, sessions, most_bytes, record_property):
             "content": [{"type": "text", "text": "Done. " * 99}],
         }
         session.raw(session.line("user", message=words) + session.line("assistant", message=said))
-    house.start()
-    pid = house.process.pid
-    wait_for(lambda: house.settled() and len(house.call("sessions", limit=1)["sessions"]), 300)
+    sandbox.start()
+    pid = sandbox.process.pid
+    wait_for(lambda: sandbox.settled() and len(sandbox.call("sessions", limit=1)["sessions"]), 300)
     after = memory_bytes(pid)[0]
     # Two rounds of housekeeping and every scheduled job later.
     until = time.monotonic() + 70 * (sessions > 1_000)

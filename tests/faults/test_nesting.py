@@ -1,13 +1,13 @@
-"""Documents of others that are nested without end: read as nothing, or refused in words."""
+"""Foreign documents that are nested without end: ignored, or refused with a message."""
 
 import json
 
 import pytest
 
-from conducted import TRACK, configure, settings, track
+from conductor_projects import TRACK, configure, settings, track
 from conftest import wait_for
-from http_door import open_door
-from wired import exchange
+from http_clients import open_door
+from raw_socket import exchange
 
 DEPTHS = (101, 150, 950, 60_000)
 SEQUENCE = ("[", "]")
@@ -18,7 +18,7 @@ def nested(depth: int, pair: tuple[str, str] = SEQUENCE, inner: str = "1") -> st
     return pair[0] * depth + inner + pair[1] * depth
 
 
-def plant(house, project, depth: int) -> None:
+def plant(sandbox, project, depth: int) -> None:
     """Put a nested document wherever the daemon reads one that others wrote."""
     deep, value = nested(depth), nested(depth, MAPPING)
     directory = track(project)
@@ -28,7 +28,7 @@ def plant(house, project, depth: int) -> None:
     (project / ".beads").mkdir()
     (project / ".beads/issues.jsonl").write_text(f'{{"id": "a", "title": {value}}}\n')
     (project / ".beads/metadata.json").write_text(value)
-    session = house.session(project)
+    session = sandbox.session(project)
     session.prompt("Round the tax per line")
     line = session.line("assistant", message={"role": "assistant", "content": [5]}, toolUseResult=6)
     for text in (deep, value):
@@ -37,10 +37,10 @@ def plant(house, project, depth: int) -> None:
         session.raw(line.replace(b"[5]", call.encode()))
         session.raw(line.replace(b":6", f":{text}".encode()))
         session.raw(text.encode() + b"\n")
-    tasks = house.home / ".claude/tasks" / session.id
+    tasks = sandbox.home / ".claude/tasks" / session.id
     tasks.mkdir(parents=True)
     (tasks / "1.json").write_text(value)
-    sessions = house.home / ".claude/sessions"
+    sessions = sandbox.home / ".claude/sessions"
     sessions.mkdir(exist_ok=True)
     (sessions / "1.json").write_text(deep)
     session.say("Next, I'll look at the sum.")
@@ -71,23 +71,23 @@ def test_the_daemon_reads_on(live, record_property):
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_setup_refuses_in_words(house, depth):
-    """Setup, teardown and doctor say that a file of Claude Code is nested too deeply."""
-    path = house.home / ".claude/settings.json"
+def test_setup_refuses_in_words(sandbox, depth):
+    """Setup, teardown and doctor report that a file of Claude Code is nested too deeply."""
+    path = sandbox.home / ".claude/settings.json"
     path.parent.mkdir(parents=True)
     text = f'{{"hooks": {{}}, "x": {nested(depth)}}}'
     path.write_text(text)
-    (house.home / ".claude.json").write_text(text)
-    plugins = house.home / ".claude/plugins"
+    (sandbox.home / ".claude.json").write_text(text)
+    plugins = sandbox.home / ".claude/plugins"
     plugins.mkdir()
     for name in ("installed_plugins.json", "known_marketplaces.json"):
         (plugins / name).write_text(text)
-    project = house.project()
+    project = sandbox.project()
     (project / "package.json").write_text(text)
     (project / "pyproject.toml").write_text(f"x = {nested(depth)}\n")
     (project / "Dockerfile").write_text(f"FROM x\nCOPY {nested(depth)}\n")
     done = [
-        house.handoff(*words, cwd=project)
+        sandbox.handoff(*words, cwd=project)
         for words in (
             ("setup", "--yes", "--without", "service"),
             ("teardown", "--yes"),
@@ -103,20 +103,20 @@ def test_setup_refuses_in_words(house, depth):
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-def test_configuration_that_is_nested(house, depth):
-    """A configuration that is nested too deeply is refused in words, at a start and at a reload."""
-    configure(house, f"x = {nested(depth)}\n")
-    done = house.handoff("up")
+def test_configuration_that_is_nested(sandbox, depth):
+    """A configuration nested too deeply is refused with a message, at a start and at a reload."""
+    configure(sandbox, f"x = {nested(depth)}\n")
+    done = sandbox.handoff("up")
 
     assert 1 == done.returncode
     assert "nested more than 100 levels deep" in done.stderr
     assert "Traceback" not in done.stderr
-    assert json.loads(house.handoff("status", "--json").stdout or "{}") == {}
+    assert json.loads(sandbox.handoff("status", "--json").stdout or "{}") == {}
 
 
-def test_http_reads_on(house):
+def test_http_reads_on(sandbox):
     """A nested body over HTTP is refused, and the next one answered."""
-    visitor = open_door(house)
+    visitor = open_door(sandbox)
     for depth in DEPTHS:
         call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_handoff","arguments":%s}}'
         for body in (nested(depth), call % nested(depth, MAPPING)):
@@ -124,4 +124,4 @@ def test_http_reads_on(house):
             assert reply.status == 400 or "error" in reply.json or reply.result["isError"]
 
     assert {} == visitor.ask("ping")
-    assert "traceback" not in house.log.read_text()
+    assert "traceback" not in sandbox.log.read_text()

@@ -1,19 +1,19 @@
-"""Other programs say what they like: no secret of it is kept or shown, and the log stays JSON."""
+"""No secret in the output of other programs is kept or shown, and the log stays JSON."""
 
 import json
 import random
 import re
 import signal
 
-import http_door
-from conducted import QUICK, TRACK, asked, configure, run_after, track, with_beads
+import http_clients
+from conductor_projects import QUICK, TRACK, asked, configure, run_after, track, with_beads
 from conftest import contents_below, wait_for
 from mail_server import MailServer
-from planted import draw
+from planted_secrets import draw
 
 
 def failing(directory, name, errors, output=""):
-    """Put a program into a directory that fails with these words on both streams."""
+    """Put a program into a directory that fails with this text on both streams."""
     program = directory / name
     program.parent.mkdir(exist_ok=True)
     program.write_text(
@@ -23,14 +23,14 @@ def failing(directory, name, errors, output=""):
     return program
 
 
-def test_secrets_in_errors_of_other_programs(house, tmp_path_factory, record_property):
+def test_secrets_in_errors_of_other_programs(sandbox, tmp_path_factory, record_property):
     """Tokens in the errors of git, bd and a mail server are in no reply, file, database or log."""
     chance = random.Random(19)
     sources = ("mail", "bd", "output of bd", "git", "output of git")
     secrets = {source: draw("ghp_<w36>", chance) for source in sources}
     with MailServer(mode="refuse") as server:
         config = f'[log]\nlevel = "debug"\n[mail]\nurl = "{server.url}"\n'
-        beads = with_beads(house, "current", tmp_path_factory, config, how="scripted")
+        beads = with_beads(sandbox, "current", tmp_path_factory, config, how="scripted")
         epic = beads.epic()
         track(beads.root, beads={"epicId": epic})
         server.refusal = f"the database of {secrets['mail']} is on fire"
@@ -40,29 +40,29 @@ def test_secrets_in_errors_of_other_programs(house, tmp_path_factory, record_pro
             f'#!/bin/sh\ncase $1 in version|update) exec {usual} "$@";; esac\nexec {broken}\n'
         )
         beads.program.chmod(0o755)
-        git = failing(house.home / "bin", "git", secrets["git"], secrets["output of git"])
-        house.environment["PATH"] = f"{git.parent}:{house.environment['PATH']}"
-        run_after(house, QUICK).start()
-        house.session(beads.root).prompt("Round the tax per line")
-        wait_for(lambda: "Round the tax" in house.yaml(beads.root))
-        replies = [asked(house, "create", cwd=beads.root)]
+        git = failing(sandbox.home / "bin", "git", secrets["git"], secrets["output of git"])
+        sandbox.environment["PATH"] = f"{git.parent}:{sandbox.environment['PATH']}"
+        run_after(sandbox, QUICK).start()
+        sandbox.session(beads.root).prompt("Round the tax per line")
+        wait_for(lambda: "Round the tax" in sandbox.yaml(beads.root))
+        replies = [asked(sandbox, "create", cwd=beads.root)]
         codes = {"git_silent", "beads_silent"}
 
         def warnings():
-            return house.request("status")["result"]["warnings"]
+            return sandbox.request("status")["result"]["warnings"]
 
         wait_for(lambda: codes <= {item["code"] for item in warnings()}, what="both are told")
-        wait_for(lambda: "on fire" in str(house.call("triggers", cwd="/", all=True)))
+        wait_for(lambda: "on fire" in str(sandbox.call("triggers", cwd="/", all=True)))
         methods = ("status", "show", "triggers", "doctor", "list")
-        replies += [house.request(method, cwd=str(beads.root)) for method in methods]
+        replies += [sandbox.request(method, cwd=str(beads.root)) for method in methods]
         for command in (("doctor",), ("resume",), ("triggers", "--all"), ("status",)):
-            done = house.handoff(*command, cwd=beads.root)
+            done = sandbox.handoff(*command, cwd=beads.root)
             replies.append(done.stdout + done.stderr)
-        house.stop()
-    places = (house.state, house.home / ".claude/handoffs", beads.root)
+        sandbox.stop()
+    places = (sandbox.state, sandbox.home / ".claude/handoffs", beads.root)
     texts = {"replies": json.dumps(replies).encode()}
     texts |= {str(path): text for path, text in contents_below(*places).items()}
-    texts[str(house.log)] = house.log.read_bytes()
+    texts[str(sandbox.log)] = sandbox.log.read_bytes()
 
     assert [] == [
         (source, name)
@@ -77,25 +77,25 @@ def test_secrets_in_errors_of_other_programs(house, tmp_path_factory, record_pro
     )
 
 
-def test_a_mail_that_holds_a_secret(house):
+def test_a_mail_that_holds_a_secret(sandbox):
     """A handoff that comes by mail is masked before it is shown."""
     secret = draw("ghp_<w36>", random.Random(5))
     with MailServer() as server:
-        house.transcripts.mkdir(parents=True)
-        project = house.project()
+        sandbox.transcripts.mkdir(parents=True)
+        project = sandbox.project()
         track(project)
-        configure(house, f'[mail]\nurl = "{server.url}"\n')
-        house.start()
-        asked(house, "create", cwd=project)
+        configure(sandbox, f'[mail]\nurl = "{server.url}"\n')
+        sandbox.start()
+        asked(sandbox, "create", cwd=project)
         (sent,) = wait_for(lambda: server.messages, what="a mail was sent")
         body = re.sub(r"(?m)^- ", f"- {secret} ", sent["body_md"])
         sent |= {"body_md": body, "created_ts": "2099-01-01T00:00:00Z"}
-        done = house.handoff("resume", TRACK, cwd=project)
-        house.stop()
+        done = sandbox.handoff("resume", TRACK, cwd=project)
+        sandbox.stop()
 
     assert "from mail" in done.stdout + done.stderr
     assert "[redacted:" in done.stdout
-    assert secret not in done.stdout + done.stderr + house.log.read_text()
+    assert secret not in done.stdout + done.stderr + sandbox.log.read_text()
 
 
 # The job of the records goes on as long as a file is there, so that its next run is skipped.
@@ -110,32 +110,32 @@ handoffd.tracks.record_maker.RecordMaker.look = look
 """
 
 
-def test_every_line_of_the_log_is_json(house, tmp_path_factory, record_property):
-    """Failing programs, HTTP, a job that is late and a stop in the middle of it: only JSON lines."""
+def test_every_line_of_the_log_is_json(sandbox, tmp_path_factory, record_property):
+    """The log has only JSON lines after failing programs, HTTP, a late job and a stop in it."""
     with MailServer(mode="refuse") as server:
-        beads = with_beads(house, "current", tmp_path_factory, how="scripted")
-        port = http_door.configure(house)
-        config = house.home / ".config/handoffd/config.toml"
+        beads = with_beads(sandbox, "current", tmp_path_factory, how="scripted")
+        port = http_clients.configure(sandbox)
+        config = sandbox.home / ".config/handoffd/config.toml"
         config.write_text(
             f'{config.read_text()}[mail]\nurl = "{server.url}"\n[beads]\ncommand = "{beads.program}"\n'
         )
         track(beads.root, beads={"epicId": beads.epic()})
-        git = failing(house.home / "bin", "git", "it is broken")
-        house.environment["PATH"] = f"{git.parent}:{house.environment['PATH']}"
-        flag = house.home / "held"
-        run_after(house, QUICK + HELD.format(flag=str(flag))).start()
-        wait_for(lambda: house.call("status")["http"], what="the door is open")
-        visitor = http_door.Visitor(house, port)
+        git = failing(sandbox.home / "bin", "git", "it is broken")
+        sandbox.environment["PATH"] = f"{git.parent}:{sandbox.environment['PATH']}"
+        flag = sandbox.home / "held"
+        run_after(sandbox, QUICK + HELD.format(flag=str(flag))).start()
+        wait_for(lambda: sandbox.call("status")["http"], what="the door is open")
+        visitor = http_clients.Visitor(sandbox, port)
         visitor.raw(b"no request at all\r\n\r\n").close()
         visitor.post(b"{")
-        session = house.session(beads.root)
+        session = sandbox.session(beads.root)
         session.prompt("Round the tax per line")
-        wait_for(lambda: "Round the tax" in house.yaml(beads.root))
-        house.handoff("create", cwd=beads.root)
+        wait_for(lambda: "Round the tax" in sandbox.yaml(beads.root))
+        sandbox.handoff("create", cwd=beads.root)
         flag.touch()
-        wait_for(lambda: "library_warned" in house.log.read_text(), 60, "a job is late")
-        assert 0 == house.stop(signal.SIGTERM)
-    lines = [json.loads(line) for line in house.log.read_text().splitlines()]
+        wait_for(lambda: "library_warned" in sandbox.log.read_text(), 60, "a job is late")
+        assert 0 == sandbox.stop(signal.SIGTERM)
+    lines = [json.loads(line) for line in sandbox.log.read_text().splitlines()]
     events = {line["event"] for line in lines}
 
     assert {"started", "library_warned", "http_open", "stopped"} <= events

@@ -1,4 +1,4 @@
-"""One daemon, whatever is done to it: started, ended, cut off, orphaned, and failing for good."""
+"""One daemon, also if it is started, ended, cut off, orphaned, or fails for good."""
 
 import contextlib
 import errno
@@ -21,19 +21,19 @@ from handoffd.runtime.lock import lock_instance
 HANG_SECONDS = 60
 
 
-def test_twenty_at_once(house, record_property):
-    """Of twenty daemons started at once one lives; all others leave, and say which one it is."""
+def test_twenty_at_once(sandbox, record_property):
+    """Of twenty daemons started at once one lives; all others exit, and name it."""
     began = time.monotonic()
-    started = [house.spawn() for _ in range(20)]
+    started = [sandbox.spawn() for _ in range(20)]
     try:
         wait_for(lambda: sum(p.poll() is not None for p in started) == 19, HANG_SECONDS)
         took = time.monotonic() - began
         living = [process for process in started if process.poll() is None]
-        wait_for(house.answers, HANG_SECONDS)
+        wait_for(sandbox.answers, HANG_SECONDS)
 
         assert {EXIT_ALREADY_RUNNING} == {p.poll() for p in started if p not in living}
-        assert living[0].pid == house.call("status")["pid"]
-        assert 19 == house.log.read_text().count(f"(process {living[0].pid})")
+        assert living[0].pid == sandbox.call("status")["pid"]
+        assert 19 == sandbox.log.read_text().count(f"(process {living[0].pid})")
     finally:
         for process in started:
             process.terminate()
@@ -41,130 +41,130 @@ def test_twenty_at_once(house, record_property):
     record_property("figure", f"1 of 20 lives, 19 left with code 7 within {took:.1f} s")
 
 
-def ready_after(house) -> float:
+def ready_after(sandbox) -> float:
     began = time.monotonic()
-    house.start()
+    sandbox.start()
     return time.monotonic() - began
 
 
-def test_started_after_a_kill(house, record_property):
+def test_started_after_a_kill(sandbox, record_property):
     """After kill -9 the next daemon answers about as soon as after an orderly end."""
-    house.transcripts.mkdir(parents=True)
-    house.session(house.project()).prompt("Something to be known")
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.session(sandbox.project()).prompt("Something to be known")
     clean, killed = [], []
     for _ in range(3):
-        clean.append(ready_after(house))
-        house.kill()
-        killed.append(ready_after(house))
-        house.stop()
+        clean.append(ready_after(sandbox))
+        sandbox.kill()
+        killed.append(ready_after(sandbox))
+        sandbox.stop()
 
     ratio = statistics.median(killed) / statistics.median(clean)
     assert ratio < 5
     record_property("figure", f"{ratio:.2f} x an orderly start (3 of each)")
 
 
-def test_ended_with_a_thousand_dirty_files(house, record_property):
-    """SIGTERM with 1,000 unread transcripts: code 0 in seconds, and the next daemon knows all."""
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    project = house.project()
-    house.process.send_signal(signal.SIGSTOP)
+def test_ended_with_a_thousand_dirty_files(sandbox, record_property):
+    """SIGTERM with 1,000 unread transcripts ends it with 0 in seconds; the next one reads all."""
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    project = sandbox.project()
+    sandbox.process.send_signal(signal.SIGSTOP)
     for number in range(1000):
-        house.session(project).prompt(f"The request with number {number}")
+        sandbox.session(project).prompt(f"The request with number {number}")
     began = time.monotonic()
-    house.process.send_signal(signal.SIGCONT)
+    sandbox.process.send_signal(signal.SIGCONT)
     time.sleep(0.2)
-    house.process.send_signal(signal.SIGTERM)
+    sandbox.process.send_signal(signal.SIGTERM)
     time.sleep(0.05)
-    house.process.send_signal(signal.SIGTERM)
+    sandbox.process.send_signal(signal.SIGTERM)
 
-    assert 0 == house.process.wait(HANG_SECONDS)
+    assert 0 == sandbox.process.wait(HANG_SECONDS)
     took = time.monotonic() - began
-    house.start()
-    wait_for(house.settled, HANG_SECONDS)
-    lanes = house.call("sessions", limit=1000)["sessions"]
+    sandbox.start()
+    wait_for(sandbox.settled, HANG_SECONDS)
+    lanes = sandbox.call("sessions", limit=1000)["sessions"]
     assert [1] * 1000 == [lane["records"] for lane in lanes]
     record_property("figure", f"ended in {took:.1f} s with two signals; 1,000 of 1,000 known after")
 
 
-def test_socket_taken_by_another_program(house, record_property):
+def test_socket_taken_by_another_program(sandbox, record_property):
     """A program that takes the socket's path keeps it; the daemon works on, and comes back."""
-    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    project = house.project()
+    sandbox.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    project = sandbox.project()
     with socket.socket(socket.AF_UNIX) as other:
-        os.unlink(house.socket_path)
-        other.bind(house.socket_path)
+        os.unlink(sandbox.socket_path)
+        other.bind(sandbox.socket_path)
         other.listen()
-        inode = os.lstat(house.socket_path).st_ino
-        wait_for(lambda: "socket_taken" in house.log.read_text())
-        house.session(project).prompt("Nobody can ask for this now")
-        wait_for(lambda: "Nobody can ask" in house.yaml(project))
+        inode = os.lstat(sandbox.socket_path).st_ino
+        wait_for(lambda: "socket_taken" in sandbox.log.read_text())
+        sandbox.session(project).prompt("Nobody can ask for this now")
+        wait_for(lambda: "Nobody can ask" in sandbox.yaml(project))
 
-        assert house.alive()
-        assert inode == os.lstat(house.socket_path).st_ino
+        assert sandbox.alive()
+        assert inode == os.lstat(sandbox.socket_path).st_ino
     began = time.monotonic()
-    wait_for(house.answers, HANG_SECONDS)
+    wait_for(sandbox.answers, HANG_SECONDS)
     told = f"checkpoints went on; answered again {time.monotonic() - began:.1f} s after it left"
     record_property("figure", told + " (looks every 0.2 s here, every 30 s as a rule)")
 
 
-def test_runtime_directory_deleted(house, record_property):
-    """The socket's directory deleted while it runs: it is made again, private, and answered in."""
-    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
-    house.start()
-    directory = os.path.dirname(house.socket_path)
+def test_runtime_directory_deleted(sandbox, record_property):
+    """A socket's directory deleted during the run is made again, private, and served."""
+    sandbox.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    sandbox.start()
+    directory = os.path.dirname(sandbox.socket_path)
     shutil.rmtree(directory)
     began = time.monotonic()
-    wait_for(lambda: os.path.exists(house.socket_path) and house.answers(), HANG_SECONDS)
+    wait_for(lambda: os.path.exists(sandbox.socket_path) and sandbox.answers(), HANG_SECONDS)
     seconds = time.monotonic() - began
-    modes = [os.stat(path).st_mode & 0o777 for path in (directory, house.socket_path)]
+    modes = [os.stat(path).st_mode & 0o777 for path in (directory, sandbox.socket_path)]
 
     assert [0o700, 0o600] == modes
     told = f"directory {modes[0]:04o} and socket {modes[1]:04o}, there again after {seconds:.1f} s"
     record_property("figure", told + " (looks every 0.2 s here, every 30 s as a rule)")
 
 
-def test_lock_deleted(house):
-    """The lock's file deleted: it is held again; a second daemon leaves; `down` ends the first."""
-    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
-    house.start()
-    lock = house.state / "handoffd.lock"
+def test_lock_deleted(sandbox):
+    """After its file was deleted the lock is held again, against a second daemon; `down` works."""
+    sandbox.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    sandbox.start()
+    lock = sandbox.state / "handoffd.lock"
     lock.unlink()
-    assert 0 == house.handoff("status").returncode
-    wait_for(lambda: lock.exists() and lock.read_text() == f"{house.process.pid}\n", HANG_SECONDS)
+    assert 0 == sandbox.handoff("status").returncode
+    wait_for(lambda: lock.exists() and lock.read_text() == f"{sandbox.process.pid}\n", HANG_SECONDS)
 
-    assert EXIT_ALREADY_RUNNING == house.spawn().wait(HANG_SECONDS)
-    handles = Path(f"/proc/{house.process.pid}/fd")
+    assert EXIT_ALREADY_RUNNING == sandbox.spawn().wait(HANG_SECONDS)
+    handles = Path(f"/proc/{sandbox.process.pid}/fd")
     before = len(os.listdir(handles)) if handles.exists() else 0
     for _ in range(3):
         lock.unlink()
         wait_for(lock.exists, HANG_SECONDS)
     assert not before or len(os.listdir(handles)) < before + 3, "the old ones are closed"
     lock.unlink()
-    assert 0 == house.handoff("down").returncode
-    assert 0 == house.process.wait(HANG_SECONDS)
+    assert 0 == sandbox.handoff("down").returncode
+    assert 0 == sandbox.process.wait(HANG_SECONDS)
 
 
-def test_lock_out_of_reach(house, record_property):
-    """The lock cannot be looked at, or taken anew, for a while: the daemon lives on, and says so."""
-    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
-    house.start()
-    lock, away = house.state / "handoffd.lock", house.state.with_name("away")
-    os.rename(house.state, away)
-    wait_for(lambda: house.log.read_text().count("lock_failed") >= 3, HANG_SECONDS)
+def test_lock_out_of_reach(sandbox, record_property):
+    """While the lock cannot be examined or taken again, the daemon lives on, and reports it."""
+    sandbox.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    sandbox.start()
+    lock, away = sandbox.state / "handoffd.lock", sandbox.state.with_name("away")
+    os.rename(sandbox.state, away)
+    wait_for(lambda: sandbox.log.read_text().count("lock_failed") >= 3, HANG_SECONDS)
     (away / lock.name).unlink()
     (away / lock.name).mkdir()
-    os.rename(away, house.state)
-    tries = house.log.read_text().count("lock_failed")
-    wait_for(lambda: house.log.read_text().count("lock_failed") >= tries + 3, HANG_SECONDS)
+    os.rename(away, sandbox.state)
+    tries = sandbox.log.read_text().count("lock_failed")
+    wait_for(lambda: sandbox.log.read_text().count("lock_failed") >= tries + 3, HANG_SECONDS)
     lock.rmdir()
-    wait_for(lambda: lock.exists() and lock.read_text() == f"{house.process.pid}\n", HANG_SECONDS)
+    wait_for(lambda: lock.exists() and lock.read_text() == f"{sandbox.process.pid}\n", HANG_SECONDS)
 
-    assert EXIT_ALREADY_RUNNING == house.spawn().wait(HANG_SECONDS)
-    assert 0 == house.handoff("status").returncode
-    failed = house.log.read_text().count("lock_failed")
+    assert EXIT_ALREADY_RUNNING == sandbox.spawn().wait(HANG_SECONDS)
+    assert 0 == sandbox.handoff("status").returncode
+    failed = sandbox.log.read_text().count("lock_failed")
     record_property("figure", f"{failed} looks in vain, held again")
 
 
@@ -180,13 +180,13 @@ def test_lock_that_cannot_be_written(tmp_path, monkeypatch):
     os.close(lock_instance(path))
 
 
-def test_fifty_hooks_without_a_daemon(house, record_property):
-    """Fifty hooks at once with no daemon: all end with 0, start nothing, and none hangs."""
+def test_fifty_hooks_without_a_daemon(sandbox, record_property):
+    """Fifty hooks at once without a daemon all end with 0, start nothing, and none hangs."""
     began = time.monotonic()
     hooks = [
         subprocess.Popen(
-            [BIN / "handoff", "hook"], env=house.environment, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=house.home,
+            [BIN / "handoff", "hook"], env=sandbox.environment, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=sandbox.home,
         )
         for _ in range(50)
     ]  # fmt: skip
@@ -195,91 +195,91 @@ def test_fifty_hooks_without_a_daemon(house, record_property):
 
     assert {(b"", b"")} == set(said)
     assert {0} == {hook.returncode for hook in hooks}
-    assert not os.path.exists(house.socket_path)
+    assert not os.path.exists(sandbox.socket_path)
     record_property("figure", f"50 of 50 with code 0, all of them in {took:.1f} s")
 
 
-def test_orphans_of_a_killed_daemon(house, record_property):
+def test_orphans_of_a_killed_daemon(sandbox, record_property):
     """A daemon killed while git hangs leaves it behind; the next one ends git and its children."""
-    fake = house.home / "bin"
+    fake = sandbox.home / "bin"
     fake.mkdir()
     (fake / "git").write_text(
-        f"#!/bin/sh\nsleep 1000 &\necho $! $$ > {house.home}/pids.new\n"
-        f"mv {house.home}/pids.new {house.home}/pids\nwait\n"
+        f"#!/bin/sh\nsleep 1000 &\necho $! $$ > {sandbox.home}/pids.new\n"
+        f"mv {sandbox.home}/pids.new {sandbox.home}/pids\nwait\n"
     )
     (fake / "git").chmod(0o755)
-    project = house.project()
-    path = house.environment["PATH"]
-    house.environment["PATH"] = f"{fake}:{path}"
-    house.start()
-    house.session(project).prompt("A project with a hanging git")
-    wait_for((house.home / "pids").exists, HANG_SECONDS)
-    house.kill()
-    pids = [int(pid) for pid in (house.home / "pids").read_text().split()]
+    project = sandbox.project()
+    path = sandbox.environment["PATH"]
+    sandbox.environment["PATH"] = f"{fake}:{path}"
+    sandbox.start()
+    sandbox.session(project).prompt("A project with a hanging git")
+    wait_for((sandbox.home / "pids").exists, HANG_SECONDS)
+    sandbox.kill()
+    pids = [int(pid) for pid in (sandbox.home / "pids").read_text().split()]
     left = [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
-    house.environment["PATH"] = path
-    house.start()
+    sandbox.environment["PATH"] = path
+    sandbox.start()
 
     assert pids == left, "they outlived the daemon, or this proves nothing"
     wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), HANG_SECONDS)
-    assert '"orphans_ended"' in house.log.read_text()
+    assert '"orphans_ended"' in sandbox.log.read_text()
     record_property("figure", f"{len(left)} processes left by kill -9, 0 after the next start")
 
 
-def test_a_number_that_is_anothers_by_now(house, client):
+def test_a_number_that_is_anothers_by_now(sandbox, client):
     """A process that has the number of a program of ours, and is none, is left alone."""
-    house.state.mkdir(parents=True, mode=0o700)
-    (house.state / "programs").write_text(f"{client.pid}:1 {os.getpid()}:2 1:3 x:4 -1:5\n")
-    house.start()
+    sandbox.state.mkdir(parents=True, mode=0o700)
+    (sandbox.state / "programs").write_text(f"{client.pid}:1 {os.getpid()}:2 1:3 x:4 -1:5\n")
+    sandbox.start()
 
     assert client.poll() is None
-    assert '"orphans_ended"' not in house.log.read_text()
+    assert '"orphans_ended"' not in sandbox.log.read_text()
 
 
-def test_crash_loop_where_nobody_limits_it(house, record_property):
-    """Four failures within a minute: the fifth start ends with 0 and the reason; `up` clears it."""
-    config = house.home / ".config/handoffd/config.toml"
+def test_crash_loop_where_nobody_limits_it(sandbox, record_property):
+    """After four failures within a minute each further start ends with 0 and the reason."""
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[checkpoint]\nwrites = 1\n")
-    house.environment["HANDOFFD_LIMIT_STARTS"] = "1"
+    sandbox.environment["HANDOFFD_LIMIT_STARTS"] = "1"
 
-    codes = [house.spawn().wait(HANG_SECONDS) for _ in range(6)]
-    said = house.handoff("doctor").stdout
+    codes = [sandbox.spawn().wait(HANG_SECONDS) for _ in range(6)]
+    said = sandbox.handoff("doctor").stdout
 
     assert [EXIT_FAILED] * 4 + [0, 0] == codes
-    assert 2 == house.log.read_text().count("failed again and again, and stays down")
+    assert 2 == sandbox.log.read_text().count("failed again and again, and stays down")
     assert "it ended by itself at" in said
     assert "`checkpoint.writes`" in said
     record_property("figure", f"starts end with {codes}, the last with the reason")
 
 
-def test_killed_again_and_again(house):
-    """A death without a word counts as a failure, too; an orderly end forgets them all."""
-    house.environment["HANDOFFD_LIMIT_STARTS"] = "1"
+def test_killed_again_and_again(sandbox):
+    """A kill counts as a failure, too; an orderly end clears the count."""
+    sandbox.environment["HANDOFFD_LIMIT_STARTS"] = "1"
     for _ in range(4):
-        house.start()
-        house.kill()
-    house.start()
-    assert "was killed, or ended without a word" in (house.state / "failures").read_text()
-    house.kill()
+        sandbox.start()
+        sandbox.kill()
+    sandbox.start()
+    assert "was killed, or ended without a word" in (sandbox.state / "failures").read_text()
+    sandbox.kill()
 
-    assert 0 == house.spawn().wait(HANG_SECONDS)
-    del house.environment["HANDOFFD_LIMIT_STARTS"]
-    house.start()
-    house.stop()
-    assert not (house.state / "failures").exists()
-    assert not (house.state / "running").exists()
+    assert 0 == sandbox.spawn().wait(HANG_SECONDS)
+    del sandbox.environment["HANDOFFD_LIMIT_STARTS"]
+    sandbox.start()
+    sandbox.stop()
+    assert not (sandbox.state / "failures").exists()
+    assert not (sandbox.state / "running").exists()
 
 
 @pytest.mark.parametrize("name", ["failures", "running", "programs"])
-def test_strange_files_where_notes_are_kept(house, name):
-    """A pipe, a directory or another's bytes in the place of our notes hold no start up."""
-    house.state.mkdir(parents=True, mode=0o700)
-    path = house.state / name
+def test_strange_files_where_notes_are_kept(sandbox, name):
+    """A pipe, a directory or foreign bytes in the place of our notes do not delay a start."""
+    sandbox.state.mkdir(parents=True, mode=0o700)
+    path = sandbox.state / name
     for make in (os.mkfifo, os.mkdir, lambda p: p.write_bytes(b"\xff\0" * 40_000)):
         make(path)
-        house.start()
-        house.kill()
+        sandbox.start()
+        sandbox.kill()
         with contextlib.suppress(OSError):
             path.rmdir()
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A damaged core.db is replaced by all that can be read of it and of its copy, and that is said."""
+"""A damaged core.db is replaced by all readable rows of it and of its copy, with a report."""
 
 import contextlib
 import json
@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-import damaged
-from bridged import files_with
-from conducted import run_after
-from conftest import BIN, House, allowed, wait_for
-from damaged import core_of, heard, log_of, say, talk, warnings
-from faulty import Disk
+import damaged_stores
+from conductor_projects import run_after
+from conftest import BIN, DaemonSandbox, allowed, wait_for
+from damaged_stores import core_of, heard, log_of, say, talk, warnings
+from failing_disk import Disk
 from handoffd.errors import DamagedError, StoreError
 from handoffd.offline import repair
 from handoffd.store import recovery
@@ -28,17 +27,18 @@ from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Firing
 from handoffd.store.schema import SCHEMA
 from handoffd.store.threads import NewEntry
+from mcp_socket_client import files_with
 
 LONG = pytest.mark.long
 MARKER = "a-marker-that-nothing-else-holds"
 # Whether the entry that was added after the copy is still in the file.
 KINDS = [
-    (damaged.entries, True),
-    pytest.param((damaged.garbage, False), marks=LONG),
-    pytest.param((damaged.header, False), marks=LONG),
-    pytest.param((damaged.half, None), marks=LONG),
-    (damaged.empty, False),
-    pytest.param((damaged.gone, False), marks=LONG),
+    (damaged_stores.entries, True),
+    pytest.param((damaged_stores.garbage, False), marks=LONG),
+    pytest.param((damaged_stores.header, False), marks=LONG),
+    pytest.param((damaged_stores.half, None), marks=LONG),
+    (damaged_stores.empty, False),
+    pytest.param((damaged_stores.gone, False), marks=LONG),
 ]
 LOOK_OFTEN = "import handoffd.app\nhandoffd.app.CORE_LOOK_SECONDS = 0.2"
 
@@ -51,13 +51,13 @@ def fill(core: CoreStore, number: int) -> None:
         )
 
 
-def aside(house: House) -> list[Path]:
-    return sorted(path for path in house.state.glob("core.db.damaged-*Z"))
+def aside(sandbox: DaemonSandbox) -> list[Path]:
+    return sorted(path for path in sandbox.state.glob("core.db.damaged-*Z"))
 
 
 @pytest.mark.parametrize("case", KINDS, ids=lambda case: case[0].__name__)
 def test_damaged_core_is_replaced_at_the_start(live, case, record_property):
-    """All that any file holds is answered, new entries are taken, the damaged file is kept."""
+    """The rows of all files are answered, new entries are taken, the damaged file is kept."""
     spoil, later = case
     thread, entries = talk(live, 60, after="said after the copy")
     live.stop()
@@ -88,12 +88,12 @@ def test_damaged_core_is_replaced_at_the_start(live, case, record_property):
 
 
 def test_damage_while_it_runs(live, record_property):
-    """A page that goes bad under the daemon: the same process goes on with every entry."""
+    """If a page goes bad under the daemon, the same process goes on with every entry."""
     thread, entries = talk(live, 150, 3000, after="acknowledged")
     pid = live.call("status")["pid"]
     project = live.project()
     live.handoff("pause", str(project))  # which copies core.db
-    damaged.page(core_of(live), b"entry 70 ")
+    damaged_stores.page(core_of(live), b"entry 70 ")
     began = time.monotonic()
     first = live.request("thread", action="get", id=thread)
     assert "core.db is damaged" in first["error"]["message"]
@@ -112,7 +112,7 @@ def test_damage_while_it_runs(live, record_property):
 
 
 def test_doctor_looks_at_every_page(live):
-    """A damaged page that was not asked for yet is found by `handoff doctor`, and mended."""
+    """A damaged page that was not read yet is found by `handoff doctor`, and repaired."""
     thread, entries = talk(live, 40)
     live.restart()
     with core_of(live).open("r+b") as stream:
@@ -125,49 +125,49 @@ def test_doctor_looks_at_every_page(live):
 
 
 @LONG
-def test_a_deleted_core_is_missed(house):
+def test_a_deleted_core_is_missed(sandbox):
     """The daemon finds by itself that core.db was deleted, and writes it anew with every entry."""
-    house.transcripts.mkdir(parents=True)
-    run_after(house, LOOK_OFTEN).start()
-    thread, entries = talk(house, 5)
-    path = core_of(house)
-    for deleted in house.state.glob("core.db*"):
+    sandbox.transcripts.mkdir(parents=True)
+    run_after(sandbox, LOOK_OFTEN).start()
+    thread, entries = talk(sandbox, 5)
+    path = core_of(sandbox)
+    for deleted in sandbox.state.glob("core.db*"):
         deleted.unlink()
     wait_for(path.exists, what="it is missed")
 
     assert 0o600 == path.stat().st_mode & 0o777
-    assert "result" in say(house, thread, "more")
-    house.restart()
-    assert entries + 1 == len(heard(house, thread))
-    assert "core_damaged" not in warnings(house)
+    assert "result" in say(sandbox, thread, "more")
+    sandbox.restart()
+    assert entries + 1 == len(heard(sandbox, thread))
+    assert "core_damaged" not in warnings(sandbox)
 
 
 @pytest.mark.parametrize("name", ["core.db", pytest.param("core.db-wal", marks=LONG)])
-def test_a_disk_that_gives_nothing_back(house, tmp_path, name, record_property):
-    """If the disk does not give core.db or its log back, the daemon goes on with the copy."""
+def test_a_disk_that_gives_nothing_back(sandbox, tmp_path, name, record_property):
+    """If the disk cannot read core.db or its log, the daemon goes on with the copy."""
     disk = Disk(tmp_path)
-    house.environment |= disk.environment
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    thread, entries = talk(house, 5)
-    assert "result" in say(house, thread, "in the log")
-    house.kill()
-    with (house.state / name).open("rb"):  # or a new file would be given its number
-        disk.fail_reading(house.state / name, 0)
-        house.start()
+    sandbox.environment |= disk.environment
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    thread, entries = talk(sandbox, 5)
+    assert "result" in say(sandbox, thread, "in the log")
+    sandbox.kill()
+    with (sandbox.state / name).open("rb"):  # or a new file would be given its number
+        disk.fail_reading(sandbox.state / name, 0)
+        sandbox.start()
 
-        assert entries <= len(heard(house, thread))
-        assert "core_damaged" in warnings(house)
+        assert entries <= len(heard(sandbox, thread))
+        assert "core_damaged" in warnings(sandbox)
     record_property("figure", f"{entries} of {entries} entries of the copy")
 
 
 def test_pause_is_kept_when_it_cannot_be_read(live, record_property):
-    """A paused project stays paused: by the copy; without one, everything is paused."""
+    """A paused project stays paused by the copy; without a copy, everything is paused."""
     project = live.project()
     talk(live, 5)
     live.handoff("pause", str(project))
     live.stop()
-    damaged.garbage(core_of(live))
+    damaged_stores.garbage(core_of(live))
     live.session(project).prompt("Make the paused thing work")
     other = live.project("other")
     live.session(other).prompt("Make the other thing work")
@@ -176,7 +176,7 @@ def test_pause_is_kept_when_it_cannot_be_read(live, record_property):
     assert "paused" == live.show(project)["refused"]
     live.stop()
     (live.state / "core.db.backup").unlink()
-    damaged.garbage(core_of(live))
+    damaged_stores.garbage(core_of(live))
     live.start()
     wait_for(live.settled)
 
@@ -190,61 +190,61 @@ def test_pause_is_kept_when_it_cannot_be_read(live, record_property):
 
 
 @pytest.fixture
-def wounded(house, monkeypatch) -> str:
+def wounded(sandbox, monkeypatch) -> str:
     """A damaged core.db: one page is bad, and an entry stands in its log alone."""
-    house.state.mkdir(parents=True, mode=0o700)
-    path = str(core_of(house))
+    sandbox.state.mkdir(parents=True, mode=0o700)
+    path = str(core_of(sandbox))
     core = CoreStore(path)
     fill(core, 200)
     core.back_up()
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     core.threads.add("hof_x", NewEntry("chat", "done", "in the log", "t"), 1 << 20)
-    kept = {name: (house.state / name).read_bytes() for name in ("core.db", "core.db-wal")}
+    kept = {name: (sandbox.state / name).read_bytes() for name in ("core.db", "core.db-wal")}
     core.close()
     for name, data in kept.items():
-        (house.state / name).write_bytes(data)
-    damaged.page(core_of(house), b"entry 100 ")
-    monkeypatch.setattr(repair, "make_state_dir", lambda: str(house.state))
+        (sandbox.state / name).write_bytes(data)
+    damaged_stores.page(core_of(sandbox), b"entry 100 ")
+    monkeypatch.setattr(repair, "make_state_dir", lambda: str(sandbox.state))
     return path
 
 
-def test_a_command_without_a_daemon_is_refused(house, wounded):
-    """Commands say that core.db is damaged, and which command mends it."""
-    done = house.handoff("thread", "get", "hof_x")
+def test_a_command_without_a_daemon_is_refused(sandbox, wounded):
+    """Commands report that core.db is damaged, and name the command that repairs it."""
+    done = sandbox.handoff("thread", "get", "hof_x")
 
     assert 1 == done.returncode
     assert "core.db is damaged" in done.stderr
     assert "handoff repair" in done.stderr
-    assert "handoff repair" in house.handoff("doctor").stdout
+    assert "handoff repair" in sandbox.handoff("doctor").stdout
 
 
-def test_repair_shows_then_mends(house, wounded):
+def test_repair_shows_then_mends(sandbox, wounded):
     """Without --yes nothing is changed and the exit code is 4; then every entry is back."""
     before = Path(wounded).read_bytes()
-    shown = house.handoff("repair")
+    shown = sandbox.handoff("repair")
     assert 4 == shown.returncode
     assert (
         "The rows that can be read will be saved; the rest comes from the copy of" in shown.stdout
     )
     assert "handoff repair --yes" in shown.stderr
     assert before == Path(wounded).read_bytes()
-    done = house.handoff("repair", "--yes")
+    done = sandbox.handoff("repair", "--yes")
 
     assert 0 == done.returncode, done.stderr
-    (kept,) = aside(house)
+    (kept,) = aside(sandbox)
     assert f"The damaged file is kept at {kept}." in done.stdout
     assert "entry" not in done.stdout
     with contextlib.closing(CoreStore(wounded)) as core:
         assert "in the log" == core.threads.read("hof_x")[1][-1].content
-    assert "There is nothing to mend" in house.handoff("repair").stdout
+    assert "There is nothing to mend" in sandbox.handoff("repair").stdout
 
 
-def test_repair_json_at_a_terminal_is_one_document(house, wounded):
+def test_repair_json_at_a_terminal_is_one_document(sandbox, wounded):
     """With --json nothing is asked, not even at a terminal."""
     ours, theirs = os.openpty()
     words = [BIN / "handoff", "repair", "--json"]
     done = subprocess.run(
-        words, env=house.environment, stdin=theirs, stdout=theirs, stderr=-1, check=False
+        words, env=sandbox.environment, stdin=theirs, stdout=theirs, stderr=-1, check=False
     )
     os.close(theirs)
 
@@ -254,7 +254,10 @@ def test_repair_json_at_a_terminal_is_one_document(house, wounded):
 
 
 def test_repair_of_whole_stores_changes_nothing(live, record_property):
-    """It says so, exits with 0, and changes no byte, with a daemon and without."""
+    """`repair` of whole stores says so, exits with 0, and changes no byte.
+
+    That holds with and without a daemon.
+    """
     talk(live, 3)
     for running in (True, False):
         if not running:
@@ -283,7 +286,7 @@ def test_repair_beside_a_daemon_is_refused(live):
 
 
 def mend_and_die(step: int) -> int:
-    """Mend in a process that is killed before it changes the disk for the nth time."""
+    """Repair in a process that is killed before it changes the disk for the nth time."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -308,7 +311,7 @@ def mend_and_die(step: int) -> int:
 
 
 def test_killed_at_every_step_of_a_repair(wounded, tmp_path, record_property):
-    """Killed before any call that changes the disk, the next repair ends it with every entry."""
+    """After a kill before any change of the disk, the next repair brings back every entry."""
     state = os.path.dirname(wounded)
     shutil.copytree(state, tmp_path / "before")
     kills = 0
@@ -344,23 +347,23 @@ def test_a_full_disk_changes_nothing(wounded, monkeypatch):
     assert before == [Path(name).read_bytes() for name in (wounded, f"{wounded}-wal")]
 
 
-def test_a_daemon_on_a_full_disk_tries_again(house, tmp_path, record_property):
+def test_a_daemon_on_a_full_disk_tries_again(sandbox, tmp_path, record_property):
     """A recovery that cannot be written ends nothing; once there is room the next look does it."""
     disk = Disk(tmp_path)
-    house.environment |= disk.environment
-    house.transcripts.mkdir(parents=True)
-    run_after(house, LOOK_OFTEN).start()
-    thread, entries = talk(house, 150, 3000)
-    pid = house.call("status")["pid"]
+    sandbox.environment |= disk.environment
+    sandbox.transcripts.mkdir(parents=True)
+    run_after(sandbox, LOOK_OFTEN).start()
+    thread, entries = talk(sandbox, 150, 3000)
+    pid = sandbox.call("status")["pid"]
     disk.fail("ENOSPC", "core.db.damaged")
-    damaged.page(core_of(house), b"entry 70 ")
-    house.request("thread", action="get", id=thread)
-    wait_for(lambda: "could not be mended" in warnings(house).get("core_damaged", ""))
+    damaged_stores.page(core_of(sandbox), b"entry 70 ")
+    sandbox.request("thread", action="get", id=thread)
+    wait_for(lambda: "could not be mended" in warnings(sandbox).get("core_damaged", ""))
     assert 0 < disk.mend()
-    wait_for(lambda: "result" in house.request("thread", action="get", id=thread))
+    wait_for(lambda: "result" in sandbox.request("thread", action="get", id=thread))
 
-    assert entries == len(heard(house, thread))
-    assert pid == house.call("status")["pid"]
+    assert entries == len(heard(sandbox, thread))
+    assert pid == sandbox.call("status")["pid"]
 
 
 def test_a_newer_damaged_core_is_left_alone(wounded):
@@ -374,11 +377,11 @@ def test_a_newer_damaged_core_is_left_alone(wounded):
     assert before == Path(wounded).read_bytes()
 
 
-# What is saved
+# The saved rows
 
 
 def test_nothing_erased_comes_back(tmp_path, record_property):
-    """Closed threads and forgotten projects stay so, though a copy had them before."""
+    """Closed threads and forgotten projects stay so, although an old copy had them."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     core.threads.create("hof_a", "t", None, NewEntry("chat", "context", f"hof_a {MARKER}", "t"))
@@ -396,7 +399,7 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
     assert not os.path.exists(f"{path}.backup")
     core.scrub()
     core.close()
-    damaged.page(tmp_path / "core.db", b"entry 100 ")
+    damaged_stores.page(tmp_path / "core.db", b"entry 100 ")
     recovery.recover(path, recovery.find_problem(path))
 
     with contextlib.closing(CoreStore(path)) as found:
@@ -411,14 +414,14 @@ def test_nothing_erased_comes_back(tmp_path, record_property):
 
 
 def test_a_page_that_is_lost_without_a_trace(tmp_path, record_property):
-    """A table that can be read but lacks rows is found at the next copy; the copy has the rows."""
+    """A readable table that lacks rows is noticed at the next copy; the copy has the rows."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     project = core.project_id("/p", "t")
     core.set_values(project, {f"field {n}": Setting("x", "", "t") for n in range(30)})
     core.back_up()
     core.close()
-    damaged.stale(tmp_path / "core.db", "settings")
+    damaged_stores.stale(tmp_path / "core.db", "settings")
     before = Path(f"{path}.backup").read_bytes()
     core = CoreStore(path)
     for act in (core.back_up, core.scrub):
@@ -440,12 +443,12 @@ def test_a_page_that_is_lost_without_a_trace(tmp_path, record_property):
 
 
 def test_a_text_that_is_not_utf8(tmp_path):
-    """It is noticed when it is read; after the recovery the row can be read."""
+    """Invalid UTF-8 is noticed when it is read; after the recovery the row can be read."""
     path = str(tmp_path / "core.db")
     core = CoreStore(path)
     fill(core, 3)
     core.close()
-    damaged.cell(tmp_path / "core.db", "handoff_entries", "content", damaged.NO_TEXT)
+    damaged_stores.cell(tmp_path / "core.db", "handoff_entries", "content", damaged_stores.NO_TEXT)
     core = CoreStore(path)
     with pytest.raises(DamagedError, match="not UTF-8"):
         core.threads.read("hof_x")
@@ -464,7 +467,7 @@ def test_an_emptied_page_of_pauses(tmp_path, record_property):
         core.start_pause(f"project {number}", float(number), {})
     core.back_up()
     core.close()
-    damaged.stale(tmp_path / "core.db", "pauses")
+    damaged_stores.stale(tmp_path / "core.db", "pauses")
     recovery.recover(path, "a page of it was lost")
 
     with contextlib.closing(CoreStore(path)) as found:
@@ -473,7 +476,7 @@ def test_an_emptied_page_of_pauses(tmp_path, record_property):
 
 
 def test_random_damage(tmp_path, record_property):
-    """Whichever bytes are turned over: a new file is made, it opens, and what it holds is told."""
+    """After damage to any bytes a new file is made, it opens, and its content is reported."""
     rounds = 60
     store = tmp_path / "core.db"
     core = CoreStore(str(store))
@@ -520,7 +523,7 @@ def test_work_that_only_the_copy_knows(tmp_path, record_property):
     born = core.ledger.born_at
     core.back_up()
     core.close()
-    damaged.gone(tmp_path / "core.db")
+    damaged_stores.gone(tmp_path / "core.db")
     recovery.recover(path, recovery.LOST)
     found = CoreStore(path)
 
@@ -541,7 +544,7 @@ def test_entries_without_their_thread(tmp_path, record_property):
     core.threads.create("hof_x", "unheard-of", None, NewEntry("chat", "context", "first", "t"))
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     core.close()
-    damaged.page(tmp_path / "core.db", b"unheard-of")
+    damaged_stores.page(tmp_path / "core.db", b"unheard-of")
     recovery.recover(path, recovery.find_problem(path))
     with contextlib.closing(CoreStore(path)) as found:
         thread, entries = found.threads.read("hof_x")
@@ -555,7 +558,7 @@ def test_entries_without_their_thread(tmp_path, record_property):
 
 
 def test_a_reader_holds_nobody_up(tmp_path, record_property):
-    """While another process reads, the log is not emptied, and no writer waits for that."""
+    """While another process reads, the log is not emptied, and no writer waits for it."""
     path = tmp_path / "core.db"
     core = CoreStore(str(path))  # which would wait for 20 s
     core.threads.create("hof_x", "t", None, NewEntry("chat", "context", "a first marker", "t"))
@@ -578,14 +581,14 @@ def test_a_reader_holds_nobody_up(tmp_path, record_property):
 
 
 @LONG
-def test_the_log_is_emptied_and_the_first_entry_copied(house, record_property):
+def test_the_log_is_emptied_and_the_first_entry_copied(sandbox, record_property):
     """The log is emptied every minute, and the first entry of a new store is copied at once."""
-    house.transcripts.mkdir(parents=True)
-    run_after(house, LOOK_OFTEN).start()
-    path = core_of(house)
+    sandbox.transcripts.mkdir(parents=True)
+    run_after(sandbox, LOOK_OFTEN).start()
+    path = core_of(sandbox)
     copy = path.with_name("core.db.backup")
     wait_for(copy.exists, what="the first copy")
-    house.call("thread", action="create", title="t", content="a first marker")
+    sandbox.call("thread", action="create", title="t", content="a first marker")
     wait_for(lambda: copy.exists() and b"a first marker" in copy.read_bytes(), what="the copy")
     wait_for(lambda: log_of(path).stat().st_size == 0, what="the log is empty")
 

@@ -37,7 +37,7 @@ def tables(db: sqlite3.Connection) -> dict[str, list[tuple]]:
 @pytest.mark.parametrize("strange", [False, True], ids=["plain", "strange"])
 @pytest.mark.parametrize("name", fixtures("core"))
 def test_old_core_is_taken_over(tmp_path, name, strange, record_property):
-    """Every row of an old core.db is served and can be changed, whatever else lies beside it."""
+    """Every row of an old core.db is served and can be changed, also beside unknown tables."""
     more = "".join(
         f"ALTER TABLE {table} ADD COLUMN strange TEXT;"
         for table in ("handoffs", "triggers", "pauses", "skips", "contracts")

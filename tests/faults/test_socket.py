@@ -1,4 +1,4 @@
-"""Whoever connects: another user, too much at once, half of it, too slowly, or all together."""
+"""Clients of any kind: another user's, with too much at once, half of it, slow, or all together."""
 
 import contextlib
 import json
@@ -13,8 +13,8 @@ import pytest
 
 from conftest import allowed, wait_for
 from handoff import fast
-from http_door import open_door
-from wired import (
+from http_clients import open_door
+from raw_socket import (
     STATUS,
     answer,
     connected,
@@ -33,12 +33,12 @@ MIB = 1 << 20
     os.getuid() != 0, reason="becomes another user, which only root may do: run the tests as root"
 )
 def test_another_user(live, record_property):
-    """A process of another user is cut off, counted, and not a byte of what it sent is read."""
+    """A process of another user is cut off and counted, and not a byte of its request is read."""
     os.chmod(live.socket_path, 0o666)
     os.chmod(os.path.dirname(live.socket_path), 0o755)
     os.chmod(live.runtime, 0o755)
-    # All is sent while the daemon cannot read yet: a socket that is closed over bytes that nobody
-    # has read says so to the other side, and one that was read says nothing.
+    # All is sent while the daemon cannot read yet: a socket that is closed over unread bytes says
+    # so to the other side, and a socket whose bytes were read says nothing.
     code = (
         "import socket, sys\n"
         "s = socket.socket(socket.AF_UNIX)\n"
@@ -82,14 +82,14 @@ def test_oversized_requests(live, record_property):
     assert 7 == exchange(live, padded(MIB))["id"]
     for _ in range(20):
         exchange(live, b"x" * 9 * MIB)
-    # Pages that are free are given back every half a minute.
+    # Free pages are given back every half minute.
     wait_for(lambda: resident_kib(live) - before < 1024, 60)
     grown = resident_kib(live) - before
     record_property("figure", f"23 refused, resident memory +{max(grown, 0)} KiB")
 
 
 def test_slow_clients(live, record_property):
-    """Neither a byte a second nor half a request holds anybody up, and both are cut off in 5 s."""
+    """Neither a byte per second nor half a request delays others, and both are cut off in 5 s."""
     slow = [connected(live) for _ in range(100)]
     half = [connected(live) for _ in range(20)]
     for connection in half:
@@ -121,7 +121,7 @@ def test_slow_clients(live, record_property):
     record_property("figure", f"others: p99 {p99:.1f} ms; all 120 cut off after {took:.1f} s")
 
 
-def hooked(house, project) -> str:
+def hooked(sandbox, project) -> str:
     """Ask as the hook of a new session does; return the daemon's own words.
 
     The command itself would tell the brief on disk where the daemon does not answer.
@@ -132,11 +132,11 @@ def hooked(house, project) -> str:
         "session_id": str(uuid.uuid4()),
         "cwd": str(project),
     }
-    return house.call("hook", cwd=str(project), hook=json.dumps(given))["text"]
+    return sandbox.call("hook", cwd=str(project), hook=json.dumps(given))["text"]
 
 
 def test_idle_clients(live, record_property):
-    """400 clients that ask nothing, or stop in the middle, keep no hook out: the oldest make way."""
+    """400 clients that ask nothing, or stop in the middle, block no hook: the oldest are closed."""
     project = live.project()
     live.session(project).prompt("Round the tax per line")
     wait_for(lambda: "Round the tax" in live.yaml(project))
@@ -159,7 +159,7 @@ def test_idle_clients(live, record_property):
 
 
 def test_idle_clients_cut_off_no_watcher(live):
-    """One who watches may be silent; half of the places at the most are for those who watch."""
+    """A watcher may be silent; at most half of the places are for watchers."""
     watch = STATUS.replace(b"status", b"watch")
     watching = [opened(live) for _ in range(65)]
     with contextlib.ExitStack() as stack:
@@ -177,9 +177,9 @@ def test_idle_clients_cut_off_no_watcher(live):
         assert not any(is_closed(connection) for connection, _ in pairs[:64])
 
 
-def test_half_sent_heads(house, record_property):
+def test_half_sent_heads(sandbox, record_property):
     """500 HTTP connections that send half a head, or nothing, keep no request out."""
-    visitor = open_door(house)
+    visitor = open_door(sandbox)
     held, times = [], []
     with contextlib.ExitStack() as stack:
         for number in range(500):
@@ -195,11 +195,11 @@ def test_half_sent_heads(house, record_property):
     record_property("figure", f"{told}, {max(times):.2f} s at the most")
 
 
-def test_too_many_connections(house, record_property, monkeypatch):
-    """While all watch or are at work, the next is told so; a client of ours waits for its turn."""
-    house.transcripts.mkdir(parents=True)
-    house.wrapper = ["sh", "-c", 'ulimit -n 60; exec "$@"', "sh"]
-    live = house.start()
+def test_too_many_connections(sandbox, record_property, monkeypatch):
+    """If watchers and busy clients take all places, the next is told so; our client waits."""
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.wrapper = ["sh", "-c", 'ulimit -n 60; exec "$@"', "sh"]
+    live = sandbox.start()
     monkeypatch.setenv("HANDOFFD_SOCKET", live.socket_path)
     replies, found, decode = [], [], fast.wire.decode
     monkeypatch.setattr(
@@ -285,7 +285,7 @@ def test_many_processes(live, count, record_property):
 
 
 def test_half_a_request_at_the_end(live, record_property):
-    """Who hangs up in the middle of a request, or of its answer, leaves nothing behind."""
+    """A client that hangs up during a request, or during its answer, leaves nothing behind."""
     live.request("status")
     before = descriptors(live)
     for number in range(200):

@@ -1,4 +1,4 @@
-"""Where the socket is: a place that is not ours alone is refused, and both sides look alike."""
+"""The socket's place: a place that is not ours alone is refused, by both sides alike."""
 
 import os
 from pathlib import Path
@@ -46,48 +46,48 @@ PLACES = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_place_that_is_not_ours_alone(house, name, record_property):
-    """A directory that others may write to, that is theirs, or a link is refused, and says why."""
+def test_place_that_is_not_ours_alone(sandbox, name, record_property):
+    """A directory that others own or may write to, or a link, is refused with the reason."""
     make, why = PLACES[name]
-    directory = house.runtime / "open"
+    directory = sandbox.runtime / "open"
     make(directory)
     before = os.lstat(directory)
-    house.environment["HANDOFFD_SOCKET"] = str(directory / "x.sock")
+    sandbox.environment["HANDOFFD_SOCKET"] = str(directory / "x.sock")
 
-    assert 1 == house.spawn().wait(90)
-    said = house.log.read_text()
+    assert 1 == sandbox.spawn().wait(90)
+    said = sandbox.log.read_text()
     assert why in said
     assert "HANDOFFD_SOCKET" in said
     assert "Traceback" not in said
     after = os.lstat(directory)
     assert (before.st_mode, before.st_uid) == (after.st_mode, after.st_uid)
-    assert [] == [path.name for path in house.runtime.rglob("*.sock")]
+    assert [] == [path.name for path in sandbox.runtime.rglob("*.sock")]
     record_property("figure", f"{len(PLACES)} of {len(PLACES)} kinds refused with a reason")
 
 
 @pytest.mark.parametrize("name", ["foreign", "link", "file"])
-def test_runtime_directory_that_is_not_ours(house, name):
-    """Where XDG_RUNTIME_DIR holds such a one in our place, both sides go to the state directory."""
+def test_runtime_directory_that_is_not_ours(sandbox, name):
+    """If XDG_RUNTIME_DIR has such a directory, both sides use the state directory."""
     make, _ = PLACES[name]
-    make(house.runtime / "handoffd")
-    house.environment["XDG_STATE_HOME"] = str(house.runtime / "state")
-    house.process = house.spawn()
-    wait_for(lambda: house.alive() and house.handoff("status").returncode == 0)
+    make(sandbox.runtime / "handoffd")
+    sandbox.environment["XDG_STATE_HOME"] = str(sandbox.runtime / "state")
+    sandbox.process = sandbox.spawn()
+    wait_for(lambda: sandbox.alive() and sandbox.handoff("status").returncode == 0)
 
-    assert [] == [path for path in house.runtime.glob("[ht]*/*") if path.is_socket()]
+    assert [] == [path for path in sandbox.runtime.glob("[ht]*/*") if path.is_socket()]
 
 
-def test_long_paths(house, tmp_path):
-    """A path that no socket can have is left out, on both sides; if it is the only one, it is said."""
+def test_long_paths(sandbox, tmp_path):
+    """Both sides skip a path that is too long for a socket; a configured one is an error."""
     long = tmp_path / ("x" * 120)
     long.mkdir()
-    house.environment["XDG_RUNTIME_DIR"] = str(long)
-    house.environment["XDG_STATE_HOME"] = str(house.runtime / "state")
-    house.process = house.spawn()
-    wait_for(lambda: house.alive() and house.handoff("status").returncode == 0)
-    house.stop()
-    house.environment["HANDOFFD_SOCKET"] = f"{long}/{'y' * 20}"
-    asked, started = house.handoff("status"), house.handoff("up")
+    sandbox.environment["XDG_RUNTIME_DIR"] = str(long)
+    sandbox.environment["XDG_STATE_HOME"] = str(sandbox.runtime / "state")
+    sandbox.process = sandbox.spawn()
+    wait_for(lambda: sandbox.alive() and sandbox.handoff("status").returncode == 0)
+    sandbox.stop()
+    sandbox.environment["HANDOFFD_SOCKET"] = f"{long}/{'y' * 20}"
+    asked, started = sandbox.handoff("status"), sandbox.handoff("up")
 
     assert [] == list(long.iterdir())
     assert 3 == asked.returncode

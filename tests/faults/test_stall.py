@@ -1,4 +1,4 @@
-"""Words that are made to be slow: they take time in proportion, and hold others up for a moment."""
+"""Texts made to be slow take time in proportion, and delay other clients only for a moment."""
 
 import os
 import threading
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bridged import Mcp
 from handoffd.redaction.redact import redact
+from mcp_socket_client import Mcp
 
 ENTRY = 256 << 10
-# What comes close to many kinds of secrets, again and again.
+# Texts that come close to many kinds of secrets, again and again.
 UNITS = (
     "token=", "key", "cookie: a=", "-a.", "eyJ", "eyJa.eyJ", "-----BEGIN", "-----BEGIN PRIVATE KEY-----",
     "pass=' ", "key=key=", "://a:b@", "e\u0301", "aA0", " ", "re_", "webhook/", "secret\n", "mysql -p",
@@ -29,12 +29,12 @@ def seconds(unit: str, size: int) -> float:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("units", [UNITS[:2], pytest.param(UNITS, marks=pytest.mark.long)], ids=len)
 def test_masking_takes_time_in_proportion(units, record_property):
-    """Sixteen times the text takes about sixteen times as long, whatever it comes close to."""
+    """Sixteen times the text takes about sixteen times as long, for each near miss of a secret."""
     worst, slowest = 0.0, 0.0
     for unit in units:
         small = min(seconds(unit, SMALL) for _ in range(3))
         large = seconds(unit, LARGE)
-        # What takes no time at all says nothing.
+        # A measurement of no time at all proves nothing.
         worst = max(worst, large / max(small, 0.002))
         slowest = max(slowest, large)
 
@@ -49,23 +49,23 @@ def called(mcp: Mcp, name: str, **arguments: str) -> dict:
     return result["structuredContent"]
 
 
-def processor_seconds(house) -> float:
-    """Return how long the daemon has kept a processor busy: others' load is no part of it."""
-    fields = Path(f"/proc/{house.process.pid}/stat").read_text().rpartition(")")[2].split()
+def processor_seconds(sandbox) -> float:
+    """Return the daemon's processor time, which does not include the load of others."""
+    fields = Path(f"/proc/{sandbox.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Listener(threading.Thread):
-    """Asks something small all the time, and notes how long the answer took."""
+    """Sends a small request all the time, and notes the time of each answer."""
 
-    def __init__(self, house):
+    def __init__(self, sandbox):
         super().__init__()
-        self.house, self.longest, self.done = house, 0.0, threading.Event()
+        self.sandbox, self.longest, self.done = sandbox, 0.0, threading.Event()
 
     def run(self):
         while not self.done.is_set():
             began = time.monotonic()
-            self.house.request("status", timeout=60)
+            self.sandbox.request("status", timeout=60)
             self.longest = max(self.longest, time.monotonic() - began)
             time.sleep(0.01)
 

@@ -1,4 +1,4 @@
-"""state.db is damaged: it is moved aside, the daemon is up, and the transcripts give it back."""
+"""A damaged state.db is moved aside, the daemon is up, and the transcripts restore it."""
 
 import asyncio
 import os
@@ -6,47 +6,50 @@ from types import SimpleNamespace
 
 import pytest
 
-import damaged
+import damaged_stores
 from conftest import wait_for
-from damaged import warnings
-from faulty import Disk
+from damaged_stores import warnings
+from failing_disk import Disk
 from handoffd import app
 from handoffd.errors import StoreError
 from handoffd.store.state import StateStore, move_aside
 
 LONG = pytest.mark.long
 KINDS = [
-    damaged.page,
-    pytest.param(damaged.directory, marks=LONG),
-    pytest.param(damaged.garbage, marks=LONG),
-    pytest.param(damaged.header, marks=LONG),
-    pytest.param(damaged.half, marks=LONG),
-    pytest.param(damaged.empty, marks=LONG),
+    damaged_stores.page,
+    pytest.param(damaged_stores.directory, marks=LONG),
+    pytest.param(damaged_stores.garbage, marks=LONG),
+    pytest.param(damaged_stores.header, marks=LONG),
+    pytest.param(damaged_stores.half, marks=LONG),
+    pytest.param(damaged_stores.empty, marks=LONG),
 ]
 SESSIONS = 40
 
 
-def known(house) -> dict[str, tuple]:
-    """Return what is known of every session."""
-    found = house.call("sessions", limit=1000)["sessions"]
+def known(sandbox) -> dict[str, tuple]:
+    """Return the known facts of every session."""
+    found = sandbox.call("sessions", limit=1000)["sessions"]
     return {item["session_id"]: (item["project"], item["records"], item["goal"]) for item in found}
 
 
-def work(house) -> dict[str, tuple]:
-    """Let sessions work in two projects; returns what is known of them."""
+def work(sandbox) -> dict[str, tuple]:
+    """Let sessions work in two projects; return the known facts of them."""
     for name in ("shop", "mill"):
-        project = house.project(name)
+        project = sandbox.project(name)
         for number in range(SESSIONS // 2):
-            session = house.session(project)
+            session = sandbox.session(project)
             session.prompt(f"Make part {number} of the {name} work")
             session.say("It works now. " + "x" * 500)
-    wait_for(lambda: len(known(house)) == SESSIONS and house.settled())
-    return known(house)
+    wait_for(lambda: len(known(sandbox)) == SESSIONS and sandbox.settled())
+    return known(sandbox)
 
 
 @pytest.mark.parametrize("damage", KINDS)
 def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
-    """Whatever is wrong with state.db: a warning, nothing deleted, the same state again."""
+    """After any damage to state.db there is a warning, and the same state is built again.
+
+    Nothing is deleted.
+    """
     before = work(live)
     live.stop()
     path = live.state / "state.db"
@@ -72,18 +75,18 @@ def test_damaged_state_is_rebuilt_equal(live, damage, record_property):
 
 
 CELLS = [
-    ("cursors", "path", damaged.NO_TEXT, True),
-    ("sessions", "fold", damaged.NO_JSON, False),
+    ("cursors", "path", damaged_stores.NO_TEXT, True),
+    ("sessions", "fold", damaged_stores.NO_JSON, False),
     ("sessions", "fold", """'{"records": []}'""", False),
 ]
 
 
 def test_damage_inside_cells(live, record_property):
-    """Values that are none: the daemon starts, and what they were is read from the transcripts."""
+    """With invalid values the daemon starts, and reads the real ones from the transcripts."""
     before = work(live)
     for *place, rebuilt in CELLS:
         live.stop()
-        damaged.cell(live.state / "state.db", *place)
+        damaged_stores.cell(live.state / "state.db", *place)
         live.log.write_text("")
         live.start()
         wait_for(lambda: known(live) == before and live.settled())
@@ -92,15 +95,15 @@ def test_damage_inside_cells(live, record_property):
 
 
 def test_damage_while_it_runs(live, record_property):
-    """Pages that go bad under the daemon: the same process moves the file aside and reads anew."""
+    """If pages go bad under the daemon, the same process moves the file aside and reads anew."""
     before = work(live)
     live.restart()
     pid = live.call("status")["pid"]
     path = live.state / "state.db"
     with path.open("r+b") as stream:
-        for number in range(1, path.stat().st_size // damaged.PAGE):
-            stream.seek(number * damaged.PAGE)
-            stream.write(os.urandom(damaged.PAGE))
+        for number in range(1, path.stat().st_size // damaged_stores.PAGE):
+            stream.seek(number * damaged_stores.PAGE)
+            stream.write(os.urandom(damaged_stores.PAGE))
     live.session(live.home / "code/shop").prompt("Make one thing more work")
     said = wait_for(lambda: warnings(live).get("state_rebuilt"))
     assert "is being rebuilt" in said
@@ -112,34 +115,34 @@ def test_damage_while_it_runs(live, record_property):
     record_property("figure", f"{SESSIONS} of {SESSIONS} sessions equal, same process")
 
 
-def test_unreadable_while_it_runs_and_at_the_start(house, tmp_path, record_property):
-    """The disk gives no byte of state.db back: moved aside and rebuilt, and nothing crashes."""
+def test_unreadable_while_it_runs_and_at_the_start(sandbox, tmp_path, record_property):
+    """A state.db that the disk cannot read is moved aside and rebuilt, without a crash."""
     disk = Disk(tmp_path)
-    house.environment |= disk.environment
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    before = work(house)
-    house.restart()
-    pid, path = house.process.pid, house.state / "state.db"
+    sandbox.environment |= disk.environment
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    before = work(sandbox)
+    sandbox.restart()
+    pid, path = sandbox.process.pid, sandbox.state / "state.db"
     disk.fail_reading(path)
-    house.session(house.home / "code/shop").prompt("Make one thing more work")
-    wait_for(lambda: len(list(house.state.glob("state.db.damaged-*Z"))) == 1)
+    sandbox.session(sandbox.home / "code/shop").prompt("Make one thing more work")
+    wait_for(lambda: len(list(sandbox.state.glob("state.db.damaged-*Z"))) == 1)
     failed = disk.mend()
-    wait_for(lambda: len(known(house)) == SESSIONS + 1 and house.settled())
-    assert before.items() <= known(house).items()
-    assert (True, pid) == (failed > 0, house.call("status")["pid"])
-    before = known(house)
-    house.stop()
+    wait_for(lambda: len(known(sandbox)) == SESSIONS + 1 and sandbox.settled())
+    assert before.items() <= known(sandbox).items()
+    assert (True, pid) == (failed > 0, sandbox.call("status")["pid"])
+    before = known(sandbox)
+    sandbox.stop()
     disk.fail_reading(path)
-    house.start()
-    wait_for(lambda: known(house) == before and house.settled())
+    sandbox.start()
+    wait_for(lambda: known(sandbox) == before and sandbox.settled())
 
-    assert "loop_failed" not in house.log.read_text()
+    assert "loop_failed" not in sandbox.log.read_text()
     record_property("figure", f"{len(before)} of {len(before)} sessions equal, twice")
 
 
 def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
-    """On a full disk whoever asks is told so, and it is made when there is room again."""
+    """On a full disk a client is told so, and the file is made when there is room again."""
     path = str(tmp_path / "state.db")
     store = StateStore(path)
     made = asyncio.Event()
@@ -178,7 +181,7 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
 
 
 def test_few_damaged_files_are_kept(tmp_path, record_property):
-    """However often state.db is damaged, three of them stay beside it, the last ones."""
+    """After any number of damages the last three damaged files stay beside state.db."""
     path = tmp_path / "state.db"
     for number in range(20):
         path.write_text(str(number))

@@ -1,4 +1,4 @@
-"""A status line of a person's own that hangs."""
+"""A person's own status line that hangs."""
 
 import signal
 import subprocess
@@ -25,12 +25,12 @@ def sleepers() -> list[Path]:
 
 
 @pytest.mark.parametrize("cancelled", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_status_line_that_hangs(house, cancelled, record_property):
-    """It is ended with all that it started, after five seconds, or as soon as the client cancels."""
+def test_a_status_line_that_hangs(sandbox, cancelled, record_property):
+    """It is ended with all its children, after five seconds, or as soon as the client cancels."""
     began = time.monotonic()
     process = subprocess.Popen(
         [BIN / "handoff", "statusline", "--beside", f"{SLEEP} & {SLEEP}"],
-        env=house.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        env=sandbox.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
     )  # fmt: skip
     wait_for(lambda: len(sleepers()) == 2, what="it hangs")
     if cancelled:

@@ -1,4 +1,4 @@
-"""A transcript that is cut, rewritten, replaced or moved is known for what it is, every time."""
+"""A transcript that is cut, rewritten, replaced or moved is recognised as such, every time."""
 
 import os
 import random
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import House, Session, wait_for
+from conftest import DaemonSandbox, Session, wait_for
 from handoffd.ingest.tailer import Comparison, Replaced, Tail
 from handoffd.store.cursor import Cursor
 
@@ -35,7 +35,7 @@ def cut(path: Path, old: bytes) -> None:
 
 
 def cut_and_grown(path: Path, old: bytes) -> None:
-    """Cut to nothing, then written past the old place, as by another writer of the same inode."""
+    """Cut the file to nothing, then write past the old place, as another writer of the inode."""
     with path.open("r+b") as stream:
         stream.truncate(0)
         stream.write(lines(1))
@@ -44,7 +44,7 @@ def cut_and_grown(path: Path, old: bytes) -> None:
 
 
 def cut_in_the_middle(path: Path, old: bytes) -> None:
-    """Some lines at the end taken back, and others written, as a rewind would."""
+    """Remove some lines at the end, and write others, as a rewind would."""
     whole = old.splitlines(keepends=True)
     kept = b"".join(whole[: CHANCE.randrange(len(whole))])
     with path.open("r+b") as stream:
@@ -55,7 +55,7 @@ def cut_in_the_middle(path: Path, old: bytes) -> None:
 
 
 def rewritten(path: Path, old: bytes) -> None:
-    """One byte of the first kilobyte or of the last 64 changed, in a file of equal size."""
+    """Change one byte of the first kilobyte or of the last 64, in a file of equal size."""
     place = CHANCE.choice([CHANCE.randrange(min(len(old), 1024)), -CHANCE.randrange(1, 65)])
     other = bytearray(old)
     other[place] ^= 1
@@ -64,7 +64,7 @@ def rewritten(path: Path, old: bytes) -> None:
 
 
 def changed_inside(path: Path, old: bytes) -> None:
-    """One byte anywhere changed, in a file of equal size."""
+    """Change one byte anywhere, in a file of equal size."""
     other = bytearray(old)
     other[CHANCE.randrange(len(old))] ^= 1
     with path.open("r+b") as stream:
@@ -93,7 +93,7 @@ def test_changed_in_place(tmp_path, change, record_property):
 
 
 def differs(cursor: Cursor) -> bool:
-    """Compare all that was read with what stands there."""
+    """Compare all bytes that were read with the file's present bytes."""
     comparison = Comparison(cursor)
     try:
         while comparison.compare_slice():
@@ -104,7 +104,7 @@ def differs(cursor: Cursor) -> bool:
 
 
 def test_compared_as_a_whole(tmp_path, record_property):
-    """A byte changed anywhere is found when all is compared; what is as it was is left alone."""
+    """A whole comparison finds a byte changed anywhere; an unchanged file is left alone."""
     path = tmp_path / "t.jsonl"
     recognised = mistaken = 0
     for number in range(100):
@@ -122,9 +122,9 @@ def test_compared_as_a_whole(tmp_path, record_property):
     record_property("figure", f"{recognised} of 100, {mistaken} of 100 for nothing")
 
 
-def compared(house: House, session: Session) -> int:
-    """Return the time of a transcript when it was read, or compared, last."""
-    with closing(sqlite3.connect(house.state / "state.db")) as db:
+def compared(sandbox: DaemonSandbox, session: Session) -> int:
+    """Return the time of a transcript when it was last read or compared."""
+    with closing(sqlite3.connect(sandbox.state / "state.db")) as db:
         query = "SELECT mtime_ns FROM cursors WHERE transcript = ?"
         return db.execute(query, (session.id,)).fetchone()[0]
 
@@ -139,7 +139,7 @@ def test_rewritten_in_the_middle(live, restarted, record_property):
     session.raw(b"".join(session.line("system", content="x" * 900) for _ in range(40)))
     wait_for(lambda: live.call("status")["records"] == 81)
     with session.path.open("r+b") as stream:
-        stream.write(b"{")  # what stands there already
+        stream.write(b"{")  # the byte that is there already
     wait_for(lambda: compared(live, session) == session.path.stat().st_mtime_ns)
     if restarted:
         live.stop()
@@ -155,7 +155,7 @@ def test_rewritten_in_the_middle(live, restarted, record_property):
 
 
 def test_deleted_transcripts_are_let_go(live, record_property):
-    """Nothing is kept in memory of what was deleted; what comes back is not counted twice."""
+    """Memory keeps nothing of deleted transcripts; one that comes back is not counted twice."""
     project, count = live.project(), 60
     sessions = [live.session(project) for _ in range(count)]
     for session in sessions:
@@ -203,7 +203,7 @@ def test_forgotten_while_it_was_gone(live):
 
 
 def test_unfinished_line_is_taken_back(tmp_path, record_property):
-    """Half a line that is cut off and written anew, whatever its length, is never glued to it."""
+    """Half a line of any length that is cut off and written anew is never glued to the new one."""
     path = tmp_path / "t.jsonl"
     wrong = 0
     for number in range(100):

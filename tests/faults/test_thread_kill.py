@@ -1,4 +1,7 @@
-"""Kill the daemon while many write to one thread: what was acknowledged is there, once, in order."""
+"""The daemon is killed during many writes to one thread: acknowledged entries are there once.
+
+They are also in order.
+"""
 
 import contextlib
 import itertools
@@ -6,9 +9,9 @@ import random
 import threading
 import time
 
-from bridged import ask
 from conftest import wait_for
-from relayed import PATIENT, Relayed, clear, kill_daemon
+from mcp_socket_client import ask
+from relay_client import PATIENT, Relayed, clear, kill_daemon
 
 CLIENTS = 20
 ENTRIES = 5000
@@ -18,16 +21,16 @@ KILLING_SECONDS = 15.0
 ADDING_SECONDS = 45.0
 
 
-def test_five_thousand_entries(house, capsys):
+def test_five_thousand_entries(sandbox, capsys):
     """20 clients add 5,000 entries, or as many as there is time for; the daemon dies all along."""
-    house.transcripts.mkdir(parents=True)
-    house.state.mkdir(parents=True, mode=0o700)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.state.mkdir(parents=True, mode=0o700)
     each = ENTRIES // CLIENTS
     acknowledged = [[] for _ in range(CLIENTS)]
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
-        stack.callback(clear, house)
-        relays = [stack.enter_context(Relayed(house, limits=PATIENT)) for _ in range(CLIENTS)]
+        stack.callback(clear, sandbox)
+        relays = [stack.enter_context(Relayed(sandbox, limits=PATIENT)) for _ in range(CLIENTS)]
         thread = relays[0].create("the beginning")
 
         def add(number):
@@ -40,14 +43,14 @@ def test_five_thousand_entries(house, capsys):
         adding = [threading.Thread(target=add, args=[number]) for number in range(CLIENTS)]
         for one in adding:
             one.start()
-        kills = _kill_while(house, adding, lambda: sum(map(len, acknowledged)))
+        kills = _kill_while(sandbox, adding, lambda: sum(map(len, acknowledged)))
         added = sum(map(len, acknowledged))
         for one in adding:
             one.join()
         seconds = time.monotonic() - began
         got = relays[-1].get(thread)["entries"][1:]
     stored = ask(
-        house,
+        sandbox,
         "SELECT seq, content FROM handoff_entries WHERE handoff_id = ? ORDER BY seq",
         thread,
     )[1:]
@@ -64,8 +67,8 @@ def test_five_thousand_entries(house, capsys):
     assert kills >= KILLS_MIN
 
 
-def _kill_while(house, adding, count):
-    """Kill the daemon about every second, whoever starts it again; returns how many died."""
+def _kill_while(sandbox, adding, count):
+    """Kill the daemon about every second, also those that relays start again; return the count."""
     chance = random.Random(7)
     deadline = time.monotonic() + KILLING_SECONDS
     kills = 0
@@ -74,10 +77,10 @@ def _kill_while(house, adding, count):
         return not any(one.is_alive() for one in adding)
 
     while not done() and (kills < KILLS_MIN or time.monotonic() < deadline):
-        wait_for(lambda: done() or house.answers())
+        wait_for(lambda: done() or sandbox.answers())
         # A quick machine would be done before it had died often enough.
         end, enough = time.monotonic() + chance.uniform(0.2, 1.5), count() + ENTRIES // 10
         wait_for(lambda: done() or time.monotonic() > end or count() > enough)  # noqa: B023
         if not done():
-            kills += kill_daemon(house) > 0
+            kills += kill_daemon(sandbox) > 0
     return kills

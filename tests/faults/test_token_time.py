@@ -1,4 +1,4 @@
-"""The token of the HTTP door is compared in constant time, whatever is presented."""
+"""The token of the HTTP listener is compared in constant time, for every presented token."""
 
 import statistics
 import time
@@ -23,7 +23,7 @@ PRESENTED = {
 
 
 def knock(given: str, *, secret_path: bool) -> bool:
-    """Tell whether somebody with this token is let in, by the header or by the address."""
+    """Return True if a request with this token, in the header or in the address, is admitted."""
     guard = make_guard(HttpConfig(secret_path=secret_path), tls=False, read_token=lambda: TOKEN)
     headers = [(b"host", b"127.0.0.1:8377"), (b"content-type", b"application/json")]
     path = f"/mcp/{given}" if secret_path else "/mcp"
@@ -34,7 +34,7 @@ def knock(given: str, *, secret_path: bool) -> bool:
 
 @pytest.mark.parametrize("secret_path", [False, True], ids=["header", "address"])
 def test_token_is_compared_in_constant_time(monkeypatch, secret_path, record_property):
-    """Every token that is presented is compared once, as bytes, by what takes the same time for all."""
+    """Every presented token is compared once, as bytes, by a function of constant time."""
     compared: list[tuple[bytes, bytes]] = []
     compare = http_guard.compare_digest
 
@@ -56,7 +56,7 @@ def test_token_is_compared_in_constant_time(monkeypatch, secret_path, record_pro
 
 
 def timed(name: str, secret_path: bool) -> float:
-    """Return how many microseconds a refusal takes; it is told, not judged: machines are busy."""
+    """Return the microseconds of a refusal, for the report only, because machines are busy."""
     times = []
     for _ in range(2000):
         began = time.perf_counter()

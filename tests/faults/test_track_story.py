@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conducted import (
+from conductor_projects import (
     QUICK,
     STEPS,
     TRACK,
@@ -39,64 +39,64 @@ from conducted import (
 )
 from conftest import wait_for
 from handoffd.store.core import CoreStore
-from left import handoffs, work
 from mail_server import MailServer
+from written_handoffs import handoffs, work
 
 EXPECTED = Path(__file__).parent / "track_story.txt"
 
 
 @pytest.fixture
-def house(house):
+def sandbox(sandbox):
     """A HOME whose daemon looks more often."""
-    return run_after(house, QUICK)
+    return run_after(sandbox, QUICK)
 
 
 # The story
 
 
 @pytest.mark.parametrize("line", [pytest.param("classic", marks=pytest.mark.long), "current"])
-def test_track_from_beginning_to_end(house, client, tmp_path_factory, line):
-    """Design, two epics, parallel work, idling, drift and the finish leave just what they should."""
-    beads = with_beads(house, line, tmp_path_factory)
+def test_track_from_beginning_to_end(sandbox, client, tmp_path_factory, line):
+    """Design, two epics, parallel work, idling, drift and the finish leave the expected files."""
+    beads = with_beads(sandbox, line, tmp_path_factory)
     project = beads.root
     (project / ".gitignore").write_text(".beads/\n.flow-guardian/\nconductor/\n")
     (project / "README.md").write_text("# Shop\n")
-    commit(house, project, "the beginning")
+    commit(sandbox, project, "the beginning")
     settings(project, "  idle_threshold_minutes: 0\n")
-    house.start()
+    sandbox.start()
 
-    session = house.session(project)
-    claimed = claim(house, session, client)
-    design(house, beads, project, session)
+    session = sandbox.session(project)
+    claimed = claim(sandbox, session, client)
+    design(sandbox, beads, project, session)
     first, second = _epics(project)
-    one_epic_with_workers(house, beads, project, session, first)
-    fall_silent(house, project)
+    one_epic_with_workers(sandbox, beads, project, session, first)
+    fall_silent(sandbox, project)
     claimed.unlink()
-    session = house.session(project)
+    session = sandbox.session(project)
     session.prompt("Good morning! Build the login form, please")
-    claimed = claim(house, session, client)
-    go_on_after_drift(house, project, session)
+    claimed = claim(sandbox, session, client)
+    go_on_after_drift(sandbox, project, session)
     beads.bd("update", second, "--status", "in_progress")
-    happened(house, project, "epic-start", 5)
+    happened(sandbox, project, "epic-start", 5)
     (project / "form.py").write_text("x = 3\n")
     session.edit(f"{project}/form.py")
     end_tool(session, "t")
     session.say("The login form is built and all fields are checked.")
     beads.bd("close", *_children(beads, second))
     beads.bd("close", second)
-    happened(house, project, "epic-end", 6)
+    happened(sandbox, project, "epic-end", 6)
     command(session, "conductor-finish", TRACK)
-    happened(house, project, "pre-finish", 7)
+    happened(sandbox, project, "pre-finish", 7)
     assert "active" == handoff(project)["status"]
     claimed.unlink()
     wait_for(lambda: handoff(project)["status"] == "handed_off")
 
-    house.restart()
-    wait_for(house.settled)
-    wait_for(lambda: at_rest(house))
+    sandbox.restart()
+    wait_for(sandbox.settled)
+    wait_for(lambda: at_rest(sandbox))
     assert 7 == len(assert_whole(project))
-    assert 7 == len(names_fired(house, project))
-    assert 2 == len(handoffs(house, project)), "each session left its contract"
+    assert 7 == len(names_fired(sandbox, project))
+    assert 2 == len(handoffs(sandbox, project)), "each session left its contract"
     wait_for(lambda: beads_left(beads) == [])
     notes = {"notes/first": beads.notes(first), "notes/second": beads.notes(second)}
     found = told(project, notes, {first: "EPIC-1", second: "EPIC-2"})
@@ -105,10 +105,10 @@ def test_track_from_beginning_to_end(house, client, tmp_path_factory, line):
     assert EXPECTED.read_text() == found
 
 
-def design(house, beads, project, session):
+def design(sandbox, beads, project, session):
     command(session, "conductor-newtrack", "Log in with signed tokens")
     call_tool(session)
-    wait_for(lambda: is_seen(house, project))
+    wait_for(lambda: is_seen(sandbox, project))
     first, second = beads.epic("Tokens"), beads.epic("Login")
     for epic, titles in (
         (first, ("Choose a form", "Write the signer")),
@@ -120,13 +120,13 @@ def design(house, beads, project, session):
     track(project, beads={"epicId": first, "epics": epics}, workflow={"state": "TRACKED"})
     end_tool(session)
     session.say("The track is designed.")
-    happened(house, project, "design-end", 1)
+    happened(sandbox, project, "design-end", 1)
 
 
-def one_epic_with_workers(house, beads, project, session, epic):
+def one_epic_with_workers(sandbox, beads, project, session, epic):
     """Take up an epic, work on it in parallel, and close it while a worker still runs."""
     beads.bd("update", epic, "--status", "in_progress")
-    happened(house, project, "epic-start", 2)
+    happened(sandbox, project, "epic-start", 2)
     (project / "sign.py").write_text("x = 1\n")
     session.prompt("Sign the tokens with RS256, please")
     session.edit(f"{project}/sign.py")
@@ -135,27 +135,27 @@ def one_epic_with_workers(house, beads, project, session, epic):
     state = project / f"conductor/tracks/{TRACK}/parallel_state.json"
     worker = {"worker_id": "worker_1_sign", "task": "Write the signer", "status": "in_progress"}
     state.write_text(json.dumps({"phase": "Phase 1", "workers": [worker]}))
-    asked(house, "create", "--session", session.id, cwd=project, code=4)
+    asked(sandbox, "create", "--session", session.id, cwd=project, code=4)
     beads.bd("close", *_children(beads, epic))
     beads.bd("close", epic)
-    happened(house, project, "epic-end", 3)
+    happened(sandbox, project, "epic-end", 3)
     state.unlink()
 
 
-def fall_silent(house, project):
+def fall_silent(sandbox, project):
     settings(project, "  idle_threshold_minutes: 0.05\n")
-    happened(house, project, "idle", 4)
+    happened(sandbox, project, "idle", 4)
     assert "handed_off" == handoff(project)["status"]
     settings(project, "  idle_threshold_minutes: 0\n")
 
 
-def go_on_after_drift(house, project, session):
-    """Resume in a new session, after somebody else committed to the file that was left."""
+def go_on_after_drift(sandbox, project, session):
+    """Resume in a new session, after another author committed to the file that was left."""
     (project / "sign.py").write_text("x = 2\n")
-    house.git(project, "add", "sign.py")
-    house.git(project, "commit", "-q", "-m", "somebody else's")
-    wait_for(lambda: len(house.call("sessions")["sessions"]) == 2)
-    data = asked(house, "auto", "--session", session.id, cwd=project)
+    sandbox.git(project, "add", "sign.py")
+    sandbox.git(project, "commit", "-q", "-m", "somebody else's")
+    wait_for(lambda: len(sandbox.call("sessions")["sessions"]) == 2)
+    data = asked(sandbox, "auto", "--session", session.id, cwd=project)
     assert ("resume", TRACK) == (data["mode"], data["track"])
     assert ["sign.py"] == data["drift"]["modified"]
     moved = {line["what"] for line in data["drift"]["lines"] if not line["same"]}
@@ -164,9 +164,9 @@ def go_on_after_drift(house, project, session):
     assert "active" == handoff(project)["status"]
 
 
-def happened(house, project, trigger, number):
+def happened(sandbox, project, trigger, number):
     wait_for(lambda: triggers(project)[number - 1 :] == [trigger], what=trigger)
-    wait_for(lambda: at_rest(house))
+    wait_for(lambda: at_rest(sandbox))
 
 
 def _epics(project):
@@ -179,7 +179,7 @@ def _children(beads, epic):
 
 
 def told(project, notes, names):
-    """Return every file of conductor/ and the notes as one text, without what differs by the run."""
+    """Return every file of conductor/ and the notes as one text, without the run's own values."""
     files = {name: data for name, data in tree(project / "conductor").items() if data is not None}
     texts = {**{name: data.decode() for name, data in files.items()}, **notes}
     whole = "".join(f"=== {name}\n{text.rstrip()}\n\n" for name, text in texts.items())
@@ -239,42 +239,42 @@ GROUPS = (STEPS[:4], STEPS[4:7], [*STEPS[7:], "send"])
 
 
 @pytest.fixture
-def scene(house, tmp_path_factory):
-    """A house with a track, an epic in Beads and a mail server, all of them known."""
+def scene(sandbox, tmp_path_factory):
+    """A HOME with a track, an epic in Beads and a mail server, all of them known."""
     with MailServer() as server:
-        found = Scene(house, server, tmp_path_factory)
+        found = Scene(sandbox, server, tmp_path_factory)
         yield found
 
 
 class Scene:
-    def __init__(self, house, server, factory):
-        self.house, self.server = house, server
+    def __init__(self, sandbox, server, factory):
+        self.sandbox, self.server = sandbox, server
         config = f'[mail]\nurl = "{server.url}"\n'
-        self.beads = with_beads(house, "current", factory, config, how="scripted")
+        self.beads = with_beads(sandbox, "current", factory, config, how="scripted")
         self.project = self.beads.root
         self.epic = self.beads.epic()
         track(self.project, beads={"epicId": self.epic})
-        self.session = work(house, self.project, ago=3)
-        # Born now, so that what comes later is news.
-        house.state.mkdir(parents=True, mode=0o700)
-        CoreStore(f"{house.state}/core.db").close()
+        self.session = work(sandbox, self.project, ago=3)
+        # Created now, so that later changes are news.
+        sandbox.state.mkdir(parents=True, mode=0o700)
+        CoreStore(f"{sandbox.state}/core.db").close()
 
     def die(self, prelude):
         """Run a daemon until it kills itself."""
-        process = run_after(self.house, QUICK + prelude).spawn()
-        assert -9 == process.wait(90), self.house.log.read_text()
+        process = run_after(self.sandbox, QUICK + prelude).spawn()
+        assert -9 == process.wait(90), self.sandbox.log.read_text()
 
     def die_alone(self, prelude):
         """Run `handoff create` without a daemon until it kills itself."""
         code = prelude + CREATE.format(session=self.session.id)
         done = subprocess.run(
-            [sys.executable, "-P", "-c", code], env=self.house.environment, cwd=self.project,
+            [sys.executable, "-P", "-c", code], env=self.sandbox.environment, cwd=self.project,
             stdin=subprocess.DEVNULL, capture_output=True, timeout=90, check=False,
         )  # fmt: skip
         assert -9 == done.returncode, done.stderr
 
     def counts(self):
-        """Return how many there are of each thing that a record is to leave."""
+        """Return the number of each thing that a record is to leave."""
         return {
             "files": len(records(self.project)),
             "history": len(history(self.project)),
@@ -286,10 +286,10 @@ class Scene:
     def live_on(self, trigger, count):
         """Start a normal daemon: all that was begun is there in the end, each of it once."""
         # A letter that may be under way is left alone for a while.
-        stored(self.house, "UPDATE outbox SET not_before = 0")
-        house, project = run_after(self.house, QUICK), self.project
-        house.start()
-        wait_for(lambda: names_fired(house, project) == [trigger] * count and at_rest(house))
+        stored(self.sandbox, "UPDATE outbox SET not_before = 0")
+        sandbox, project = run_after(self.sandbox, QUICK), self.project
+        sandbox.start()
+        wait_for(lambda: names_fired(sandbox, project) == [trigger] * count and at_rest(sandbox))
         assert {count} == set(self.counts().values()), self.counts()
         names = assert_whole(project)
         assert [trigger] * count == triggers(project)
@@ -300,10 +300,10 @@ class Scene:
         )
         bodies = [message["body_md"].rstrip() for message in self.server.messages]
         assert paths == sorted(body.rpartition("**File:** ")[2] for body in bodies)
-        assert [] == temporary(house.home)
+        assert [] == temporary(sandbox.home)
         assert (project / "conductor/.last_activity").exists()
-        assert 1 == len(handoffs(house, project))
-        assert [] == stored(house, "SELECT kind FROM outbox WHERE state != 'sent'")
+        assert 1 == len(handoffs(sandbox, project))
+        assert [] == stored(sandbox, "SELECT kind FROM outbox WHERE state != 'sent'")
 
 
 # The first steps always; the others, which take as long, with all that takes long.
@@ -315,7 +315,7 @@ KILLED = [
 
 @pytest.mark.parametrize("steps", KILLED)
 def test_killed_while_it_makes_a_record(scene, steps):
-    """Daemons killed before each step and after it never do a thing twice; the last one ends it."""
+    """Daemons killed before and after each step do nothing twice; the last one ends it."""
     command(scene.session, "conductor-finish")
     for step in steps:
         for when in ("before", "after"):
@@ -326,7 +326,7 @@ def test_killed_while_it_makes_a_record(scene, steps):
 
 @pytest.mark.parametrize("steps", KILLED)
 def test_killed_while_a_record_is_asked_for(scene, steps):
-    """`handoff create` killed before or after a step: the next daemon finishes every one."""
+    """If `handoff create` is killed before or after a step, the next daemon finishes it."""
     for step in steps:
         for when in ("before", "after"):
             scene.die_alone(KILL.format(step=step, when=when))
@@ -335,7 +335,7 @@ def test_killed_while_a_record_is_asked_for(scene, steps):
 
 @pytest.mark.parametrize("part", ["_pre-finish.md", "metadata.json", "index.md"])
 def test_killed_while_it_writes(scene, part):
-    """Killed between the temporary file and its name: nothing of it is left in the end."""
+    """After a kill between the temporary file and its name, no temporary file is left."""
     command(scene.session, "conductor-finish")
     scene.die(KILL_WRITING.format(part=part))
     scene.live_on("pre-finish", 1)

@@ -1,4 +1,4 @@
-"""A watch is a hint: whatever becomes of it, the next rescan knows everything."""
+"""A watch is only a hint: if it fails in any way, the next rescan finds everything."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import House, Session, allowed, wait_for
+from conftest import DaemonSandbox, Session, allowed, wait_for
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="is about inotify, which only Linux has"
@@ -28,52 +28,52 @@ signal.signal(signal.SIGUSR1, end)
 """
 
 
-def limited(house: House, name: str, limit: int) -> House:
-    """Start the daemon in a user namespace of its own, with a limit on what it may watch."""
-    house.wrapper = ["unshare", "-Ur"]
-    if subprocess.run([*house.wrapper, "true"], check=False, capture_output=True).returncode:
+def limited(sandbox: DaemonSandbox, name: str, limit: int) -> DaemonSandbox:
+    """Start the daemon in a user namespace of its own, with a limit on its watches."""
+    sandbox.wrapper = ["unshare", "-Ur"]
+    if subprocess.run([*sandbox.wrapper, "true"], check=False, capture_output=True).returncode:
         pytest.skip(
             "no user namespaces here: allow them (sysctl kernel.unprivileged_userns_clone=1), or run as root"
         )
-    house.wrapper += [
+    sandbox.wrapper += [
         "sh", "-c", f'echo {limit} >/proc/sys/user/max_inotify_{name} && exec "$@"', "sh",
     ]  # fmt: skip
-    return house.start()
+    return sandbox.start()
 
 
-def warning(house: House) -> str:
-    found = house.request("status")["result"]["warnings"]
+def warning(sandbox: DaemonSandbox) -> str:
+    found = sandbox.request("status")["result"]["warnings"]
     return " ".join(item["text"] for item in found if item["code"] == "watch_degraded")
 
 
-def seen(house: House, wanted: int) -> float:
-    """Wait until so many records are known, and return how long that took."""
+def seen(sandbox: DaemonSandbox, wanted: int) -> float:
+    """Wait until so many records are known, and return the time it took."""
     began = time.monotonic()
-    wait_for(lambda: house.call("status")["records"] == wanted, 70, f"{wanted} records")
+    wait_for(lambda: sandbox.call("status")["records"] == wanted, 70, f"{wanted} records")
     return time.monotonic() - began
 
 
-def latencies(house: House, session: Session, times: int) -> list[float]:
-    """Append records one by one, and return how long each took to be known."""
+def latencies(sandbox: DaemonSandbox, session: Session, times: int) -> list[float]:
+    """Append records one by one, and return the time until each was known."""
     found = []
-    known = house.call("status")["records"]
+    known = sandbox.call("status")["records"]
     for number in range(times):
         session.say(f"Step {number} is done.")
-        found.append(seen(house, known + number + 1))
+        found.append(seen(sandbox, known + number + 1))
     return found
 
 
-def overflowed(house: House, record_property, what: str, write, is_known) -> None:
+def overflowed(sandbox: DaemonSandbox, record_property, what: str, write, is_known) -> None:
     """Write while the daemon stands still, then let it go on, and see that it knows all of it."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
-    house.process.send_signal(signal.SIGSTOP)
+    sandbox.process.send_signal(signal.SIGSTOP)
     written = write(limit)
-    house.process.send_signal(signal.SIGCONT)
+    sandbox.process.send_signal(signal.SIGCONT)
     began = time.monotonic()
-    wait_for(lambda: is_known(house.call("status"), written), 60)
+    wait_for(lambda: is_known(sandbox.call("status"), written), 60)
     took = time.monotonic() - began
 
-    assert 1 == house.call("status")["overflows"]
+    assert 1 == sandbox.call("status")["overflows"]
     record_property("figure", f"{written} {what}: missing 0 after {took:.1f} s")
 
 
@@ -114,64 +114,64 @@ def test_twenty_thousand_transcripts(live, record_property):
 
 
 @pytest.mark.long
-def test_too_few_watches(house, record_property):
+def test_too_few_watches(sandbox, record_property):
     """With 50 watches for 200 directories all is seen by the rescan, and the limit is named."""
-    house.transcripts.mkdir(parents=True)
-    sessions = [house.session(house.project(f"p{n}", git=False)) for n in range(200)]
+    sandbox.transcripts.mkdir(parents=True)
+    sessions = [sandbox.session(sandbox.project(f"p{n}", git=False)) for n in range(200)]
     for session in sessions:
         session.prompt("Make the first part of it")
-    limited(house, "watches", 50)
-    seen(house, 200)
+    limited(sandbox, "watches", 50)
+    seen(sandbox, 200)
     for session in sessions:
         session.prompt("And then the other part of it")
-    took = seen(house, 400)
+    took = seen(sandbox, 400)
 
-    assert 50 >= house.call("status")["watched"] > 20
-    assert "user.max_inotify_watches (50)" in warning(house)
-    assert house.call("status")["rescan_seconds"] < 10
+    assert 50 >= sandbox.call("status")["watched"] > 20
+    assert "user.max_inotify_watches (50)" in warning(sandbox)
+    assert sandbox.call("status")["rescan_seconds"] < 10
     record_property("figure", f"200 of 200 changes seen after {took:.1f} s")
 
 
 @pytest.mark.long
-def test_no_instances(house, record_property):
+def test_no_instances(sandbox, record_property):
     """Without inotify the daemon polls and says so; once there is some, it watches again."""
-    house.transcripts.mkdir(parents=True)
-    limited(house, "instances", 0)
-    session = house.session(house.project())
+    sandbox.transcripts.mkdir(parents=True)
+    limited(sandbox, "instances", 0)
+    session = sandbox.session(sandbox.project())
     session.prompt("Work without any watch")
-    took = seen(house, 1)
-    said, watched = warning(house), house.call("status")["watched"]
+    took = seen(sandbox, 1)
+    said, watched = warning(sandbox), sandbox.call("status")["watched"]
     raising = "echo 100 >/proc/sys/user/max_inotify_instances"
     subprocess.run(
-        ["nsenter", "--preserve-credentials", "-U", "-t", str(house.process.pid), "sh", "-c", raising],
+        ["nsenter", "--preserve-credentials", "-U", "-t", str(sandbox.process.pid), "sh", "-c", raising],
         check=True,
     )  # fmt: skip
-    wait_for(lambda: house.call("status")["watched"])
+    wait_for(lambda: sandbox.call("status")["watched"])
 
     assert "user.max_inotify_instances (0)" in said
     assert 0 == watched
-    assert "" == warning(house)
+    assert "" == warning(sandbox)
     record_property("figure", f"seen after {took:.1f} s; watching again once it may")
 
 
-def test_dead_thread(house, record_property):
+def test_dead_thread(sandbox, record_property):
     """A reading thread that has died is replaced within seconds, and nothing is missed."""
-    site = house.home.parent / "site"
+    site = sandbox.home.parent / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(SITE)
-    house.environment["PYTHONPATH"] = str(site)
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    session = house.session(house.project())
+    sandbox.environment["PYTHONPATH"] = str(site)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    session = sandbox.session(sandbox.project())
     session.prompt("Work while the watch is well")
-    seen(house, 1)
-    house.process.send_signal(signal.SIGUSR1)
+    seen(sandbox, 1)
+    sandbox.process.send_signal(signal.SIGUSR1)
     began = time.monotonic()
     # It ends with the next event that it reads.
-    wait_for(lambda: session.say("Hello?") or "watch_lost" in house.log.read_text(), 30)
+    wait_for(lambda: session.say("Hello?") or "watch_lost" in sandbox.log.read_text(), 30)
     noticed = time.monotonic() - began
-    seen(house, len(session.path.read_bytes().splitlines()))
-    most = max(latencies(house, session, 5))
+    seen(sandbox, len(session.path.read_bytes().splitlines()))
+    most = max(latencies(sandbox, session, 5))
 
     assert most < allowed(2.5), "it is watched again"
     record_property(
@@ -180,45 +180,45 @@ def test_dead_thread(house, record_property):
 
 
 @pytest.mark.long
-def test_root_comes_and_goes(house, record_property):
-    """A root that is missing, deleted, made anew, renamed away and back is heard each time."""
-    house.start()
-    project = house.project()
+def test_root_comes_and_goes(sandbox, record_property):
+    """A root that is missing, deleted, made anew, renamed away and back is read each time."""
+    sandbox.start()
+    project = sandbox.project()
     times, known = {}, 0
-    session = house.session(project)
+    session = sandbox.session(project)
     for event in ("made", "deleted", "renamed"):
         if event == "deleted":
-            subprocess.run(["rm", "-r", str(house.transcripts)], check=True)
-            wait_for(lambda: not house.call("status")["roots"][0]["exists"])
-            session = house.session(project)
+            subprocess.run(["rm", "-r", str(sandbox.transcripts)], check=True)
+            wait_for(lambda: not sandbox.call("status")["roots"][0]["exists"])
+            session = sandbox.session(project)
         if event == "renamed":
-            away = house.transcripts.with_name("away")
-            os.rename(house.transcripts, away)
-            rescans = house.call("status")["rescans"]
-            wait_for(lambda before=rescans: house.call("status")["rescans"] > before + 1)
-            os.rename(away, house.transcripts)
+            away = sandbox.transcripts.with_name("away")
+            os.rename(sandbox.transcripts, away)
+            rescans = sandbox.call("status")["rescans"]
+            wait_for(lambda before=rescans: sandbox.call("status")["rescans"] > before + 1)
+            os.rename(away, sandbox.transcripts)
         session.prompt(f"Work after the root was {event}")
         known += 1
-        times[event] = seen(house, known)
-        assert max(latencies(house, session, 3)) < allowed(2.5)
+        times[event] = seen(sandbox, known)
+        assert max(latencies(sandbox, session, 3)) < allowed(2.5)
         known += 3
 
-    assert known == house.call("status")["records"]
+    assert known == sandbox.call("status")["records"]
     record_property("figure", ", ".join(f"{e}: {t:.1f} s" for e, t in times.items()))
 
 
 @pytest.mark.parametrize("link", [".claude/projects", ".claude"])
-def test_through_a_symlink(house, link, record_property):
+def test_through_a_symlink(sandbox, link, record_property):
     """Where the root, or a directory above it, is a symlink, every event arrives."""
-    real = house.home / "elsewhere"
+    real = sandbox.home / "elsewhere"
     (real / "projects").mkdir(parents=True)
-    (house.home / link).parent.mkdir(exist_ok=True)
-    (house.home / link).symlink_to(real)
-    house.start()
-    session = house.session(house.project())
+    (sandbox.home / link).parent.mkdir(exist_ok=True)
+    (sandbox.home / link).symlink_to(real)
+    sandbox.start()
+    session = sandbox.session(sandbox.project())
     session.prompt("Through the symlink it comes")
-    seen(house, 1)
-    found = sorted(latencies(house, session, 100))
+    seen(sandbox, 1)
+    found = sorted(latencies(sandbox, session, 100))
 
     assert found[95] < allowed(1.0)
     record_property("figure", f"{link}: p95 {found[95] * 1000:.0f} ms of 100")

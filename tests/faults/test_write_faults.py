@@ -1,6 +1,6 @@
-"""A full disk, a read-only one, one of another user, one that fails: for every kind of file we write.
+"""Every kind of file, on a full, a read-only, a foreign and a failing disk.
 
-What must hold: the old file stays byte for byte, nothing is left beside it, it is said, the daemon
+The old file stays byte for byte, nothing is left beside it, and the failure is reported. The daemon
 lives and does not spin, and it goes on by itself once the disk does.
 """
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-import conducted
-import left
-from conftest import House, contents_below, files_below, timestamp, wait_for
-from faulty import ERRORS, FILLING, Disk
+import conductor_projects
+import written_handoffs
+from conftest import DaemonSandbox, contents_below, files_below, timestamp, wait_for
+from failing_disk import ERRORS, FILLING, Disk
 
 # Retries as they are, but for those that begin with a minute; looks and copies come often.
-QUICK = f"""{conducted.QUICK}
+QUICK = f"""{conductor_projects.QUICK}
 import handoffd.triggers.session_liveness
 handoffd.triggers.session_liveness.RETRY_SECONDS = 1.0
 import handoffd.store.core
@@ -30,21 +30,21 @@ handoffd.app.CORE_LOOK_SECONDS = 0.5
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory) -> Iterator[tuple[House, Disk]]:
+def broken(tmp_path_factory) -> Iterator[tuple[DaemonSandbox, Disk]]:
     """A running daemon whose disk can be made to fail, with a log file."""
-    directory = tmp_path_factory.mktemp("faulty")
+    directory = tmp_path_factory.mktemp("failing")
     with tempfile.TemporaryDirectory(prefix="ho-", dir="/tmp") as runtime:
-        house, disk = House(directory, Path(runtime)), Disk(directory)
-        house.environment |= disk.environment
-        house.transcripts.mkdir(parents=True)
-        conducted.run_after(house, QUICK).start()
-        yield house, disk
-        house.kill()
+        sandbox, disk = DaemonSandbox(directory, Path(runtime)), Disk(directory)
+        sandbox.environment |= disk.environment
+        sandbox.transcripts.mkdir(parents=True)
+        conductor_projects.run_after(sandbox, QUICK).start()
+        yield sandbox, disk
+        sandbox.kill()
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: where it is, what makes the daemon write it anew, and how one sees that."""
+    """A kind of file: its place, a cause to write it anew, and a check that it was written."""
 
     part: str
     old: str
@@ -53,70 +53,70 @@ class Kind:
     done: Callable
     # A database is open already, and is never opened or named anew.
     errors: tuple[str, ...] = tuple(ERRORS)
-    begin: Callable = lambda house, project, session: None
-    # What a command says that writes it, too.
+    begin: Callable = lambda sandbox, project, session: None
+    # A command that writes the file, too.
     command: tuple[str, ...] = ()
 
 
-def speak(house, project, session):
+def speak(sandbox, project, session):
     session.prompt("And now for the second of the two")
 
 
-def is_spoken(house, project, session):
-    return "second of the two" in house.yaml(project)
+def is_spoken(sandbox, project, session):
+    return "second of the two" in sandbox.yaml(project)
 
 
-def briefs(house):
-    found = contents_below(house.state / "briefs").items()
+def briefs(sandbox):
+    found = contents_below(sandbox.state / "briefs").items()
     return [text.decode() for path, text in found if not path.name.startswith(".")]
 
 
-def is_brief(house, project, session):
-    return any(str(project) in text and "second of the two" in text for text in briefs(house))
+def is_brief(sandbox, project, session):
+    return any(str(project) in text and "second of the two" in text for text in briefs(sandbox))
 
 
-def has_brief(house, project, session):
-    wait_for(lambda: any(str(project) in text for text in briefs(house)))
+def has_brief(sandbox, project, session):
+    wait_for(lambda: any(str(project) in text for text in briefs(sandbox)))
 
 
-def is_known(house, project, session):
-    return "second of the two" in house.document(project)["now"]
+def is_known(sandbox, project, session):
+    return "second of the two" in sandbox.document(project)["now"]
 
 
-def leave(house, project, session):
+def leave(sandbox, project, session):
     session.edit(f"{project}/src/a.py", timestamp=timestamp(120))
-    wait_for(lambda: left.handoffs(house, project), what="there is a handoff")
+    wait_for(lambda: written_handoffs.handoffs(sandbox, project), what="there is a handoff")
 
 
-def leave_more(house, project, session):
+def leave_more(sandbox, project, session):
     session.edit(f"{project}/src/b.py", timestamp=timestamp(100))
 
 
-def is_left(house, project, session):
-    return "b.py" in left.text(house, project)
+def is_left(sandbox, project, session):
+    return "b.py" in written_handoffs.text(sandbox, project)
 
 
-def has_track(house, project, session):
-    conducted.track(project)
-    assert 0 == house.handoff("create", cwd=project).returncode
+def has_track(sandbox, project, session):
+    conductor_projects.track(project)
+    assert 0 == sandbox.handoff("create", cwd=project).returncode
 
 
-def ask_for_a_record(house, project, session):
-    house.handoff("create", cwd=project)
+def ask_for_a_record(sandbox, project, session):
+    sandbox.handoff("create", cwd=project)
 
 
-def is_recorded(house, project, session):
-    if len(conducted.records(project)) < 2:
-        house.handoff("create", cwd=project)
-    return len(conducted.rows(project)) >= 2 and conducted.assert_whole(project)
+def is_recorded(sandbox, project, session):
+    if len(conductor_projects.records(project)) < 2:
+        sandbox.handoff("create", cwd=project)
+    return len(conductor_projects.rows(project)) >= 2 and conductor_projects.assert_whole(project)
 
 
-def nothing(house, project, session):
+def nothing(sandbox, project, session):
     return None
 
 
-def is_copied(house, project, session):
-    return time.time() - (house.state / "core.db.backup").stat().st_mtime < 3
+def is_copied(sandbox, project, session):
+    return time.time() - (sandbox.state / "core.db.backup").stat().st_mtime < 3
 
 
 KINDS = {
@@ -145,14 +145,14 @@ KINDS = {
 }  # fmt: skip
 
 
-def contents(house, project, pattern) -> dict[str, bytes]:
-    pattern = pattern.format(home=house.home, state=house.state, project=project)
+def contents(sandbox, project, pattern) -> dict[str, bytes]:
+    pattern = pattern.format(home=sandbox.home, state=sandbox.state, project=project)
     found = Path("/").glob(pattern.lstrip("/"))
     return {str(p): p.read_bytes() for p in found if not p.name.endswith("handoffd-tmp")}
 
 
-def warnings(house) -> str:
-    return " ".join(w["code"] for w in house.request("status")["result"]["warnings"])
+def warnings(sandbox) -> str:
+    return " ".join(w["code"] for w in sandbox.request("status")["result"]["warnings"])
 
 
 # Some of them in `make test`, all of them in `make faults`.
@@ -166,33 +166,36 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "error"), CASES)
 def test_a_disk_that_refuses(broken, kind, error, record_property):
-    """What cannot be written stays as it was, is said, is tried again without haste, and comes."""
-    house, disk = broken
+    """A file that cannot be written stays as it was.
+
+    That is reported, retried slowly, and succeeds.
+    """
+    sandbox, disk = broken
     what = KINDS[kind]
-    project = house.project(re.sub(r"\W", "-", f"{kind}-{error}"))
-    session = house.session(project)
+    project = sandbox.project(re.sub(r"\W", "-", f"{kind}-{error}"))
+    session = sandbox.session(project)
     session.prompt("Begin with the first of the two", timestamp=timestamp(121))
-    wait_for(lambda: "first of the two" in house.yaml(project))
-    what.begin(house, project, session)
-    wait_for(lambda: not warnings(house), what="all is well")
-    before = contents(house, project, what.old)
+    wait_for(lambda: "first of the two" in sandbox.yaml(project))
+    what.begin(sandbox, project, session)
+    wait_for(lambda: not warnings(sandbox), what="all is well")
+    before = contents(sandbox, project, what.old)
     disk.fail(error, what.part.format(project=project))
     try:
-        what.again(house, project, session)
-        wait_for(lambda: what.warning in warnings(house) and disk.failed, what="it is said")
-        told = house.handoff(*what.command, cwd=project) if what.command else None
-        house.alive()
+        what.again(sandbox, project, session)
+        wait_for(lambda: what.warning in warnings(sandbox) and disk.failed, what="it is said")
+        told = sandbox.handoff(*what.command, cwd=project) if what.command else None
+        sandbox.alive()
         if kind != "copy of core.db":  # which is replaced all the time
-            assert before == contents(house, project, what.old)
+            assert before == contents(sandbox, project, what.old)
         assert disk.failed < 30
     finally:
         disk.mend()
     since = time.monotonic()
-    wait_for(lambda: what.done(house, project, session), 65, "it goes on by itself")
+    wait_for(lambda: what.done(sandbox, project, session), 65, "it goes on by itself")
     recovered = time.monotonic() - since
-    wait_for(lambda: not warnings(house), 65, "nothing is said any more")
-    left = [p for p in files_below(house.state) if p.name.endswith("handoffd-tmp")]
-    assert [] == [*left, *conducted.temporary(project)]
+    wait_for(lambda: not warnings(sandbox), 65, "nothing is said any more")
+    left = [p for p in files_below(sandbox.state) if p.name.endswith("handoffd-tmp")]
+    assert [] == [*left, *conductor_projects.temporary(project)]
     if told is not None:
         assert 1 == told.returncode
         assert re.search("space|read-only|yours|failing", told.stderr), told.stderr

@@ -1,6 +1,6 @@
 """Scripted sessions, one per behaviour; the expected checkpoint is the file with the same name."""
 
-from told import ROOT, Told
+from scripted_session import ROOT, Told
 
 TODOS = [
     {"content": "Write the parser", "status": "completed"},

@@ -7,7 +7,7 @@ import pytest
 from handoffd.agents.claude_code.records import parse_line
 from handoffd.checkpoint import checkpoint_format
 from scenes import SCENES
-from told import folded, view
+from scripted_session import folded, view
 
 HERE = Path(__file__).parent
 DATA = {path.stem: path.read_bytes() for path in sorted(HERE.glob("*.jsonl"))}

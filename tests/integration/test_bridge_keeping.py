@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from bridged import Mcp, ask, configure, files_with
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 from handoffd.store.core import CoreStore
-from planted import FORMATS, draw
+from mcp_socket_client import Mcp, ask, configure, files_with
+from planted_secrets import FORMATS, draw
 
 pytestmark = pytest.mark.quick
 
@@ -28,8 +28,8 @@ from handoffd.start import start
 app.CORE_LOOK_SECONDS = 0.2
 start(paths.config_file(), None)
 """
-# A program that reads core.db until it is told to stop. It is a process of its own: to close a
-# file drops all locks that a process has on it, and these tests look into the files.
+# A program that reads core.db until it is told to stop. It is a process of its own, because closing
+# a file drops all locks that a process has on it, and these tests look into the files.
 READER = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -41,30 +41,30 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def reading(house: House):
-    command = [sys.executable, "-c", READER, str(house.state / "core.db")]
+def reading(sandbox: DaemonSandbox):
+    command = [sys.executable, "-c", READER, str(sandbox.state / "core.db")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert b"reading\n" == process.stdout.readline()
         yield
         process.stdin.close()
 
 
-def start_eager(house: House) -> House:
-    with house.log.open("ab") as stream:
-        house.process = subprocess.Popen(
+def start_eager(sandbox: DaemonSandbox) -> DaemonSandbox:
+    with sandbox.log.open("ab") as stream:
+        sandbox.process = subprocess.Popen(
             [sys.executable, "-P", "-c", EAGER],
-            env=house.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd="/",
+            env=sandbox.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, cwd="/",
         )  # fmt: skip
-    wait_for(lambda: house.alive() and house.answers(), what="the daemon answers")
-    return house
+    wait_for(lambda: sandbox.alive() and sandbox.answers(), what="the daemon answers")
+    return sandbox
 
 
-def warnings_of(house: House) -> list[str]:
-    return [warning["code"] for warning in house.request("status")["result"]["warnings"]]
+def warnings_of(sandbox: DaemonSandbox) -> list[str]:
+    return [warning["code"] for warning in sandbox.request("status")["result"]["warnings"]]
 
 
 def planted_words(size: int) -> tuple[str, bytes]:
-    """Return words in which one thing comes again and again, and that thing."""
+    """Return a text that repeats one marker, and the marker."""
     marker = secrets.token_hex(16)
     return (f"{marker} " * (size // 33 + 1))[:size], marker.encode()
 
@@ -74,7 +74,7 @@ def planted_words(size: int) -> tuple[str, bytes]:
 
 @pytest.mark.parametrize("size", [200, 5 * KIB, 256 * KIB])
 def test_closing_leaves_no_byte(live, size):
-    """No file of the daemon holds what was said in a closed thread, however long it was."""
+    """No file of the daemon holds the text of a closed thread, however long the text was."""
     words, marker = planted_words(size)
     with Mcp(live) as mcp:
         others = [mcp.create(f"other {number} " + "y" * 3000) for number in range(3)]
@@ -93,7 +93,7 @@ def test_closing_leaves_no_byte(live, size):
 
 
 def test_a_secret_in_the_title_is_masked_by_closing(live):
-    """Title and tag stay after a close, but no secret in them does."""
+    """Title and tag stay after a close, but a secret in them does not."""
     secret = "ghp_" + "aB3dE5fG7h" * 4
     with Mcp(live) as mcp:
         thread = mcp.create(title=f"Rotate {secret}", project=secret)
@@ -107,7 +107,7 @@ def test_a_secret_in_the_title_is_masked_by_closing(live):
 
 
 def test_closing_wipes_the_copy_too(live):
-    """A copy of core.db that was made before is made anew without what was said."""
+    """Closing a thread replaces an earlier copy of core.db by one without the thread's text."""
     words, marker = planted_words(20 * KIB)
     with Mcp(live) as mcp:
         thread = mcp.create(words)
@@ -121,47 +121,47 @@ def test_closing_wipes_the_copy_too(live):
     assert 0o600 == (live.state / "core.db.backup").stat().st_mode & 0o777
 
 
-def test_a_reader_holds_the_wiping_up_and_it_is_made_good(house):
-    """Another program reads core.db: the result says so, no copy is left, and later all is gone."""
-    house.transcripts.mkdir(parents=True)
+def test_a_reader_holds_the_wiping_up_and_it_is_made_good(sandbox):
+    """If another program reads core.db, the result says so, no copy stays, later all is gone."""
+    sandbox.transcripts.mkdir(parents=True)
     words, marker = planted_words(20 * KIB)
-    start_eager(house)
-    with Mcp(house) as mcp:
+    start_eager(sandbox)
+    with Mcp(sandbox) as mcp:
         thread = mcp.create(words)
-        wait_for((house.state / "core.db.backup").exists, what="a copy is made")
-        with reading(house):
+        wait_for((sandbox.state / "core.db.backup").exists, what="a copy is made")
+        with reading(sandbox):
             result = mcp.close(thread)
             assert "another program is reading core.db" in result["warnings"][0]
             assert [] == mcp.get(thread)["entries"]
-            assert "core.db.backup" not in files_with(house.state, marker)
-            wait_for(lambda: "copy_failed" in warnings_of(house), what="the warning")
-            assert files_with(house.state, marker)
+            assert "core.db.backup" not in files_with(sandbox.state, marker)
+            wait_for(lambda: "copy_failed" in warnings_of(sandbox), what="the warning")
+            assert files_with(sandbox.state, marker)
 
-    wait_for(lambda: not files_with(house.home, marker), what="what was said is gone")
-    wait_for((house.state / "core.db.backup").exists, what="a copy is made")
-    wait_for(lambda: "copy_failed" not in warnings_of(house), what="the warning is gone")
+    wait_for(lambda: not files_with(sandbox.home, marker), what="what was said is gone")
+    wait_for((sandbox.state / "core.db.backup").exists, what="a copy is made")
+    wait_for(lambda: "copy_failed" not in warnings_of(sandbox), what="the warning is gone")
 
 
-def test_wiping_that_was_held_up_is_made_good_after_a_restart(house):
-    """That something is to be wiped is known from the copy that is missing, also to a new daemon."""
-    house.transcripts.mkdir(parents=True)
+def test_wiping_that_was_held_up_is_made_good_after_a_restart(sandbox):
+    """A missing copy tells a new daemon, too, that data is still to be wiped."""
+    sandbox.transcripts.mkdir(parents=True)
     words, marker = planted_words(20 * KIB)
-    house.start()
-    with Mcp(house) as mcp:
+    sandbox.start()
+    with Mcp(sandbox) as mcp:
         thread = mcp.create(words)
-        with reading(house):
+        with reading(sandbox):
             assert mcp.close(thread)["warnings"]
-            house.kill()
-            assert files_with(house.state, marker)
-            start_eager(house)
-            wait_for(lambda: "copy_failed" in warnings_of(house), what="it was tried")
+            sandbox.kill()
+            assert files_with(sandbox.state, marker)
+            start_eager(sandbox)
+            wait_for(lambda: "copy_failed" in warnings_of(sandbox), what="it was tried")
 
-    wait_for(lambda: not files_with(house.home, marker), what="what was said is gone")
-    wait_for((house.state / "core.db.backup").exists, what="a copy is made")
+    wait_for(lambda: not files_with(sandbox.home, marker), what="what was said is gone")
+    wait_for((sandbox.state / "core.db.backup").exists, what="a copy is made")
 
 
 def test_closing_again_wipes_again(live):
-    """Whoever was warned closes once more when the reader is gone."""
+    """Closing a thread again, after a warning, erases its text once the reader is gone."""
     words, marker = planted_words(20 * KIB)
     with Mcp(live) as mcp:
         thread = mcp.create(words)
@@ -180,23 +180,23 @@ def token() -> str:
     return draw(FORMATS["github-token"][0], random.Random(1))
 
 
-def test_archive_on_close_keeps_a_redacted_copy_first(house):
-    """With archive_on_close a copy for nobody but us stays, secrets masked; else there is none."""
-    configure(house, ARCHIVING)
-    house.transcripts.mkdir(parents=True)
-    house.start()
+def test_archive_on_close_keeps_a_redacted_copy_first(sandbox):
+    """With `archive_on_close` a masked copy stays that only the user can read; else none stays."""
+    configure(sandbox, ARCHIVING)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
     secret = token()
-    with Mcp(house) as mcp:
+    with Mcp(sandbox) as mcp:
         thread = mcp.create("We decided on JWT.", title="Auth", project="hlg")
         mcp.add(thread, f"The key is {secret}", "question", as_client="code")
         mcp.close(thread)
-        copy = house.state / "archive" / f"{thread}.md"
+        copy = sandbox.state / "archive" / f"{thread}.md"
         text = copy.read_text()
         mcp.close(thread)
         assert text == copy.read_text()
-        configure(house, "")
-        house.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "config_reloaded" in house.log.read_text())
+        configure(sandbox, "")
+        sandbox.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "config_reloaded" in sandbox.log.read_text())
         mcp.close(mcp.create())
 
     assert text.startswith(f"# Auth\n\nThread {thread}, begun ")
@@ -205,34 +205,37 @@ def test_archive_on_close_keeps_a_redacted_copy_first(house):
     assert "We decided on JWT." in text
     assert " · code · question · " in text
     assert secret not in text
-    assert [] == files_with(house.home, secret.encode())
+    assert [] == files_with(sandbox.home, secret.encode())
     assert [copy] == list(copy.parent.iterdir())
     assert (0o700, 0o600) == (copy.parent.stat().st_mode & 0o777, copy.stat().st_mode & 0o777)
 
 
-def test_nothing_is_closed_if_its_copy_cannot_be_kept(house):
-    """Without the copy that is wanted the thread stays as it is, and the error says why."""
-    configure(house, ARCHIVING)
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    (house.state / "archive").write_text("in the way")
-    with Mcp(house) as mcp:
+def test_nothing_is_closed_if_its_copy_cannot_be_kept(sandbox):
+    """If the wanted copy cannot be kept, the thread stays as it is, and the error says why."""
+    configure(sandbox, ARCHIVING)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    (sandbox.state / "archive").write_text("in the way")
+    with Mcp(sandbox) as mcp:
         thread = mcp.create()
         text = mcp.refusal("close_handoff", id=thread)
         got = mcp.get(thread)
-        (house.state / "archive").unlink()
+        (sandbox.state / "archive").unlink()
         mcp.close(thread)
 
     assert f"Handoff '{thread}' was not closed: no copy could be kept (" in text
     assert ("active", 1) == (got["handoff"]["status"], len(got["entries"]))
-    assert (house.state / "archive" / f"{thread}.md").exists()
+    assert (sandbox.state / "archive" / f"{thread}.md").exists()
 
 
 # Limits
 
 
 def test_a_title_has_500_characters_at_most(mcp):
-    """500 characters are kept, of whatever script; one more is an error that says so."""
+    """A title of 500 characters of any script is kept.
+
+    One more character is an error that says so.
+    """
     for title in ("x" * 500, "漢" * 500):
         thread = mcp.create(title=title)
         assert title == mcp.get(thread)["handoff"]["title"]
@@ -252,7 +255,7 @@ def test_a_project_tag_has_500_characters_at_most(mcp):
 
 @pytest.mark.parametrize("character", ["x", "ü", "漢", "😀"])
 def test_content_has_256_kib_at_most(mcp, character):
-    """They are measured in bytes of UTF-8; one character more is an error that says so."""
+    """The size is measured in bytes of UTF-8; one character more is an error that says so."""
     whole = character * (256 * KIB // len(character.encode()))
     whole += "x" * (256 * KIB - len(whole.encode()))
     thread = mcp.create(whole)
@@ -269,7 +272,10 @@ def test_content_has_256_kib_at_most(mcp, character):
 
 
 def test_a_thread_has_1_mib_at_most(mcp):
-    """Four entries of the largest size fit; one byte more does not, and closing is the way."""
+    """Four entries of the largest size fit.
+
+    One byte more does not, and the error suggests closing.
+    """
     thread = mcp.create("x" * 256 * KIB)
     for _ in range(3):
         mcp.add(thread, "x" * 256 * KIB)
@@ -281,7 +287,7 @@ def test_a_thread_has_1_mib_at_most(mcp):
 
 
 def test_control_characters_are_taken_out(mcp):
-    """ESC, NUL, BEL, DEL and C1 go, lone surrogates are replaced, newlines and tabs stay."""
+    """ESC, NUL, BEL, DEL and C1 are removed, lone surrogates replaced; newlines and tabs stay."""
     thread = mcp.create(
         "a\x1b[31mb\x00c\x07d\x7fe\x9bf\u0085g\ud800h\ti\r\nj\nk\rl",
         title="T\x1b]0;x\x07\nwo\tlines",
@@ -294,7 +300,7 @@ def test_control_characters_are_taken_out(mcp):
 
 
 def test_words_are_kept_as_they_are(mcp):
-    """Spaces, empty lines, other scripts and what looks like SQL, JSON or markup stay."""
+    """Spaces, empty lines, other scripts and text like SQL, JSON or markup are kept as they are."""
     words = '  two  \n\n\n# not a title\n\'; DROP TABLE handoffs; --\n{"a": 1} <b> שלום 👩‍👩‍👧 \u2028 é\n\n'
     thread = mcp.create(words)
 
@@ -303,7 +309,7 @@ def test_words_are_kept_as_they_are(mcp):
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\x00\x1b", "\u2003"])
 def test_what_is_blank_is_refused(mcp, blank):
-    """A title and a content have something to read in them."""
+    """A blank title or content is refused."""
     thread = mcp.create()
 
     assert "A handoff needs a title." == mcp.refusal("create_handoff", title=blank, content="c")
@@ -322,7 +328,7 @@ def test_what_is_blank_is_refused(mcp, blank):
 )  # fmt: skip
 @pytest.mark.parametrize("tool", ["get_handoff", "mark_handoff_read", "close_handoff"])
 def test_hostile_ids_are_not_found(mcp, tool, hostile):
-    """An id that cannot be one is answered as one that is unknown, in few words."""
+    """An impossible id is answered like an unknown one, in few words."""
     text = mcp.refusal(tool, id=hostile)
 
     assert text.startswith("Handoff '")
@@ -334,7 +340,7 @@ def test_hostile_ids_are_not_found(mcp, tool, hostile):
 
 
 def test_secrets_are_warned_about_and_kept_as_written(mcp):
-    """The result names the kind of the secret and not the secret; the words stay as they are."""
+    """The result names the kind of the secret and not the secret; the text stays as it is."""
     secret = token()
     made = mcp.call("create_handoff", title="t", content=f"The key is {secret}")
     thread = made["handoff"]["id"]
@@ -350,13 +356,13 @@ def test_secrets_are_warned_about_and_kept_as_written(mcp):
     assert f"The key is {secret}" == mcp.get(thread)["entries"][0]["content"]
 
 
-def test_secrets_are_refused_where_that_is_configured(house):
-    """With refuse_secrets nothing of it is stored: not in content, title or tag."""
-    configure(house, REFUSING)
-    house.transcripts.mkdir(parents=True)
-    house.start()
+def test_secrets_are_refused_where_that_is_configured(sandbox):
+    """With `refuse_secrets` nothing of a secret is stored: not in content, title or tag."""
+    configure(sandbox, REFUSING)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
     secret = token()
-    with Mcp(house) as mcp:
+    with Mcp(sandbox) as mcp:
         thread = mcp.create("plain")
         refused = [
             mcp.refusal("create_handoff", title="t", content=f"The key is {secret}"),
@@ -368,16 +374,16 @@ def test_secrets_are_refused_where_that_is_configured(house):
 
     assert 4 == sum("It was not kept." in text and secret not in text for text in refused)
     assert [(1, 1)] == ask(
-        house, "SELECT (SELECT count(*) FROM handoffs), (SELECT count(*) FROM handoff_entries)"
+        sandbox, "SELECT (SELECT count(*) FROM handoffs), (SELECT count(*) FROM handoff_entries)"
     )
-    assert [] == files_with(house.home, secret.encode())
+    assert [] == files_with(sandbox.home, secret.encode())
 
 
 # Once
 
 
 def test_the_same_call_is_done_once(live):
-    """A call that is repeated with its key is answered as before, also by the next daemon."""
+    """A repeated call with the same key is answered as before, also by the next daemon."""
     given = {"title": "t", "content": "first"}
     with Mcp(live) as mcp:
         made = mcp.call("create_handoff", once="create-1", **given)
@@ -399,7 +405,7 @@ def test_the_same_call_is_done_once(live):
 
 
 def test_a_kill_after_the_call_does_it_once(live):
-    """A daemon that is killed before its answer arrived has done the call, or has not: once."""
+    """A call whose daemon is killed before it answers is done once, if repeated with its key."""
     with Mcp(live) as mcp:
         thread = mcp.create()
         params = {
@@ -419,7 +425,7 @@ def test_a_kill_after_the_call_does_it_once(live):
 
 
 def test_other_keys_are_other_calls(mcp):
-    """The same words with another key, or without one, are said twice."""
+    """The same text with another key, or without one, is added twice."""
     thread = mcp.create()
     given = {"id": thread, "type": "task", "content": "again"}
     numbers = [
@@ -431,7 +437,7 @@ def test_other_keys_are_other_calls(mcp):
 
 
 def test_a_repeated_call_after_the_thread_was_closed(served, mcp):
-    """The answer is the same though the entry is gone; it is not said anew, nor was it kept."""
+    """After the close a repeated call gets the same answer; its entry is not stored again."""
     words, marker = planted_words(100)
     thread = mcp.create()
     given = {"id": thread, "type": "done", "content": words}
@@ -446,7 +452,7 @@ def test_a_repeated_call_after_the_thread_was_closed(served, mcp):
 
 
 def test_no_key_is_kept_with_words(served, mcp):
-    """What is remembered of calls is their key and where their entry is."""
+    """The store keeps only the key of a call and the place of its entry."""
     mcp.create("words", title="title")
     columns = [row[1] for row in ask(served, "PRAGMA table_info(thread_calls)")]
 
@@ -455,7 +461,7 @@ def test_no_key_is_kept_with_words(served, mcp):
 
 @pytest.mark.parametrize("key", [5, None, ["x"], "x" * 101])
 def test_a_key_is_a_short_text(mcp, key):
-    """Any other key is refused: to ignore it would do a call twice."""
+    """Any other key is refused, because ignoring it would do a call twice."""
     params = {"name": "create_handoff", "arguments": {"title": "t", "content": "c"}}
     reply = mcp.request("tools/call", params, once=key)
 
@@ -468,12 +474,12 @@ def test_a_key_is_a_short_text(mcp, key):
 # The rolling copy
 
 
-def test_the_daemon_keeps_a_copy_of_core_db(house):
-    """Soon after the start there is a copy that opens as a core.db, for nobody but us."""
-    house.transcripts.mkdir(parents=True)
-    start_eager(house)
-    copy = house.state / "core.db.backup"
-    with Mcp(house) as mcp:
+def test_the_daemon_keeps_a_copy_of_core_db(sandbox):
+    """Soon after the start there is a copy that opens as a core.db. Only the user can read it."""
+    sandbox.transcripts.mkdir(parents=True)
+    start_eager(sandbox)
+    copy = sandbox.state / "core.db.backup"
+    with Mcp(sandbox) as mcp:
         wait_for(copy.exists, what="a copy is made")
         thread = mcp.create("kept")
         made = copy.stat()
@@ -487,18 +493,18 @@ def test_the_daemon_keeps_a_copy_of_core_db(house):
     assert 0o600 == copy.stat().st_mode & 0o777
 
 
-def test_a_copy_that_cannot_be_made_is_said_and_ends_nothing(house):
-    """The daemon goes on, logs it, and says it in every status until it works."""
-    house.transcripts.mkdir(parents=True)
-    (house.state / "core.db.backup").mkdir(parents=True)
-    house.state.chmod(0o700)
-    os.utime(house.state / "core.db.backup", (1, 1))
-    start_eager(house)
-    wait_for(lambda: "copy_failed" in warnings_of(house), what="the warning")
-    with Mcp(house) as mcp:
+def test_a_copy_that_cannot_be_made_is_said_and_ends_nothing(sandbox):
+    """The daemon goes on, logs the failure, and reports it in every status until a copy is made."""
+    sandbox.transcripts.mkdir(parents=True)
+    (sandbox.state / "core.db.backup").mkdir(parents=True)
+    sandbox.state.chmod(0o700)
+    os.utime(sandbox.state / "core.db.backup", (1, 1))
+    start_eager(sandbox)
+    wait_for(lambda: "copy_failed" in warnings_of(sandbox), what="the warning")
+    with Mcp(sandbox) as mcp:
         mcp.create()
-    (house.state / "core.db.backup").rmdir()
-    wait_for(lambda: "copy_failed" not in warnings_of(house), what="the warning is gone")
+    (sandbox.state / "core.db.backup").rmdir()
+    wait_for(lambda: "copy_failed" not in warnings_of(sandbox), what="the warning is gone")
 
-    assert "copy_failed" in house.log.read_text()
-    assert [] == list(house.state.glob("core.db.backup.new*"))
+    assert "copy_failed" in sandbox.log.read_text()
+    assert [] == list(sandbox.state.glob("core.db.backup.new*"))

@@ -1,11 +1,11 @@
-"""MCP on the daemon's socket, without a library: versions, envelopes, and what is none of ours."""
+"""MCP on the daemon's socket, without a library: versions, envelopes, and foreign methods."""
 
 import json
 
 import pytest
 
-from bridged import MODERN, VERSIONS, Mcp, envelope
 from handoff import __version__
+from mcp_socket_client import MODERN, VERSIONS, Mcp, envelope
 
 pytestmark = pytest.mark.quick
 
@@ -37,7 +37,7 @@ def hello(version=None) -> dict:
     [
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        # What begins with a handshake is offered to one who names what does not.
+        # A client that asks for a version without a handshake is offered one that has a handshake.
         ("2026-07-28", "2025-11-25"),
         ("2024-11-05", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
@@ -47,7 +47,7 @@ def hello(version=None) -> dict:
     ],
 )
 def test_initialize(mcp, asked, answered):
-    """A version that we speak is taken, else our newest is offered; and we say who we are."""
+    """A supported version is accepted, else our newest is offered. The answer names the server."""
     result = mcp.result("initialize", hello(asked))
 
     assert answered == result["protocolVersion"]
@@ -58,20 +58,20 @@ def test_initialize(mcp, asked, answered):
 
 
 def test_initialize_with_an_envelope(mcp):
-    """The handshake is of the older versions, whatever stands in its `_meta`."""
+    """The handshake belongs to the older versions, regardless of the content of its `_meta`."""
     result = mcp.result("initialize", {**hello("2025-11-25"), "_meta": envelope("2099-01-01")})
 
     assert "2025-11-25" == result["protocolVersion"]
 
 
 def test_requests_need_no_handshake(mcp):
-    """A daemon that was started anew has answered no initialize, and answers all the same."""
+    """A newly started daemon answers requests without an initialize."""
     assert TOOLS == [tool["name"] for tool in mcp.result("tools/list")["tools"]]
 
 
 @pytest.mark.parametrize("meta", [{}, {"_meta": {"progressToken": 1}}, {"_meta": envelope()}])
 def test_discover(mcp, meta):
-    """The versions that need no handshake, what we can do, who we are, and for how long it holds."""
+    """The answer has the versions without a handshake, the capabilities, the server and a TTL."""
     result = mcp.result("server/discover", meta)
 
     assert [MODERN] == result["supportedVersions"]
@@ -82,7 +82,10 @@ def test_discover(mcp, meta):
 
 
 def test_the_envelope_of_a_list(mcp):
-    """In the newest version a list says what it is, whose, and how long it holds; else not."""
+    """In the newest version a list has its type, its server and its TTL.
+
+    In older ones it has none.
+    """
     older = mcp.result("tools/list", {})
     newer = mcp.result("tools/list", {"_meta": envelope()})
 
@@ -98,7 +101,7 @@ def test_the_envelope_of_a_list(mcp):
 
 @pytest.mark.parametrize("arguments", [{"title": "t", "content": "c"}, {}])
 def test_the_envelope_of_a_call(mcp, arguments):
-    """In the newest version a result, also of what failed, says what it is and whose."""
+    """In the newest version every result, also of a failed call, has its type and its server."""
     params = {"name": "create_handoff", "arguments": arguments}
     older = mcp.result("tools/call", params)
     newer = mcp.result("tools/call", {**params, "_meta": envelope()})
@@ -111,7 +114,7 @@ def test_the_envelope_of_a_call(mcp, arguments):
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call", "ping"])
 @pytest.mark.parametrize("version", ["2025-11-25", "2099-01-01", ""])
 def test_an_envelope_of_another_version(mcp, method, version):
-    """The error has MCP's code, and names what we speak and what was asked for."""
+    """The error has MCP's code, and names the supported and the requested versions."""
     params = {"name": "create_handoff", "arguments": {}, "_meta": envelope(version)}
     error = mcp.request(method, params)["error"]
 
@@ -121,7 +124,7 @@ def test_an_envelope_of_another_version(mcp, method, version):
 
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call"])
 def test_an_envelope_without_capabilities(mcp, method):
-    """The version alone is no envelope; what is missing is named."""
+    """The version alone is no envelope; the error names the missing field."""
     meta = envelope()
     del meta["io.modelcontextprotocol/clientCapabilities"]
     error = mcp.request(method, {"name": "get_handoff", "_meta": meta})["error"]
@@ -132,13 +135,13 @@ def test_an_envelope_without_capabilities(mcp, method):
 
 @pytest.mark.parametrize("version", [5, None, ["2026-07-28"]])
 def test_an_envelope_whose_version_is_no_text(mcp, version):
-    """That is a mistake of form, and no matter of versions."""
+    """A version that is no text is an invalid request, not an unsupported version."""
     assert -32602 == mcp.request("tools/list", {"_meta": envelope(version)})["error"]["code"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_list_of_tools_is_small(mcp, version):
-    """On the wire it has at most 4 KB, in every version."""
+    """The list of tools has at most 4 KB on the wire, in every version."""
     params = {"_meta": envelope()} if version == MODERN else {}
     mcp.result("initialize", hello(version))
     mcp.send({"jsonrpc": "2.0", "id": "x" * 36, "method": "tools/list", "params": params})
@@ -148,11 +151,11 @@ def test_the_list_of_tools_is_small(mcp, version):
     assert len(line) <= LIST_MAX_BYTES
 
 
-# What is asked besides
+# Other requests
 
 
 def test_ping(mcp):
-    """It is answered with nothing."""
+    """A ping is answered with an empty object."""
     assert {} == mcp.result("ping")
 
 
@@ -164,7 +167,7 @@ def test_ping(mcp):
     ],
 )  # fmt: skip
 def test_a_notification_gets_no_answer(mcp, method):
-    """What has no id is heard in silence: the next answer is that of the next request."""
+    """A message without an id gets no answer: the next answer belongs to the next request."""
     mcp.send({"jsonrpc": "2.0", "method": method, "params": {}})
 
     assert {} == mcp.result("ping")
@@ -179,7 +182,7 @@ def test_a_notification_gets_no_answer(mcp, method):
     ids=lambda method: method[:20],
 )  # fmt: skip
 def test_unknown_methods_are_answered_at_once(mcp, method):
-    """A client that asks for more than there is gets its answer, in few words, and goes on."""
+    """An unknown method is answered at once, in few words, and the connection goes on."""
     error = mcp.request(method, {})["error"]
 
     assert -32601 == error["code"]
@@ -188,7 +191,7 @@ def test_unknown_methods_are_answered_at_once(mcp, method):
 
 
 def test_a_relays_connection_speaks_nothing_but_mcp(served):
-    """After the hello no command of the daemon can be reached by what a model's client sends."""
+    """After the hello no message of a model's client can reach a command of the daemon."""
     with Mcp(served, "code") as relay:
         for method in ("status", "down", "forget", "watch", "mcp"):
             assert -32601 == relay.request(method, {})["error"]["code"]
@@ -211,7 +214,7 @@ def test_a_relays_connection_speaks_nothing_but_mcp(served):
     ids=lambda value: ascii(value[:20]) if isinstance(value, bytes) else None,
 )
 def test_what_is_no_request(mcp, line, code):
-    """It is an error of JSON-RPC, and the connection goes on."""
+    """A frame that is no request gets JSON-RPC's error, and the connection goes on."""
     mcp.send(line)
 
     assert code == mcp.receive()["error"]["code"]
@@ -221,12 +224,12 @@ def test_what_is_no_request(mcp, line, code):
 @pytest.mark.parametrize("params", [[], "x", 5, True])
 @pytest.mark.parametrize("method", ["initialize", "tools/list", "tools/call", "server/discover"])
 def test_params_that_are_no_object(mcp, method, params):
-    """They are refused."""
+    """Params that are no object are refused."""
     assert -32602 == mcp.request(method, params)["error"]["code"]
 
 
 def test_params_that_are_null(mcp):
-    """They are as good as none."""
+    """Null params count as none."""
     mcp.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": None})
 
     assert TOOLS == [tool["name"] for tool in mcp.receive()["result"]["tools"]]
@@ -237,7 +240,7 @@ def test_params_that_are_null(mcp):
 
 @pytest.mark.parametrize("arguments", [[], "id", 5, True, [["id", "x"]]])
 def test_arguments_that_are_no_object(mcp, arguments):
-    """The result says so, as a model's mistake and not the client's."""
+    """The result reports arguments that are no object as the model's mistake, not the client's."""
     result = mcp.result("tools/call", {"name": "get_handoff", "arguments": arguments})
 
     assert True is result["isError"]
@@ -246,7 +249,7 @@ def test_arguments_that_are_no_object(mcp, arguments):
 
 @pytest.mark.parametrize("arguments", [{}, {"arguments": None}, {"arguments": {}}])
 def test_no_arguments(mcp, arguments):
-    """Missing and null arguments are none; what is missing of them is named."""
+    """Missing and null arguments count as none; the error names the missing argument."""
     result = mcp.result("tools/call", {"name": "get_handoff", **arguments})
 
     assert True is result["isError"]
@@ -255,7 +258,7 @@ def test_no_arguments(mcp, arguments):
 
 @pytest.mark.parametrize("name", ["list_handoffs", "", "\x00", "create_handoff "])
 def test_an_unknown_tool(mcp, name):
-    """It is a result that says which tools there are, as MCP's own libraries do it."""
+    """An unknown tool gets a result that lists the tools, as MCP's own libraries do it."""
     result = mcp.result("tools/call", {"name": name, "arguments": {}})
 
     assert True is result["isError"]
@@ -264,12 +267,12 @@ def test_an_unknown_tool(mcp, name):
 
 @pytest.mark.parametrize("name", [None, 5, ["get_handoff"], {}])
 def test_a_tool_without_a_name(mcp, name):
-    """That is the client's mistake."""
+    """A call without a tool's name is the client's mistake."""
     assert -32602 == mcp.request("tools/call", {"name": name, "arguments": {}})["error"]["code"]
 
 
 def test_an_unknown_argument_is_refused_by_name(mcp):
-    """Nothing is guessed, and nothing done."""
+    """An unknown argument is refused by its name, and nothing is done."""
     text = mcp.refusal("create_handoff", title="t", content="c", priority="high")
 
     assert "create_handoff: there is no argument 'priority'." == text.splitlines()[0]
@@ -283,7 +286,7 @@ def test_an_id_may_be_a_text_or_a_number(mcp):
 
 
 def test_several_requests_in_one_breath(mcp):
-    """They are answered in their order."""
+    """Several requests in one write are answered in their order."""
     frames = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(50)]
     mcp.send(b"\n".join(json.dumps(frame).encode() for frame in frames))
 
@@ -291,7 +294,7 @@ def test_several_requests_in_one_breath(mcp):
 
 
 def test_a_pasted_id_is_known_as_used(served):
-    """To mark read as code, with quotation marks around the id, works in a project, too."""
+    """An id with quotation marks or a full stop can be marked as read by code in a project."""
     project = served.project("used")
     with Mcp(served, "code", project) as code:
         thread = code.create(as_client="chat")
@@ -302,7 +305,7 @@ def test_a_pasted_id_is_known_as_used(served):
 
 
 def test_a_long_thread_comes_whole(served):
-    """A reply may be longer than a request may be."""
+    """A reply may be longer than the limit of a request."""
     with Mcp(served) as mcp:
         thread = mcp.create("ä" * 100_000)
         for _ in range(4):
@@ -323,7 +326,7 @@ def test_a_request_that_is_too_long_is_refused(served):
 
 
 def test_one_who_asks_without_pause_does_not_keep_the_others(live):
-    """While one connection has a thousand calls waiting, another is answered in between."""
+    """While one connection has a thousand calls waiting, another one is answered in between."""
     with Mcp(live) as busy, Mcp(live) as other:
         thread = busy.create()
         call = {

@@ -1,4 +1,4 @@
-"""handoff.yaml of a real project: who may write what, and what survives."""
+"""handoff.yaml of a real project: the precedence of its writers, and the values that survive."""
 
 import contextlib
 import json
@@ -14,12 +14,12 @@ import yaml
 from conftest import allowed, contents_below, timestamp, wait_for
 
 
-def begin(house, name="shop", goal="Add a discount code field"):
+def begin(sandbox, name="shop", goal="Add a discount code field"):
     """Make a project with a session that has stated a goal, and wait for its file."""
-    project = house.project(name)
-    session = house.session(project)
+    project = sandbox.project(name)
+    session = sandbox.session(project)
     session.prompt(goal)
-    wait_for(lambda: goal in house.yaml(project))
+    wait_for(lambda: goal in sandbox.yaml(project))
     return project, session
 
 
@@ -34,7 +34,7 @@ def test_git_switch_shows_without_a_transcript_line(live):
 
 @pytest.mark.quick
 def test_a_stop_between_the_checkpoint_and_its_brief(live):
-    """A daemon that is stopped as soon as the file is there leaves a brief that goes with it."""
+    """A daemon stopped as soon as the file is there leaves a brief that matches it."""
     project, _ = begin(live)
     live.stop()
     event = f'{{"hook_event_name": "SessionStart", "source": "startup", "cwd": "{project}"}}'
@@ -102,7 +102,7 @@ def test_comments_and_unknown_keys_survive(live):
 
 @pytest.mark.quick
 def test_new_session_states_a_new_goal(live):
-    """What a person set yields to what a new session states, and is kept as previous."""
+    """A new session's goal replaces the goal that a person set, which is kept as previous."""
     project, _ = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     wait_for(lambda: "The goal I set by hand" in live.yaml(project))
@@ -127,7 +127,7 @@ def test_save_outlives_a_rebuild(live):
 
 
 def test_edit_made_while_the_daemon_was_down(live):
-    """An edit made while nobody watched is found at the next start."""
+    """An edit made while the daemon was down is found at the next start."""
     project, _ = begin(live)
     live.stop()
     path = project / ".flow-guardian/handoff.yaml"
@@ -138,7 +138,7 @@ def test_edit_made_while_the_daemon_was_down(live):
 
 
 def test_own_values_are_not_taken_for_a_persons(live):
-    """After a restart what we wrote ourselves is ours: the session's next words replace it."""
+    """After a restart the daemon's own values are still its own: the session replaces them."""
     project, session = begin(live)
     live.restart()
     session.say("Something else now.")
@@ -146,20 +146,20 @@ def test_own_values_are_not_taken_for_a_persons(live):
     wait_for(lambda: "Something else now." in live.yaml(project))
 
 
-def test_old_file_yields_to_a_running_session(house):
+def test_old_file_yields_to_a_running_session(sandbox):
     """A handoff.yaml from before our time does not override the session of today."""
-    project = house.project()
+    project = sandbox.project()
     (project / ".flow-guardian").mkdir()
     path = project / ".flow-guardian/handoff.yaml"
     path.write_text(
         "goal: Last month's work\nstatus: in_progress\nnow: nothing\ntimestamp: 2026-01-17T10:30:00Z\n"
     )
     os.utime(path, (time.time() - 86400 * 30,) * 2)
-    house.session(project).prompt("Today we do something else")
-    house.start()
+    sandbox.session(project).prompt("Today we do something else")
+    sandbox.start()
 
-    wait_for(lambda: "goal: Today we do something else" in house.yaml(project))
-    assert "previous_goal: Last month's work" in house.yaml(project)
+    wait_for(lambda: "goal: Today we do something else" in sandbox.yaml(project))
+    assert "previous_goal: Last month's work" in sandbox.yaml(project)
 
 
 @pytest.mark.quick
@@ -220,18 +220,18 @@ def test_deleted_project_is_not_made_again(live):
 
 
 @pytest.mark.quick
-def test_write_none(house):
+def test_write_none(sandbox):
     """With `write = "none"` nothing is written, and everything is answered."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[checkpoint]\nwrite = "none"\n')
-    house.start()
-    project = house.project()
-    house.session(project).prompt("Nothing of this is written")
-    wait_for(lambda: house.document(project)["goal"] == "Nothing of this is written")
-    house.run_due()
+    sandbox.start()
+    project = sandbox.project()
+    sandbox.session(project).prompt("Nothing of this is written")
+    wait_for(lambda: sandbox.document(project)["goal"] == "Nothing of this is written")
+    sandbox.run_due()
 
-    assert "" == house.yaml(project)
+    assert "" == sandbox.yaml(project)
 
 
 @pytest.mark.quick
@@ -250,19 +250,19 @@ def test_symlinked_directory_is_refused(live):
     assert [] == os.listdir(victim)
 
 
-def test_old_work_is_not_written_at_the_first_start(house):
+def test_old_work_is_not_written_at_the_first_start(sandbox):
     """The first start writes for sessions of the last day only."""
-    project = house.project()
-    session = house.session(project)
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("Work of the week before last", timestamp=timestamp(10 * 86400))
     os.utime(session.path, (time.time() - 10 * 86400,) * 2)
-    house.start()
-    wait_for(lambda: house.document(project)["goal"] == "Work of the week before last")
-    house.run_due()
+    sandbox.start()
+    wait_for(lambda: sandbox.document(project)["goal"] == "Work of the week before last")
+    sandbox.run_due()
 
-    assert "" == house.yaml(project)
+    assert "" == sandbox.yaml(project)
     session.prompt("And today it goes on here")
-    wait_for(lambda: "now: And today it goes on here" in house.yaml(project))
+    wait_for(lambda: "now: And today it goes on here" in sandbox.yaml(project))
 
 
 @pytest.mark.quick
@@ -362,7 +362,7 @@ def test_document_is_valid_for_any_yaml_reader(live):
 
 @pytest.mark.quick
 def test_edits_back_and_forth_stand(live):
-    """A value changed and changed back is what the person wrote last; null clears for good."""
+    """A value changed and changed back is the one the person wrote last; null clears for good."""
     project, _ = begin(live)
     path = project / ".flow-guardian/handoff.yaml"
     live.handoff("save", "--hypothesis", "a theory", "--now", "Doing A", cwd=project)
@@ -391,7 +391,7 @@ def test_edits_back_and_forth_stand(live):
 
 @pytest.mark.quick
 def test_file_that_is_no_yaml_is_left_alone(live):
-    """While a person's file cannot be read it is not touched, and that is said."""
+    """An unreadable file of a person is not touched, and that is reported."""
     project, session = begin(live)
     path = project / ".flow-guardian/handoff.yaml"
     broken = path.read_text() + "notes: [half a list\n"
@@ -429,7 +429,7 @@ def test_own_keys_are_shown(live):
     ],
 )
 def test_no_file_ends_the_daemon(live, line):
-    """Whatever a person writes into handoff.yaml, the daemon lives, and its other projects go on."""
+    """No line in handoff.yaml ends the daemon, and its other projects go on."""
     project, session = begin(live)
     other, second = begin(live, "other", "Work in the other project")
     path = project / ".flow-guardian/handoff.yaml"
@@ -456,7 +456,7 @@ def test_project_that_becomes_a_file(live):
 
 @pytest.mark.parametrize("seconds", [0.03, 0.5])
 def test_editor_that_renames_the_file_away_first(live, seconds):
-    """What a person set survives an editor that moves the file away before it writes it."""
+    """A value set by a person survives an editor that moves the file away before it writes it."""
     project, _ = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     path = project / ".flow-guardian/handoff.yaml"
@@ -472,7 +472,7 @@ def test_editor_that_renames_the_file_away_first(live, seconds):
 
 
 def test_deleted_file_forgets_what_was_set(live):
-    """Who deletes handoff.yaml begins anew: what was set in it is forgotten, then it is made again."""
+    """Deleting handoff.yaml discards the values set in it; then the daemon writes it again."""
     project, session = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     (project / ".flow-guardian/handoff.yaml").unlink()
@@ -483,7 +483,7 @@ def test_deleted_file_forgets_what_was_set(live):
 
 
 def test_previous_goal_survives_questions(live):
-    """However often the state is asked for meanwhile, the old goal is kept as previous."""
+    """The old goal is kept as previous, however often the state is asked for meanwhile."""
     project, _ = begin(live)
     live.handoff("save", "--goal", "The goal I set by hand", cwd=project)
     live.session(project).prompt("Write the documentation instead", timestamp=timestamp(-1))
@@ -513,7 +513,7 @@ def test_secret_in_a_persons_file_is_kept_nowhere_else(live):
 
 @pytest.mark.quick
 def test_next_comes_and_goes(live):
-    """What comes next is written while it is open, and taken out when it is done."""
+    """The next step is written while it is open, and removed when it is done."""
     project, session = begin(live)
     session.raw(
         session.line(
@@ -553,7 +553,7 @@ def test_next_comes_and_goes(live):
 
 
 def test_a_project_that_failed_is_told_with_the_remedy(live):
-    """What a person wrote cannot be kept: the log says of which project, why, and what to do."""
+    """If a person's edit cannot be stored, the log names the project, the reason and the remedy."""
     project = live.project()
     live.session(project).prompt("Round the tax per line")
     wait_for(lambda: "Round the tax" in live.yaml(project))

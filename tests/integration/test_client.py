@@ -13,25 +13,25 @@ from pathlib import Path
 
 import pytest
 
-import damaged
+import damaged_stores
 from conftest import BIN, REPOSITORY, allowed, contents_below, wait_for
 from handoff.cli import COMMANDS
 
 
-def begin(house):
-    project = house.project()
-    session = house.session(project)
+def begin(sandbox):
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("Add a discount code field")
     session.edit(f"{project}/a.py")
-    wait_for(lambda: "a.py" in house.yaml(project))
+    wait_for(lambda: "a.py" in sandbox.yaml(project))
     return project, session
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize("command", ["status", "sessions", "watch", "pause", "unpause", "down"])
-def test_not_running(house, command):
-    """What needs the daemon says in one line that it is not running, and exits with 3."""
-    done = house.handoff(command)
+def test_not_running(sandbox, command):
+    """A command that needs the daemon says in one line that it is not running, and exits with 3."""
+    done = sandbox.handoff(command)
 
     assert 3 == done.returncode
     assert done.stderr.startswith(("handoffd is not running.", "handoff: handoffd is not running."))
@@ -41,7 +41,7 @@ def test_not_running(house, command):
 
 @pytest.mark.parametrize("command", ["status", "sessions", "watch", "show", "list"])
 def test_running_without_its_socket(live, command):
-    """With its socket deleted it is not said to be down: it runs, and can be asked again soon."""
+    """A daemon whose socket was deleted is not reported as down: it can be asked again soon."""
     os.unlink(live.socket_path)
     done = live.handoff(command, cwd=live.project())
 
@@ -55,27 +55,27 @@ def test_running_without_its_socket(live, command):
 
 
 @pytest.mark.quick
-def test_open_and_list_without_a_daemon(house):
-    """They read the files alone and say so in a line of stderr, also beside a damaged core.db."""
-    project = house.project()
-    house.handoff("close", "--done", "the parser", cwd=project)
-    for spoil in (lambda _path: None, damaged.garbage):
-        spoil(house.state / "core.db")
+def test_open_and_list_without_a_daemon(sandbox):
+    """`open` and `list` read the files alone and say so, also beside a damaged core.db."""
+    project = sandbox.project()
+    sandbox.handoff("close", "--done", "the parser", cwd=project)
+    for spoil in (lambda _path: None, damaged_stores.garbage):
+        spoil(sandbox.state / "core.db")
         for command in ("open", "list"):
-            done = house.handoff(command, cwd=project)
+            done = sandbox.handoff(command, cwd=project)
             assert 0 == done.returncode
             assert "the parser" in done.stdout
             assert "handoffd is not running. Read from the files alone.\n" == done.stderr
 
 
 @pytest.mark.quick
-def test_show_save_inject_without_a_daemon(house):
+def test_show_save_inject_without_a_daemon(sandbox):
     """`save`, `show` and `inject` work from disk, and say that no daemon runs."""
-    project = house.project()
+    project = sandbox.project()
     (project / "new.txt").write_text("x")
-    saved = house.handoff("save", "-m", "half way through", "--tag", "a", "-t", "b", cwd=project)
-    shown = house.handoff("show", cwd=project)
-    injected = house.handoff("inject", cwd=project / ".flow-guardian")
+    saved = sandbox.handoff("save", "-m", "half way through", "--tag", "a", "-t", "b", cwd=project)
+    shown = sandbox.handoff("show", cwd=project)
+    injected = sandbox.handoff("inject", cwd=project / ".flow-guardian")
 
     assert (0, 0, 0) == (saved.returncode, shown.returncode, injected.returncode)
     assert "not running" in saved.stderr
@@ -83,12 +83,12 @@ def test_show_save_inject_without_a_daemon(house):
     assert "new.txt" in shown.stdout
     assert "not running" in shown.stderr
     assert "**Goal:** half way through" in injected.stdout
-    assert "tags:\n- a\n- b\n" in house.yaml(project)
+    assert "tags:\n- a\n- b\n" in sandbox.yaml(project)
 
 
 @pytest.mark.quick
 def test_save_merges(live):
-    """`save` changes what it was told and erases nothing else."""
+    """`save` changes the given fields and erases no other."""
     project, _ = begin(live)
     live.handoff("save", "--hypothesis", "an off-by-one error", "--status", "blocked", cwd=project)
     live.handoff("save", "-m", "looking at the clock", "--tag", "one", cwd=project)
@@ -106,33 +106,33 @@ def test_save_merges(live):
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_save_in_a_new_project(house, running):
-    """In a project without a word, -m gives goal and now; without -m `now` has its default."""
+def test_save_in_a_new_project(sandbox, running):
+    """In a new project -m gives goal and now; without -m `now` has its default."""
     if running:
-        house.start()
-    project, other = house.project("one"), house.project("two")
-    house.handoff("save", "-m", "starting with the model", cwd=project)
-    house.handoff("save", cwd=other)
+        sandbox.start()
+    project, other = sandbox.project("one"), sandbox.project("two")
+    sandbox.handoff("save", "-m", "starting with the model", cwd=project)
+    sandbox.handoff("save", cwd=other)
 
-    assert "goal: starting with the model\n" in house.yaml(project)
-    assert "now: starting with the model\n" in house.yaml(project)
-    assert "goal: (not stated yet)\n" in house.yaml(other)
-    assert "now: Working on project\n" in house.yaml(other)
+    assert "goal: starting with the model\n" in sandbox.yaml(project)
+    assert "now: starting with the model\n" in sandbox.yaml(project)
+    assert "goal: (not stated yet)\n" in sandbox.yaml(other)
+    assert "now: Working on project\n" in sandbox.yaml(other)
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_save_refuses_nonsense(house, running):
+def test_save_refuses_nonsense(sandbox, running):
     """An empty text and an unknown status are refused by name; nothing is written."""
     if running:
-        house.start()
-    project = house.project()
-    empty = house.handoff("save", "--goal", "  ", cwd=project)
-    status = house.handoff("save", "--status", "done", cwd=project)
+        sandbox.start()
+    project = sandbox.project()
+    empty = sandbox.handoff("save", "--goal", "  ", cwd=project)
+    status = sandbox.handoff("save", "--status", "done", cwd=project)
 
     assert 1 == empty.returncode
     assert "goal" in empty.stderr
     assert 2 == status.returncode
-    assert "" == house.yaml(project)
+    assert "" == sandbox.yaml(project)
 
 
 def test_flow_link(live):
@@ -187,7 +187,7 @@ def test_inject_level_one_shows_five_files(live):
 
 
 def test_inject_of_an_unknown_project_is_silent(live):
-    """Where nothing is known, nothing is printed and the exit code is 0."""
+    """In an unknown project nothing is printed and the exit code is 0."""
     done = live.handoff("inject", cwd=live.project("empty"))
 
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
@@ -209,20 +209,20 @@ def test_inject_save_state_prints_nothing(live):
     wait_for(lambda: "Add a discount code field" in live.yaml(project))
 
 
-def test_inject_save_state_without_a_daemon(house):
+def test_inject_save_state_without_a_daemon(sandbox):
     """Without a daemon the hook's call still keeps branch and files, and is silent."""
-    project = house.project()
+    project = sandbox.project()
     (project / "x.py").write_text("x")
     hook = json.dumps({"session_id": "s", "cwd": str(project)})
 
     def keeps_files() -> bool:
-        done = house.handoff("inject", "--save-state", cwd="/", input=hook)
+        done = sandbox.handoff("inject", "--save-state", cwd="/", input=hook)
         assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
-        return "- x.py" in house.yaml(project)
+        return "- x.py" in sandbox.yaml(project)
 
     # On a busy machine git may take longer than it is waited for.
     wait_for(keeps_files)
-    assert "branch: main" in house.yaml(project)
+    assert "branch: main" in sandbox.yaml(project)
 
 
 @pytest.mark.quick
@@ -277,7 +277,7 @@ def test_hook_never_waits_for_a_stopped_daemon(live):
 
 @pytest.mark.parametrize("blocked", [(), (signal.SIGALRM,)])
 def test_hook_does_not_hang_on_an_open_pipe(live, blocked):
-    """A pipe on stdin that stays open and silent does not hold the client, whoever starts it."""
+    """A pipe on stdin that stays open and silent does not block the client in any signal mask."""
     project, _ = begin(live)
     reading, writing = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
@@ -333,20 +333,20 @@ def test_hot_path_imports_next_to_nothing(live):
 
 
 @pytest.mark.quick
-def test_up_and_down(house):
+def test_up_and_down(sandbox):
     """`up` starts one daemon however many ask at once; `down` ends it; again is harmless."""
     asked = [
         subprocess.Popen(
-            [BIN / "handoff", "up"], env=house.environment, stdout=subprocess.PIPE, text=True
+            [BIN / "handoff", "up"], env=sandbox.environment, stdout=subprocess.PIPE, text=True
         )
         for _ in range(4)
     ]
     answers = {process.communicate(timeout=90)[0].split("process ")[1] for process in asked}
-    again = house.handoff("up")
-    restarted = house.handoff("restart")
-    pid = house.call("status")["pid"]
-    logs = house.handoff("logs")
-    ended = house.handoff("down")
+    again = sandbox.handoff("up")
+    restarted = sandbox.handoff("restart")
+    pid = sandbox.call("status")["pid"]
+    logs = sandbox.handoff("logs")
+    ended = sandbox.handoff("down")
 
     assert 1 == len(answers)
     assert "is running" in again.stdout
@@ -355,15 +355,15 @@ def test_up_and_down(house):
     assert '"event": "started"' in logs.stdout
     assert (0, 0) == (logs.returncode, ended.returncode)
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
-    assert 3 == house.handoff("status").returncode
+    assert 3 == sandbox.handoff("status").returncode
 
 
-def test_up_says_why_it_failed(house):
+def test_up_says_why_it_failed(sandbox):
     """When the daemon cannot start, `up` fails and shows the reason."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("nonsense = 1\n")
-    done = house.handoff("up")
+    done = sandbox.handoff("up")
 
     assert 1 == done.returncode
     assert "there is no setting `nonsense`" in done.stderr
@@ -422,33 +422,33 @@ def test_doctor(live):
 
 
 @pytest.mark.quick
-def test_doctor_without_a_daemon(house):
-    """`doctor` says that nothing runs, what to do, and exits with 3."""
-    done = house.handoff("doctor")
+def test_doctor_without_a_daemon(sandbox):
+    """`doctor` says that no daemon runs, names the remedy, and exits with 3."""
+    done = sandbox.handoff("doctor")
 
     assert 3 == done.returncode
     assert "handoff up" in done.stdout
 
 
-def test_doctor_not_fresh(house):
-    """`doctor` exits with 5 while there is something unread, and with 0 when all is read."""
-    session = house.session(house.project())
+def test_doctor_not_fresh(sandbox):
+    """`doctor` exits with 5 while something is unread, and with 0 when all is read."""
+    session = sandbox.session(sandbox.project())
     line = session.line("assistant", message={"content": [{"type": "text", "text": "x" * 1000}]})
     session.path.write_bytes(line * 200_000)
     os.utime(session.path, (time.time() - 60,) * 2)
-    house.start()
-    early = house.handoff("doctor")
-    progress = house.handoff("status").stdout
-    wait_for(house.settled, 60)
+    sandbox.start()
+    early = sandbox.handoff("doctor")
+    progress = sandbox.handoff("status").stdout
+    wait_for(sandbox.settled, 60)
 
     assert 5 == early.returncode, early.stdout
     assert "not fresh" in early.stdout
     assert "1 to read" in progress
-    assert 0 == house.handoff("doctor").returncode
+    assert 0 == sandbox.handoff("doctor").returncode
 
 
 def test_doctor_names_a_shadowed_flow(live):
-    """Two programs named `flow` on PATH are said, and which one wins."""
+    """Two programs named `flow` on PATH are reported, with the one that wins."""
     theirs, ours = live.home / "theirs", live.home / "ours"
     for directory in (theirs, ours):
         directory.mkdir()
@@ -482,22 +482,22 @@ def test_tables_fit_eighty_columns(live):
         assert "\x1b" not in shown
 
 
-def test_help_shows_an_example(house):
+def test_help_shows_an_example(sandbox):
     """Every command's --help has an example; the overview lists the exit codes."""
-    overview = house.handoff("--help").stdout
+    overview = sandbox.handoff("--help").stdout
     commands = re.findall(r"(?m)^    ([a-z-]+)(?:  |$)", overview)
     assert list(COMMANDS) == commands
     for command in commands:
-        assert "Example: handoff" in house.handoff(command, "--help").stdout, command
+        assert "Example: handoff" in sandbox.handoff(command, "--help").stdout, command
 
     assert "3 daemon not running" in overview
-    assert 2 == house.handoff().returncode
-    assert 2 == house.handoff("nonsense").returncode
+    assert 2 == sandbox.handoff().returncode
+    assert 2 == sandbox.handoff("nonsense").returncode
 
 
 @pytest.mark.quick
 def test_json_output_is_json(live):
-    """Every --json output parses, and names the same facts as the text."""
+    """Every --json output parses, and has the same facts as the text."""
     project, _ = begin(live)
     for words in (["status"], ["show"], ["sessions"], ["doctor"], ["pause"], ["unpause"]):
         done = live.handoff(*words, "--json", cwd=project)
@@ -524,7 +524,7 @@ def test_ten_line_script(live):
 
 @pytest.mark.quick
 def test_python_client(live):
-    """`from handoff import Client` calls a method, and raises errors that say what to do."""
+    """`from handoff import Client` calls a method, and raises errors that name the remedy."""
     project, _ = begin(live)
     code = (
         "import sys; from handoff import Client\n"
@@ -542,18 +542,18 @@ def test_python_client(live):
     )
 
 
-def test_client_of_an_unreachable_socket(house):
-    """A socket that nobody serves is `not running`, not a traceback."""
-    os.makedirs(os.path.dirname(house.socket_path))
+def test_client_of_an_unreachable_socket(sandbox):
+    """A socket without a server is `not running`, not a traceback."""
+    os.makedirs(os.path.dirname(sandbox.socket_path))
     dead = socket.socket(socket.AF_UNIX)
-    dead.bind(house.socket_path)
+    dead.bind(sandbox.socket_path)
     dead.close()
 
-    assert 3 == house.handoff("status").returncode
+    assert 3 == sandbox.handoff("status").returncode
 
 
 def test_asking_leaves_no_trace(live):
-    """In a directory we know nothing of, nothing is said, and nothing remembered."""
+    """The answers about an unknown directory are empty, and nothing about it is stored."""
     begin(live)
     place = live.project("unknown")
     shown = live.show(place)
@@ -570,7 +570,7 @@ def test_asking_leaves_no_trace(live):
 
 
 def test_show_of_a_file_nobody_told_us_of(live):
-    """A handoff.yaml in a project without any session is shown as what its author set."""
+    """A handoff.yaml in a project without any session is shown as its author wrote it."""
     project = live.project()
     (project / ".flow-guardian").mkdir()
     path = project / ".flow-guardian/handoff.yaml"
@@ -610,7 +610,7 @@ def test_colour_only_on_a_terminal(live):
 
 
 def test_hanging_daemon_is_said_and_ended(live):
-    """A daemon that hangs is called hanging, not absent; `restart` ends it and starts another."""
+    """A hanging daemon is reported as hanging, not as absent; `restart` replaces it."""
     pid = live.process.pid
     live.process.send_signal(19)
     said = live.handoff("status")
@@ -627,7 +627,7 @@ def test_hanging_daemon_is_said_and_ended(live):
 
 
 def test_restart_with_a_broken_configuration_changes_nothing(live):
-    """`restart` looks at the configuration before it ends anything; `doctor` says what is broken."""
+    """`restart` checks the configuration before it ends anything; `doctor` names the error."""
     config = live.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("foo = [")
@@ -643,28 +643,28 @@ def test_restart_with_a_broken_configuration_changes_nothing(live):
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_no_project_no_save(house, running):
+def test_no_project_no_save(sandbox, running):
     """`save` refuses $HOME, / and a directory that is gone, with a remedy."""
     if running:
-        house.start()
-    gone = house.project("gone")
-    at_home = house.handoff("save", "-m", "x", cwd=house.home)
-    at_root = house.handoff("save", "-m", "x", cwd="/")
+        sandbox.start()
+    gone = sandbox.project("gone")
+    at_home = sandbox.handoff("save", "-m", "x", cwd=sandbox.home)
+    at_root = sandbox.handoff("save", "-m", "x", cwd="/")
     lost = subprocess.run(
         ["sh", "-c", f'cd "{gone}" && rm -r "{gone}" && "{BIN}/handoff" save -m x'],
-        env=house.environment, capture_output=True, text=True, check=False,
+        env=sandbox.environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
     assert [1, 1, 1] == [done.returncode for done in (at_home, at_root, lost)]
     assert "is no project; nothing was written" in at_home.stderr
     assert "git init" in at_root.stderr
     assert "The current directory no longer exists" in lost.stderr
-    assert not (house.home / ".flow-guardian").exists()
+    assert not (sandbox.home / ".flow-guardian").exists()
     assert not os.path.exists("/.flow-guardian")
 
 
 def test_directories_that_do_not_exist(live):
-    """`show` and `pause` of a directory that is not there are errors, not answers."""
+    """`show` and `pause` of a missing directory are errors, not answers."""
     for command in ("show", "pause"):
         done = live.handoff(command, "/no/such/place")
         assert 1 == done.returncode
@@ -673,31 +673,31 @@ def test_directories_that_do_not_exist(live):
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_long_words_are_cut_and_it_is_said(house, running):
-    """What is longer than 2,000 characters is cut, and the client says so."""
+def test_long_words_are_cut_and_it_is_said(sandbox, running):
+    """Text longer than 2,000 characters is cut, and the client says so."""
     if running:
-        house.start()
-    project = house.project()
-    done = house.handoff("save", "-m", "word " * 1000, cwd=project)
+        sandbox.start()
+    project = sandbox.project()
+    done = sandbox.handoff("save", "-m", "word " * 1000, cwd=project)
 
     assert "Cut to 2000 characters." in done.stdout
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_optional_fields_can_be_cleared(house, running):
+def test_optional_fields_can_be_cleared(sandbox, running):
     """An empty --hypothesis clears it; an empty --goal is refused."""
     if running:
-        house.start()
-    project = house.project()
-    house.handoff("save", "-m", "x y z", "--hypothesis", "a theory", cwd=project)
-    house.handoff("save", "--hypothesis", "", cwd=project)
+        sandbox.start()
+    project = sandbox.project()
+    sandbox.handoff("save", "-m", "x y z", "--hypothesis", "a theory", cwd=project)
+    sandbox.handoff("save", "--hypothesis", "", cwd=project)
 
-    assert "hypothesis: null" in house.yaml(project)
+    assert "hypothesis: null" in sandbox.yaml(project)
 
 
 @pytest.mark.quick
 def test_why_shows_the_receipt(live):
-    """`why` names the class, the record and the words a value rests on, masked; or the person."""
+    """`why` names the class, the record and the words behind a value, masked, or the person."""
     token = "ghp_" + "e5F6" * 9
     project = live.project()
     session = live.session(project)
@@ -719,7 +719,7 @@ def test_why_shows_the_receipt(live):
 
 
 def test_show_with_receipts(live):
-    """`show --receipts` says of every value where it comes from, each item of a list by itself."""
+    """`show --receipts` names the source of every value, and of each item of a list."""
     project = live.project()
     session = live.session(project)
     session.prompt("Add a discount code field to the checkout page")
@@ -738,34 +738,36 @@ def test_show_with_receipts(live):
     assert ["quoted", "observed"] == re.findall(r"because +(\w+):", why)
 
 
-def test_own_patterns_are_masked(house):
-    """What the configuration names is masked wherever it is kept; a broken one changes nothing."""
-    config = house.home / ".config/handoffd/config.toml"
+def test_own_patterns_are_masked(sandbox):
+    """A configured pattern is masked wherever it is kept; a broken pattern changes nothing."""
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[redact]\npatterns = { order = 'A-[0-9]{6}' }\n")
-    project = house.project()
-    session = house.session(project)
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("Look into the order A-123456 of yesterday")
-    house.start()
-    wait_for(lambda: "[redacted:order] of yesterday" in house.yaml(project))
+    sandbox.start()
+    wait_for(lambda: "[redacted:order] of yesterday" in sandbox.yaml(project))
     config.write_text("[redact]\npatterns = { order = '(' }\n")
-    house.process.send_signal(signal.SIGHUP)
+    sandbox.process.send_signal(signal.SIGHUP)
     wait_for(
-        lambda: "`redact.patterns`: redaction pattern 'order'" in house.handoff("status").stdout
+        lambda: "`redact.patterns`: redaction pattern 'order'" in sandbox.handoff("status").stdout
     )
     session.prompt("And into the order A-654321 as well")
 
-    wait_for(lambda: "And into the order [redacted:order] as well" in house.yaml(project))
-    assert [] == [path for path, text in contents_below(house.state).items() if b"A-123456" in text]
+    wait_for(lambda: "And into the order [redacted:order] as well" in sandbox.yaml(project))
+    assert [] == [
+        path for path, text in contents_below(sandbox.state).items() if b"A-123456" in text
+    ]
 
 
-def test_another_users_socket_gets_no_word(house):
-    """A program of another user that listens where we look is not spoken to: `su` keeps the path."""
+def test_another_users_socket_gets_no_word(sandbox):
+    """A program of another user that listens on our path gets no request: `su` keeps the path."""
     if os.getuid() != 0:
         pytest.skip("becomes another user, which only root may do: run the tests as root")
-    directory = house.runtime / "handoffd"
+    directory = sandbox.runtime / "handoffd"
     directory.mkdir(mode=0o755)
-    house.runtime.chmod(0o755)
+    sandbox.runtime.chmod(0o755)
     os.chown(directory, 65534, 65534)
     path = directory / "handoffd.sock"
     listener = (
@@ -777,7 +779,7 @@ def test_another_users_socket_gets_no_word(house):
         user=65534, group=65534, cwd="/", stdout=subprocess.PIPE, text=True,
     ) as other:  # fmt: skip
         assert "listening\n" == other.stdout.readline()
-        done = house.handoff("status")
+        done = sandbox.handoff("status")
         heard = other.stdout.readline()
 
     assert (3, "b''\n") == (done.returncode, heard)

@@ -1,4 +1,4 @@
-"""The road from a growing transcript to handoff.yaml and the client, with a real daemon."""
+"""The path from a growing transcript to handoff.yaml and the client, with a real daemon."""
 
 import pytest
 

@@ -17,13 +17,13 @@ PROMISED_SECONDS = 20
 
 
 def test_demo_tells_its_story_and_leaves_nothing(tmp_path):
-    """The demo shows goal, now, the mask and the brief in 20 s; no process or file of it stays."""
+    """The demo shows goal, now, the mask and the brief in 20 s, and leaves no process or file."""
     started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, str(REPOSITORY / "docs/demo.py")],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # A group of its own, so that afterwards we can ask whether anybody is left in it.
+        # A group of its own, so that a remaining process can be found afterwards.
         process_group=0,
     )  # fmt: skip
     out, err = process.communicate(timeout=240)

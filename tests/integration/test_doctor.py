@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BIN, REPOSITORY, House, timestamp, wait_for
+from conftest import BIN, REPOSITORY, DaemonSandbox, timestamp, wait_for
 
 DAY = 86400
 needs_root = pytest.mark.skipif(
@@ -21,17 +21,17 @@ needs_root = pytest.mark.skipif(
 )
 
 
-def examined(house: House, cwd=None, **environment) -> dict:
-    """Return what `doctor` found, as a program reads it."""
-    done = house.handoff("doctor", "--json", cwd=cwd, env=environment)
+def examined(sandbox: DaemonSandbox, cwd=None, **environment) -> dict:
+    """Return the findings of `doctor --json`."""
+    done = sandbox.handoff("doctor", "--json", cwd=cwd, env=environment)
     found = json.loads(done.stdout)
     assert found["exit"] == done.returncode
     return found
 
 
-def about(house: House, subject: str, **environment) -> list[dict]:
+def about(sandbox: DaemonSandbox, subject: str, **environment) -> list[dict]:
     """Return the findings of one subject."""
-    found = examined(house, **environment)["findings"]
+    found = examined(sandbox, **environment)["findings"]
     return [finding for finding in found if finding["subject"] == subject]
 
 
@@ -39,20 +39,20 @@ def levels(findings: list[dict]) -> list[str]:
     return [finding["level"] for finding in findings]
 
 
-def follow(house: House, finding: dict) -> subprocess.CompletedProcess:
-    """Do what a remedy says, in a shell that has `handoff` on its PATH."""
+def follow(sandbox: DaemonSandbox, finding: dict) -> subprocess.CompletedProcess:
+    """Run the command of a remedy, in a shell that has `handoff` on its PATH."""
     command = re.split("[Rr]un: ", finding["remedy"])[1]
-    environment = {**house.environment, "PATH": f"{BIN}:{house.environment['PATH']}"}
+    environment = {**sandbox.environment, "PATH": f"{BIN}:{sandbox.environment['PATH']}"}
     done = subprocess.run(
-        ["sh", "-c", command], env=environment, cwd=house.home, stdin=subprocess.DEVNULL,
+        ["sh", "-c", command], env=environment, cwd=sandbox.home, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (command, done.stderr)
     return done
 
 
-def put_settings(house: House, directory: str = ".claude", **settings) -> Path:
-    path = house.home / directory / "settings.json"
+def put_settings(sandbox: DaemonSandbox, directory: str = ".claude", **settings) -> Path:
+    path = sandbox.home / directory / "settings.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(settings))
     return path
@@ -64,10 +64,10 @@ def hook(program) -> dict:
     return {"SessionStart": [{"hooks": [command]}]}
 
 
-def put_plugin(house: House, version: str, *, enabled: bool = True) -> None:
-    """Write what Claude Code writes when it installs the plugin."""
-    put_settings(house, enabledPlugins={"handoffd@handoffd": enabled})
-    path = house.home / ".claude/plugins/installed_plugins.json"
+def put_plugin(sandbox: DaemonSandbox, version: str, *, enabled: bool = True) -> None:
+    """Write the files that Claude Code writes when it installs the plugin."""
+    put_settings(sandbox, enabledPlugins={"handoffd@handoffd": enabled})
+    path = sandbox.home / ".claude/plugins/installed_plugins.json"
     path.parent.mkdir(exist_ok=True)
     entry = {"scope": "user", "installPath": "/p", "version": version}
     path.write_text(json.dumps({"version": 2, "plugins": {"handoffd@handoffd": [entry]}}))
@@ -91,15 +91,15 @@ def test_it_reads_like_a_list(live):
 
 
 @pytest.mark.quick
-def test_without_a_daemon_nothing_is_made(house):
-    """With nothing there at all it says what is missing, exits with 3, and creates nothing."""
-    done = house.handoff("doctor")
+def test_without_a_daemon_nothing_is_made(sandbox):
+    """In an empty HOME `doctor` names the missing parts, exits with 3, and creates nothing."""
+    done = sandbox.handoff("doctor")
 
     assert 3 == done.returncode
     assert "handoffd is not running.\n" in done.stdout
     assert "-> Start it with: handoff up\n" in done.stdout
     assert done.stdout.endswith("\n1 thing needs you.\n")
-    assert [] == list(house.home.iterdir())
+    assert [] == list(sandbox.home.iterdir())
 
 
 # The socket
@@ -107,7 +107,7 @@ def test_without_a_daemon_nothing_is_made(house):
 
 @pytest.mark.quick
 def test_stale_socket(live):
-    """A socket that a killed daemon left is named; `handoff up` replaces it, and its end is told."""
+    """A killed daemon's socket is named; `handoff up` replaces it, and the kill is noted."""
     live.kill()
     left = about(live, "socket")
     up = live.handoff("up")
@@ -122,53 +122,53 @@ def test_stale_socket(live):
 
 
 @needs_root
-def test_socket_of_another_user(house):
-    """A socket in another user's runtime directory is not ours to use, and is said."""
-    path = Path(house.socket_path)
+def test_socket_of_another_user(sandbox):
+    """A socket in another user's runtime directory is reported as not ours."""
+    path = Path(sandbox.socket_path)
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         os.chown(path, 61000, 61000)
-        found = about(house, "socket")
-        elsewhere = about(house, "socket", XDG_RUNTIME_DIR="")
+        found = about(sandbox, "socket")
+        elsewhere = about(sandbox, "socket", XDG_RUNTIME_DIR="")
 
     assert f"{path} is the socket of user 61000, and is left alone" == found[1]["text"]
     assert "unset XDG_RUNTIME_DIR" in found[1]["remedy"]
     assert ["bad"] == levels(elsewhere)
 
 
-def test_a_file_in_the_socket_s_place(house):
-    """What is no socket is named, and the remedy clears the way."""
-    path = Path(house.socket_path)
+def test_a_file_in_the_socket_s_place(sandbox):
+    """A file in the socket's place is reported as no socket, and the remedy clears the way."""
+    path = Path(sandbox.socket_path)
     path.parent.mkdir(mode=0o700)
     path.write_text("x")
-    found = about(house, "socket")
-    follow(house, {"remedy": found[1]["remedy"].replace("Move it away", "Run")})
+    found = about(sandbox, "socket")
+    follow(sandbox, {"remedy": found[1]["remedy"].replace("Move it away", "Run")})
 
     assert f"{path} is no socket" == found[1]["text"]
-    assert ["bad"] == levels(about(house, "socket"))
+    assert ["bad"] == levels(about(sandbox, "socket"))
 
 
-def test_daemon_that_listens_elsewhere(house):
-    """One that runs and is not heard is told from one that does not run; `restart` mends it."""
-    house.environment["HANDOFFD_SOCKET"] = f"{house.runtime}/other"
-    house.start()
-    del house.environment["HANDOFFD_SOCKET"]
-    found = examined(house)
+def test_daemon_that_listens_elsewhere(sandbox):
+    """A running daemon on another socket is told from an absent one; `restart` repairs it."""
+    sandbox.environment["HANDOFFD_SOCKET"] = f"{sandbox.runtime}/other"
+    sandbox.start()
+    del sandbox.environment["HANDOFFD_SOCKET"]
+    found = examined(sandbox)
     silent = next(finding for finding in found["findings"] if finding["subject"] == "socket")
-    follow(house, silent)
-    house.process.wait(90)
-    after = examined(house)
-    house.handoff("down")
+    follow(sandbox, silent)
+    sandbox.process.wait(90)
+    after = examined(sandbox)
+    sandbox.handoff("down")
 
     assert 3 == found["exit"]
-    said = f"handoffd runs (process {house.process.pid}), but cannot be asked just now"
+    said = f"handoffd runs (process {sandbox.process.pid}), but cannot be asked just now"
     assert said in silent["text"]
     assert 0 == after["exit"]
 
 
 def test_hanging_daemon(live):
-    """A daemon that hangs is called hanging, with what ends it."""
+    """A hanging daemon is reported as hanging, with the command that ends it."""
     live.process.send_signal(19)
     found = examined(live)
     first, *more = [finding for finding in found["findings"] if finding["subject"] == "socket"]
@@ -180,7 +180,7 @@ def test_hanging_daemon(live):
 
 
 def test_what_the_daemon_cannot_look_at(live):
-    """A question that it cannot answer is told with its reason; the others are answered."""
+    """A question that the daemon cannot answer is reported with its reason; others are answered."""
     core = live.state / "core.db"
     core.unlink()
     core.mkdir()
@@ -193,20 +193,20 @@ def test_what_the_daemon_cannot_look_at(live):
 # Versions
 
 
-def test_daemon_of_another_version(house, tmp_path):
+def test_daemon_of_another_version(sandbox, tmp_path):
     """Both commands name both versions and exit with 6, until the daemon is started anew."""
     (tmp_path / "sitecustomize.py").write_text("import handoff\nhandoff.__version__ = '0.0.9'\n")
-    house.transcripts.mkdir(parents=True)
-    house.environment["PYTHONPATH"] = str(tmp_path)
-    house.start()
-    del house.environment["PYTHONPATH"]
-    checked = house.handoff("version", "--check")
-    found = examined(house)
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.environment["PYTHONPATH"] = str(tmp_path)
+    sandbox.start()
+    del sandbox.environment["PYTHONPATH"]
+    checked = sandbox.handoff("version", "--check")
+    found = examined(sandbox)
     finding = next(item for item in found["findings"] if item["subject"] == "versions")
-    follow(house, finding)
-    house.process.wait(90)
-    after = house.handoff("version", "--check", "--json")
-    house.handoff("down")
+    follow(sandbox, finding)
+    sandbox.process.wait(90)
+    after = sandbox.handoff("version", "--check", "--json")
+    sandbox.handoff("down")
 
     assert 6 == checked.returncode
     assert "daemon  0.0.9    Run: handoff restart\n" in checked.stdout
@@ -236,12 +236,12 @@ def test_plugin_of_another_version(live):
     assert f"client, daemon and plugin: {version}" == about(live, "versions")[0]["text"]
 
 
-def test_version_without_a_daemon(house):
+def test_version_without_a_daemon(sandbox):
     """`version` needs no daemon; `version --check` says that there is none, and exits with 3."""
-    plain = house.handoff("version")
-    checked = house.handoff("version", "--check")
+    plain = sandbox.handoff("version")
+    checked = sandbox.handoff("version", "--check")
 
-    assert (0, house.handoff("--version").stdout) == (plain.returncode, plain.stdout)
+    assert (0, sandbox.handoff("--version").stdout) == (plain.returncode, plain.stdout)
     assert 3 == checked.returncode
     assert "daemon  handoffd is not running.    Start it with: handoff up\n" in checked.stdout
 
@@ -251,7 +251,7 @@ def test_version_without_a_daemon(house):
 
 @pytest.mark.quick
 def test_hooks(live):
-    """None, then installed, then of a program that is gone."""
+    """Missing hooks, installed hooks, and hooks of a program that is gone are told apart."""
     none = about(live, "hooks")
     put_settings(live, hooks=hook(BIN / "handoff"))
     there = about(live, "hooks")
@@ -294,7 +294,7 @@ def test_hooks_twice(live):
 
 
 def test_hooks_switched_off(live):
-    """`disableAllHooks` is found, for the user and in the project that one is in."""
+    """`disableAllHooks` is found in the user's settings and in those of the current project."""
     project = live.project()
     put_settings(live, hooks=hook(BIN / "handoff"), disableAllHooks=True)
     own = about(live, "hooks")
@@ -311,7 +311,7 @@ def test_hooks_switched_off(live):
 
 @pytest.mark.parametrize("text", ["{", "[]", "\x00", "[" * 100_000])
 def test_broken_settings(live, text):
-    """Settings that are no JSON object are said; Claude Code would use nothing of them."""
+    """Settings that are no JSON object are reported; Claude Code would use nothing of them."""
     path = put_settings(live)
     path.write_text(text)
     found = about(live, "hooks")
@@ -341,7 +341,7 @@ def test_config_directory_that_is_not_followed(live, tmp_path):
 
 
 def test_newest_transcript_is_dated(live):
-    """What is all read says how old the newest transcript on disk is."""
+    """If all transcripts are read, the age of the newest transcript on disk is reported."""
     session = live.session(live.project())
     session.prompt("Round tax per line")
     os.utime(session.path, (time.time() - 3 * 3600,) * 2)
@@ -353,9 +353,9 @@ def test_newest_transcript_is_dated(live):
 # Retention
 
 
-def leave_old(house: House, project: Path, days: float, **envelope):
-    """Write a session that edited something so many days ago, and was never heard of again."""
-    session = house.session(project, **envelope)
+def leave_old(sandbox: DaemonSandbox, project: Path, days: float, **envelope):
+    """Write a session that edited a file so many days ago, and wrote nothing since."""
+    session = sandbox.session(project, **envelope)
     at = timestamp(days * DAY)
     session.prompt(f"Work of {days:g} days ago", timestamp=at)
     session.edit(f"{project}/a.py", timestamp=at)
@@ -363,22 +363,22 @@ def leave_old(house: House, project: Path, days: float, **envelope):
     return session
 
 
-def started(house: House) -> House:
-    house.start()
-    wait_for(house.settled)
-    return house
+def started(sandbox: DaemonSandbox) -> DaemonSandbox:
+    sandbox.start()
+    wait_for(sandbox.settled)
+    return sandbox
 
 
 @pytest.mark.quick
-def test_unsaved_session(house):
-    """Work that goes soon without a handoff is named; the remedy makes one, of its own time."""
-    project = house.project()
-    late = leave_old(house, project, 27)
-    leave_old(house, project, 10)
-    started(house)
-    found = about(house, "retention")
-    follow(house, found[0])
-    handoffs = house.call("list", cwd=str(project))["handoffs"]
+def test_unsaved_session(sandbox):
+    """A session that will be deleted without a handoff is named; the remedy writes a dated one."""
+    project = sandbox.project()
+    late = leave_old(sandbox, project, 27)
+    leave_old(sandbox, project, 10)
+    started(sandbox)
+    found = about(sandbox, "retention")
+    follow(sandbox, found[0])
+    handoffs = sandbox.call("list", cwd=str(project))["handoffs"]
 
     assert ["note"] == levels(found)
     assert late.id[:8] in found[0]["text"]
@@ -386,74 +386,76 @@ def test_unsaved_session(house):
     assert "in 3 days" in found[0]["text"]
     assert [late.id] == [handoff["session_id"] for handoff in handoffs]
     assert 26 * DAY < handoffs[0]["age_seconds"] < 28 * DAY
-    assert ["ok"] == levels(about(house, "retention"))
+    assert ["ok"] == levels(about(sandbox, "retention"))
 
 
-def test_what_is_not_unsaved(house):
-    """No work, a program's run, another's handoff, an excluded project: nothing is said of them."""
-    project, excluded = house.project(), house.project("secret")
-    config = house.home / ".config/handoffd/config.toml"
+def test_what_is_not_unsaved(sandbox):
+    """A session without work, of a program, with another's handoff or excluded is not reported."""
+    project, excluded = sandbox.project(), sandbox.project("secret")
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[projects]\nexclude = ["~/code/secret"]\n')
-    leave_old(house, excluded, 28)
-    leave_old(house, project, 28, entrypoint="sdk-cli")
-    asked = house.session(project)
+    leave_old(sandbox, excluded, 28)
+    leave_old(sandbox, project, 28, entrypoint="sdk-cli")
+    asked = sandbox.session(project)
     asked.prompt("What is this?", timestamp=timestamp(28 * DAY))
     os.utime(asked.path, (time.time() - 28 * DAY,) * 2)
-    theirs = leave_old(house, project, 29)
-    started(house)
-    before = house.call("doctor")["unsaved"]
-    house.handoff("close", "--session", theirs.id, "--project", str(project))
-    written = next((house.home / ".claude/handoffs").rglob("*.md"))
+    theirs = leave_old(sandbox, project, 29)
+    started(sandbox)
+    before = sandbox.call("doctor")["unsaved"]
+    sandbox.handoff("close", "--session", theirs.id, "--project", str(project))
+    written = next((sandbox.home / ".claude/handoffs").rglob("*.md"))
     # As if another program had written it.
-    with sqlite3.connect(house.state / "core.db") as database:
+    with sqlite3.connect(sandbox.state / "core.db") as database:
         database.execute("DELETE FROM contracts")
 
     assert [theirs.id] == [item["session_id"] for item in before]
     assert theirs.id in written.read_text()
-    assert [] == house.call("doctor")["unsaved"]
+    assert [] == sandbox.call("doctor")["unsaved"]
 
 
-def test_paused_and_unwanted_handoffs_are_not_missed(house):
-    """A pause, and `[contract] write = "none"`, mean that nobody wants a handoff."""
-    project = house.project()
-    leave_old(house, project, 28)
-    started(house)
-    before = len(house.call("doctor")["unsaved"])
-    house.call("pause", cwd="/", project=str(project))
-    paused = house.call("doctor")["unsaved"]
-    house.call("unpause", cwd="/", project=str(project))
-    config = house.home / ".config/handoffd/config.toml"
+def test_paused_and_unwanted_handoffs_are_not_missed(sandbox):
+    """With a pause, or with `[contract] write = "none"`, a missing handoff is not reported."""
+    project = sandbox.project()
+    leave_old(sandbox, project, 28)
+    started(sandbox)
+    before = len(sandbox.call("doctor")["unsaved"])
+    sandbox.call("pause", cwd="/", project=str(project))
+    paused = sandbox.call("doctor")["unsaved"]
+    sandbox.call("unpause", cwd="/", project=str(project))
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[contract]\nwrite = "none"\n')
-    house.restart()
-    wait_for(house.settled)
+    sandbox.restart()
+    wait_for(sandbox.settled)
 
     assert 1 == before
     assert [] == paused
-    assert [] == house.call("doctor")["unsaved"]
+    assert [] == sandbox.call("doctor")["unsaved"]
 
 
-def test_many_unsaved_sessions(house):
-    """Of many the soonest are named, and the rest is kept by a setting, which is believed."""
-    project = house.project()
+def test_many_unsaved_sessions(sandbox):
+    """Of many such sessions the soonest are named; a setting that keeps the rest is respected."""
+    project = sandbox.project()
     for number in range(8):
-        leave_old(house, project, 26 + number / 4)
-    started(house)
-    found = about(house, "retention")
-    put_settings(house, cleanupPeriodDays=365)
-    later = about(house, "retention")
+        leave_old(sandbox, project, 26 + number / 4)
+    started(sandbox)
+    found = about(sandbox, "retention")
+    put_settings(sandbox, cleanupPeriodDays=365)
+    later = about(sandbox, "retention")
 
     assert ["note"] * 6 == levels(found)
     assert found[-1]["text"].startswith("3 more sessions")
-    assert f'"cleanupPeriodDays": 365 in {house.home}/.claude/settings.json' in found[-1]["remedy"]
+    assert (
+        f'"cleanupPeriodDays": 365 in {sandbox.home}/.claude/settings.json' in found[-1]["remedy"]
+    )
     assert ["ok"] == levels(later)
     assert later[0]["text"].endswith("after 365 days")
 
 
 @pytest.mark.parametrize("days", [0, -1, "30", None, True])
 def test_no_number_of_days(live, days):
-    """A cleanupPeriodDays that Claude Code refuses is said: nothing of that file is in force."""
+    """A cleanupPeriodDays that Claude Code refuses is reported: that whole file is not in force."""
     put_settings(live, cleanupPeriodDays=days)
     found = about(live, "retention")
 
@@ -462,11 +464,11 @@ def test_no_number_of_days(live, days):
     assert 30.0 == live.call("doctor")["roots"][0]["keep_days"]
 
 
-def test_many_sub_agents(house):
-    """Two sessions that were read are fresh, however many sub-agents wrote after them."""
-    project = house.project()
+def test_many_sub_agents(sandbox):
+    """Two sessions that were read are fresh, regardless of the sub-agents that wrote after them."""
+    project = sandbox.project()
     for number in range(2):
-        session = house.session(project)
+        session = sandbox.session(project)
         session.prompt(f"Round the tax, part {number}")
         os.utime(session.path, (time.time() - 3600,) * 2)
     agents = session.path.with_suffix("") / "subagents"
@@ -474,15 +476,15 @@ def test_many_sub_agents(house):
     for number in range(25):
         line = session.line("user", message={"role": "user", "content": "Help"}, isSidechain=True)
         (agents / f"agent-a{number}.jsonl").write_bytes(line)
-    started(house)
+    started(sandbox)
 
-    assert 27 == house.call("status")["transcripts"]
-    assert ["ok"] == levels(about(house, "transcripts"))
-    assert 2 == len(house.call("doctor")["newest"])
+    assert 27 == sandbox.call("status")["transcripts"]
+    assert ["ok"] == levels(about(sandbox, "transcripts"))
+    assert 2 == len(sandbox.call("doctor")["newest"])
 
 
 def test_settings_that_cannot_be_read(live):
-    """A pipe, endless nesting, a huge number and a link to a device hold nobody up."""
+    """A pipe, endless nesting, a huge number and a link to a device block no request."""
     path = live.home / ".claude/settings.json"
 
     def days() -> float:
@@ -506,18 +508,18 @@ def test_settings_that_cannot_be_read(live):
 
 
 def test_doctor_itself_is_not_held_up(live):
-    """A pipe in the place of the settings is said to be none."""
+    """A pipe in the place of the settings is reported as no file."""
     path = live.home / ".claude/settings.json"
     os.mkfifo(path)
 
     assert f"{path} cannot be read (it is no file)" in about(live, "hooks")[0]["text"]
 
 
-# What is kept, and what is sent
+# Stored data, and sent data
 
 
 def test_open_state_directory(live):
-    """A state directory that others may read is said, and closed by the remedy."""
+    """A state directory that others may read is reported, and closed by the remedy."""
     live.state.chmod(0o755)
     before = about(live, "disk")
     follow(live, before[0])
@@ -528,16 +530,19 @@ def test_open_state_directory(live):
 
 
 @needs_root
-def test_state_directory_of_another_user(house):
-    """A state directory that is not ours is said."""
-    house.state.mkdir(parents=True)
-    os.chown(house.state, 61000, 61000)
+def test_state_directory_of_another_user(sandbox):
+    """A state directory of another user is reported."""
+    sandbox.state.mkdir(parents=True)
+    os.chown(sandbox.state, 61000, 61000)
 
-    assert ["bad"] == levels(about(house, "disk"))
+    assert ["bad"] == levels(about(sandbox, "disk"))
 
 
 def test_letters(live):
-    """What waits is a note, what was given up is bad, each with its problem; `--drop` forgets it."""
+    """A waiting message is a note, an abandoned one is bad, each with its problem.
+
+    `triggers --drop` deletes the abandoned one.
+    """
     project = live.project()
     live.session(project).prompt("x")
     wait_for(lambda: live.call("sessions")["sessions"])
@@ -559,7 +564,7 @@ def test_letters(live):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="is about inotify, which only Linux has")
 def test_watches_are_counted(live):
-    """What is in use is counted, ours among it."""
+    """The watches in use are counted, with the daemon's own among them."""
     wait_for(lambda: live.call("status")["watched"])
     watched = live.call("status")["watched"]
     text = about(live, "watches")[0]["text"]
@@ -569,13 +574,13 @@ def test_watches_are_counted(live):
 
 
 @pytest.mark.quick
-def test_a_warning_is_explained_without_the_checkout(house):
-    """Whatever word stands in a warning's brackets, the wheel tells what the document says of it."""
+def test_a_warning_is_explained_without_the_checkout(sandbox):
+    """The wheel prints the document's section for every word in a warning's brackets."""
     _, *sections = (REPOSITORY / "docs/troubleshooting.md").read_text().split("\n## ")
     told = dict(section.split("\n", 1) for section in sections)
 
     for heading, text in told.items():
-        assert text.strip() == house.handoff("doctor", "--explain", heading).stdout.strip()
-    unknown = house.handoff("doctor", "--explain", "core-damage")
+        assert text.strip() == sandbox.handoff("doctor", "--explain", heading).stdout.strip()
+    unknown = sandbox.handoff("doctor", "--explain", "core-damage")
     assert (2, "") == (unknown.returncode, unknown.stdout)
     assert "core-damaged" in unknown.stderr

@@ -1,4 +1,4 @@
-"""`handoff forget` erases what was derived, to the last byte, and it does not come back."""
+"""`handoff forget` erases derived data, to the last byte, and the data does not come back."""
 
 import json
 import os
@@ -18,50 +18,50 @@ WORD = "quixotic-zanzibar-word"
 DAY = 24 * 3600
 
 
-def handoffs(house):
-    return house.home / ".claude/handoffs"
+def handoffs(sandbox):
+    return sandbox.home / ".claude/handoffs"
 
 
 def encoded(path) -> str:
     return re.sub(r"[^a-zA-Z0-9-]", "-", str(path))
 
 
-def holders(house, *projects) -> list[str]:
+def holders(sandbox, *projects) -> list[str]:
     """Return every file of ours that has the word."""
-    roots = [house.state, handoffs(house), *projects]
-    texts = {house.log: house.log.read_bytes()} | contents_below(*roots)
+    roots = [sandbox.state, handoffs(sandbox), *projects]
+    texts = {sandbox.log: sandbox.log.read_bytes()} | contents_below(*roots)
     return [str(path) for path, text in texts.items() if WORD.encode() in text]
 
 
-def said(house, *projects) -> str:
-    """Return all that the daemon says."""
-    texts = [str(house.show(project)) for project in projects]
-    texts += [house.handoff("inject", cwd=project).stdout for project in projects]
-    return " ".join([*texts, str(house.call("sessions")), str(house.call("status"))])
+def said(sandbox, *projects) -> str:
+    """Return all answers of the daemon."""
+    texts = [str(sandbox.show(project)) for project in projects]
+    texts += [sandbox.handoff("inject", cwd=project).stdout for project in projects]
+    return " ".join([*texts, str(sandbox.call("sessions")), str(sandbox.call("status"))])
 
 
-def gone(house, *projects) -> bool:
-    assert [] == holders(house, *projects)
-    return WORD not in said(house, *projects)
+def gone(sandbox, *projects) -> bool:
+    assert [] == holders(sandbox, *projects)
+    return WORD not in said(sandbox, *projects)
 
 
-def work(house, project, text=f"Mend the {WORD} of the shop", **envelope):
+def work(sandbox, project, text=f"Mend the {WORD} of the shop", **envelope):
     """Let a session work, and wait until all of it is written."""
-    session = house.session(project, **envelope)
+    session = sandbox.session(project, **envelope)
     session.prompt(text)
     session.say(f"I will look into {text}.")
     session.edit(f"{project}/src/{WORD}.py" if WORD in text else f"{project}/src/other.py")
-    wait_for(lambda: session.id in str(house.call("sessions")))
+    wait_for(lambda: session.id in str(sandbox.call("sessions")))
     return session
 
 
-def written(house, project, word=WORD) -> bool:
-    return wait_for(lambda: word in house.yaml(project), what="handoff.yaml is written")
+def written(sandbox, project, word=WORD) -> bool:
+    return wait_for(lambda: word in sandbox.yaml(project), what="handoff.yaml is written")
 
 
-def leave(house, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR0913, PLR0917
-    """Put a handoff where Claude Code's commands and our daemon put it."""
-    directory = handoffs(house) / encoded(project)
+def leave(sandbox, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR0913, PLR0917
+    """Put a handoff into the place that Claude Code's commands and our daemon use."""
+    directory = handoffs(sandbox) / encoded(project)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / name
     path.write_text(
@@ -70,23 +70,23 @@ def leave(house, project, session_id, cwd, name="a.md", text=WORD):  # noqa: PLR
     return path
 
 
-def forget(house, *words, cwd=None, code=0):
-    done = house.handoff("forget", *words, cwd=cwd)
+def forget(sandbox, *words, cwd=None, code=0):
+    done = sandbox.handoff("forget", *words, cwd=cwd)
     assert code == done.returncode, done.stdout + done.stderr
     return done
 
 
-def rebuild(house):
-    house.stop()
-    for path in house.state.glob("state.db*"):
+def rebuild(sandbox):
+    sandbox.stop()
+    for path in sandbox.state.glob("state.db*"):
         path.unlink()
-    house.start()
-    wait_for(house.settled)
+    sandbox.start()
+    wait_for(sandbox.settled)
 
 
 @pytest.mark.quick
 def test_no_byte_is_left_behind(live):
-    """A project's words are in no file of ours any more, nor in an answer; the transcript is."""
+    """A project's words are in no file of ours any more, nor in an answer; the transcript stays."""
     project = live.project()
     session = work(live, project)
     agents = session.path.with_suffix("") / "subagents"
@@ -140,7 +140,7 @@ def test_neither_restart_nor_rebuild_brings_it_back(live):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_live_session_goes_on_with_nothing_known(live, whole):
-    """What a session writes later is heard; of what it wrote before, nothing is."""
+    """A session's later lines are read; its earlier lines leave no trace."""
     project = live.project()
     session = work(live, project)
     tasks = live.transcripts.parent / "tasks" / session.id
@@ -167,7 +167,7 @@ def test_a_live_session_goes_on_with_nothing_known(live, whole):
 
 
 def test_copies_in_another_session_are_not_folded(live):
-    """A fork of a forgotten session reveals nothing of it, and is heard from then on."""
+    """A fork of a forgotten session reveals nothing of it, and is read from then on."""
     project = live.project()
     session = work(live, project)
     session.raw(session.line("custom-title", timestamp="", customTitle=f"The {WORD}"))
@@ -183,7 +183,7 @@ def test_copies_in_another_session_are_not_folded(live):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_rewritten_transcript_stays_forgotten(live, whole):
-    """A forgotten transcript that is rewritten, so that its bytes lie elsewhere, says nothing."""
+    """A forgotten transcript that is rewritten, so that its bytes move, reveals nothing."""
     project = live.project()
     session = work(live, project)
     forget(live, "--yes", *([] if whole else [session.id]), cwd=project)
@@ -218,7 +218,7 @@ def test_other_projects_are_untouched(live):
 
 @pytest.mark.quick
 def test_one_session_by_its_beginning(live):
-    """A session goes by the first characters of its id; the project's other session stays."""
+    """A session is forgotten by the first characters of its id; the other session stays."""
     project = live.project()
     keeper = work(live, project, "Paint the fence of the shop")
     written(live, project, "Paint the fence")
@@ -245,7 +245,7 @@ def test_one_session_by_its_beginning(live):
 
 
 def test_the_only_session_takes_the_checkpoint_with_it(live):
-    """When nothing else is known of a project, forgetting its session erases the checkpoint."""
+    """If nothing else is known of a project, forgetting its session erases the checkpoint."""
     project = live.project()
     session = work(live, project)
     written(live, project)
@@ -256,7 +256,7 @@ def test_the_only_session_takes_the_checkpoint_with_it(live):
 
 
 def test_a_session_again(live):
-    """Given again, the command still knows a forgotten session's project, and what is left."""
+    """Given again, the command still knows a forgotten session's project, and erases the rest."""
     project = live.project()
     session = work(live, project)
     work(live, project, "Paint the fence of the shop")
@@ -271,7 +271,10 @@ def test_a_session_again(live):
 
 
 def test_what_an_argument_means(live):
-    """A directory wins over a session's beginning, and that is said; too short is no session."""
+    """A directory wins over a session's beginning, and that is said.
+
+    A short prefix is no session.
+    """
     project = live.project()
     work(live, project, session_id="abcdef00-1111-2222-3333-444444444444")
     work(live, project, session_id="abcdef00-5555-2222-3333-444444444444")
@@ -319,11 +322,11 @@ def test_dry_run_changes_nothing(live):
     assert [session.id] == asked["sessions"]
 
 
-def answered(house, project, answer: bytes) -> str:
+def answered(sandbox, project, answer: bytes) -> str:
     """Run `handoff forget` on a terminal, and answer its question."""
     here, there = pty.openpty()
     process = subprocess.Popen(
-        [str(BIN / "handoff"), "forget"], cwd=project, env=house.environment,
+        [str(BIN / "handoff"), "forget"], cwd=project, env=sandbox.environment,
         stdin=there, stdout=there, stderr=there, close_fds=True,
     )  # fmt: skip
     os.close(there)
@@ -343,7 +346,7 @@ def answered(house, project, answer: bytes) -> str:
 
 
 def test_on_a_terminal_it_asks(live):
-    """On a terminal it shows what will go and asks; only a yes erases."""
+    """On a terminal the command lists the affected data and asks; only a yes erases it."""
     project = live.project()
     work(live, project)
     written(live, project)
@@ -355,15 +358,15 @@ def test_on_a_terminal_it_asks(live):
 
 
 @pytest.mark.quick
-def test_without_a_daemon(house):
+def test_without_a_daemon(sandbox):
     """The command needs the daemon, and says how to start it."""
-    project = house.project()
+    project = sandbox.project()
 
-    assert "handoff up" in forget(house, "--yes", cwd=project, code=3).stderr
+    assert "handoff up" in forget(sandbox, "--yes", cwd=project, code=3).stderr
 
 
 def test_handoffs_that_do_not_say_whose_they_are(live):
-    """A handoff without a cwd and without a known session is left, and said with its path."""
+    """A handoff without a cwd and without a known session is left, and its path is reported."""
     project = live.project()
     session = work(live, project)
     known = leave(live, project, session.id, "", "known.md")
@@ -406,7 +409,7 @@ def test_a_persons_own_files_are_left(live):
 
 
 def test_while_it_is_being_written(live):
-    """Forgotten in the middle of the work, again and again, nothing old is ever written again."""
+    """Forgetting a project during its work, again and again, never brings old words back."""
     project = live.project()
     session = live.session(project)
     for number in range(8):
@@ -421,7 +424,7 @@ def test_while_it_is_being_written(live):
 
 
 def test_a_project_that_is_paused(live):
-    """Forgotten during a pause, a project is erased, and stays silent until the pause ends."""
+    """A project forgotten during a pause is erased, and stays silent until the pause ends."""
     project = live.project()
     session = work(live, project)
     written(live, project)
@@ -460,24 +463,24 @@ asyncio.run(main())
 """
 
 
-def retained(house, days: int) -> str:
-    """Stop the daemon and do once what it does daily; return what was logged."""
-    house.stop()
-    config = house.home / ".config/handoffd/config.toml"
+def retained(sandbox, days: int) -> str:
+    """Stop the daemon, run its daily retention once, and return the logged lines."""
+    sandbox.stop()
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(f"[privacy]\nretention_days = {days}\n")
     done = subprocess.run(
         [sys.executable, "-P", "-c", RETENTION],
-        env=house.environment, capture_output=True, text=True, timeout=60, check=False,
+        env=sandbox.environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert 0 == done.returncode, done.stderr
-    house.start()
-    wait_for(house.settled)
+    sandbox.start()
+    wait_for(sandbox.settled)
     return done.stdout + done.stderr
 
 
 def test_retention(live):
-    """What is older than retention_days is forgotten, also after a rebuild; the rest is not."""
+    """Data older than `retention_days` is forgotten, also after a rebuild; newer data is not."""
     old, mixed = live.project("old"), live.project("mixed")
     ago = timestamp(40 * DAY)
     gone_sessions = [work(live, project, timestamp=ago) for project in (old, mixed)]
@@ -506,7 +509,7 @@ def test_retention(live):
 
 
 def test_retention_of_a_transcript_that_is_away(live):
-    """A session in which nothing was heard yet, and whose disk is away, is as old as its file."""
+    """A session without a dated record is as old as its file, also while its disk is away."""
     session = live.session(live.project())
     session.raw(session.line("system", content="Nothing that anybody said", timestamp=""))
     wait_for(lambda: live.call("status")["records"] == 1)

@@ -1,4 +1,4 @@
-"""Transcripts in every way they grow, shrink, move and vanish, under a real daemon."""
+"""Transcripts that grow, shrink, move and vanish in every way, under a real daemon."""
 
 import json
 import os
@@ -11,37 +11,37 @@ import pytest
 from conftest import allowed, timestamp, wait_for
 
 
-def lane(house, project, session):
+def lane(sandbox, project, session):
     """Return the lane of a session, or an empty one."""
-    found = [item for item in house.show(project)["lanes"] if item["session_id"] == session.id]
+    found = [item for item in sandbox.show(project)["lanes"] if item["session_id"] == session.id]
     return found[0] if found else {}
 
 
-def records(house, project, session) -> int:
-    return lane(house, project, session).get("records", 0)
+def records(sandbox, project, session) -> int:
+    return lane(sandbox, project, session).get("records", 0)
 
 
-def test_many_sessions(house):
+def test_many_sessions(sandbox):
     """1,000 sessions in 200 projects are all found, each with its records counted once."""
     for number in range(200):
-        project = house.project(f"p{number}", git=False)
+        project = sandbox.project(f"p{number}", git=False)
         (project / "pyproject.toml").touch()
         for each in range(5):
-            session = house.session(project)
+            session = sandbox.session(project)
             session.raw(
                 b"".join(
                     session.line("user", message={"content": f"Make part {each} of it work"})
                     for _ in range(2)
                 )
             )
-    house.start()
+    sandbox.start()
 
-    wait_for(house.settled)
-    found = house.call("sessions", limit=1000)
+    wait_for(sandbox.settled)
+    found = sandbox.call("sessions", limit=1000)
 
     assert 1000 == found["total"] == len(found["sessions"])
     assert {2} == {item["records"] for item in found["sessions"]}
-    assert 2000 == house.call("status")["records"]
+    assert 2000 == sandbox.call("status")["records"]
 
 
 @pytest.mark.quick
@@ -164,40 +164,40 @@ def test_root_deleted_and_recreated(live):
     wait_for(lambda: "Watched again." in live.document(project)["now"], allowed(3))
 
 
-def test_symlinked_root(house):
+def test_symlinked_root(sandbox):
     """A projects root that is a symlink is followed, live."""
-    real = house.home / "elsewhere"
+    real = sandbox.home / "elsewhere"
     real.mkdir()
-    (house.home / ".claude").mkdir()
-    (house.home / ".claude/projects").symlink_to(real)
-    house.start()
-    wait_for(house.settled)
-    project = house.project()
-    session = house.session(project)
+    (sandbox.home / ".claude").mkdir()
+    (sandbox.home / ".claude/projects").symlink_to(real)
+    sandbox.start()
+    wait_for(sandbox.settled)
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("Through the symlink it comes")
-    wait_for(lambda: records(house, project, session) == 1)
+    wait_for(lambda: records(sandbox, project, session) == 1)
     session.say("Seen at once.")
 
-    wait_for(lambda: "Seen at once." in house.document(project)["now"], allowed(3))
+    wait_for(lambda: "Seen at once." in sandbox.document(project)["now"], allowed(3))
 
 
 @pytest.mark.quick
-def test_root_that_appears_later(house):
+def test_root_that_appears_later(sandbox):
     """An empty HOME works: the daemon waits for the directory and says so."""
-    house.start()
-    shown = house.handoff("status").stdout
-    project = house.project()
-    session = house.session(project)
+    sandbox.start()
+    shown = sandbox.handoff("status").stdout
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.prompt("The first session ever here")
 
-    wait_for(lambda: records(house, project, session) == 1)
+    wait_for(lambda: records(sandbox, project, session) == 1)
 
     assert "Waiting for ~/.claude/projects to appear" in shown
 
 
 @pytest.mark.quick
 def test_subagent_files_belong_to_their_session(live):
-    """A sub-agent's edits count for its session; what it says does not become `now`."""
+    """A sub-agent's edits count for its session; its words do not become `now`."""
     project = live.project()
     session = live.session(project)
     session.prompt("Split the module into two parts")
@@ -232,7 +232,7 @@ def test_old_place_of_subagents(live):
 
 
 def test_headless_run_does_not_take_over(live):
-    """A `claude -p` run is a lane, but a live person's session stays the one shown."""
+    """A `claude -p` run is a lane, but a live person's session stays the shown one."""
     project = live.project()
     person = live.session(project)
     person.prompt("Rework the login page today")
@@ -262,7 +262,7 @@ def test_second_live_session_takes_over_and_both_are_named(live):
 
 
 def test_oversized_line_is_counted_not_decoded(live):
-    """A line over 8 MiB is skipped and counted, and what follows is read."""
+    """A line over 8 MiB is skipped and counted, and the lines after it are read."""
     project = live.project()
     session = live.session(project)
     session.prompt("Read the very large picture")
@@ -327,7 +327,7 @@ def test_restart_rereads_nothing(live):
 
 
 def test_rewritten_in_equal_size_while_the_daemon_was_down(live):
-    """A transcript rewritten in the dark, byte for byte as long, is folded anew at the start."""
+    """A transcript rewritten with equal size while the daemon was down is folded anew."""
     project = live.project()
     session = live.session(project)
     line = session.line("user", message={"content": "Build the red door of it"})
@@ -342,7 +342,7 @@ def test_rewritten_in_equal_size_while_the_daemon_was_down(live):
 
 
 def test_fifo_among_the_transcripts(live):
-    """A FIFO or a symlink with a transcript's name, also an old sub-agent's, holds nothing up."""
+    """A FIFO or a symlink with a transcript's name, also an old sub-agent's, blocks nothing."""
     project = live.project()
     directory = live.session(project).path.parent
     for name in ("agent-deadbeef.jsonl", "3b241101-e2bb-4255-8caf-4136c566a962.jsonl"):
@@ -356,7 +356,7 @@ def test_fifo_among_the_transcripts(live):
 
 
 def test_deleted_transcript_is_not_behind(live):
-    """A transcript that was deleted while unread does not make us look stale for ever."""
+    """A transcript that was deleted while unread does not make the state look stale for ever."""
     project = live.project()
     session = live.session(project)
     session.prompt("This one will be deleted soon")
@@ -371,7 +371,7 @@ def test_deleted_transcript_is_not_behind(live):
 
 @pytest.mark.quick
 def test_task_files_are_todos(live):
-    """What the client keeps in its task files is next, also when no record tells of it."""
+    """Open tasks in the client's task files become `next`, also without a record of them."""
     project = live.project()
     session = live.session(project)
     session.prompt("Write the parser of the price lists")

@@ -8,14 +8,14 @@ import time
 import pytest
 
 from conftest import BIN, timestamp, wait_for
-from left import handoffs, known, shelf, text, work
+from written_handoffs import handoffs, known, shelf, text, work
 
 PHRASE = "HUMAN REVIEW NEEDED"
 
 
 @pytest.mark.quick
 def test_close_merges_words_with_what_is_known(world):
-    """A worker's words come first, then what is known of the session."""
+    """A worker's words come first, then the facts known of the session."""
     project = world.project()
     session = work(world, project, ago=5)
     known(world, session)
@@ -50,7 +50,7 @@ def test_close_again_completes(world):
 
 
 def test_close_takes_markdown_on_stdin(world):
-    """Sections on stdin are taken as they stand, headings of one's own included."""
+    """Sections on stdin are taken as they stand, also those with custom headings."""
     project = world.project()
     words = "## Done\nThe parser:\n\n```sh\nmake parser\n```\n\n## Commands\n- make all\n"
     done = world.handoff("close", cwd=project, input=words)
@@ -63,7 +63,7 @@ def test_close_takes_markdown_on_stdin(world):
 
 
 def test_close_needs_something_to_say(world):
-    """With nothing known and nothing said nothing is written, and the remedy is named."""
+    """Without facts and without words nothing is written, and the remedy is named."""
     project = world.project()
     done = world.handoff("close", cwd=project)
 
@@ -75,7 +75,10 @@ def test_close_needs_something_to_say(world):
 
 @pytest.mark.quick
 def test_close_masks_secrets_and_keeps_the_phrase(world):
-    """A person's own call for review stays a call; a secret in their words is masked and said."""
+    """A person's own call for review stays a call; a secret in their words is masked.
+
+    The masking is reported.
+    """
     project = world.project()
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     done = world.handoff(
@@ -90,7 +93,7 @@ def test_close_masks_secrets_and_keeps_the_phrase(world):
 
 
 def test_phrase_from_a_transcript_is_broken_up(world):
-    """What a transcript merely mentions is found by no `grep -i`."""
+    """`grep -i` does not find the phrase if a transcript only mentions it."""
     project = world.project()
     session = world.session(project)
     session.prompt("Write a page that says superHuman Review Needed in red letters")
@@ -105,7 +108,7 @@ def test_phrase_from_a_transcript_is_broken_up(world):
 
 @pytest.mark.quick
 def test_escalate_adds_to_the_newest(world):
-    """The call goes into the newest handoff, whoever wrote it; every other byte stays."""
+    """The call goes into the newest handoff, regardless of its author; every other byte stays."""
     project = world.project()
     directory = shelf(world, project)
     directory.mkdir(parents=True)
@@ -127,7 +130,7 @@ def test_escalate_adds_to_the_newest(world):
 
 
 def test_escalate_without_a_handoff(world):
-    """Where there is nothing to escalate, that is said and nothing is written."""
+    """Without a handoff `escalate` says so and writes nothing."""
     project = world.project()
     done = world.handoff("escalate", "look", cwd=project)
 
@@ -165,7 +168,7 @@ def test_open_is_a_marked_brief(world):
 
 
 def test_open_mentions_the_unread(world):
-    """Of two sessions that closed together neither is lost; what was told once is not repeated."""
+    """Of two sessions that closed together neither is lost; a mention is not repeated."""
     project = world.project()
     world.handoff(
         "close", "--session", "aaaaaaaa-1", "--done", "the one", "--purpose", "one", cwd=project
@@ -335,7 +338,7 @@ def test_metadata_of_ones_own_is_kept(world):
 
 
 def test_two_live_sessions_need_a_choice(live):
-    """Where two sessions are live, close asks which one is meant, and writes nothing."""
+    """With two live sessions `close` asks for one of them, and writes nothing."""
     project = live.project()
     for file in ("a.py", "b.py"):
         known(live, work(live, project, ago=5, file=file))
@@ -360,7 +363,7 @@ def test_slow_pipe_is_read(live):
 
 
 def test_secret_in_a_heading_is_masked(world):
-    """A heading of one's own is masked as everything is."""
+    """A custom heading is masked like all other text."""
     project = world.project()
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     world.handoff("close", cwd=project, input=f"## Rotate {token}\n- soon\n")
@@ -383,7 +386,7 @@ def test_contested_file_escalates(live):
 
 
 def test_successor_is_no_rival(live):
-    """A session that goes on with the file its predecessor left calls for nobody."""
+    """A session that continues with its predecessor's file does not call for a person."""
     project = live.project()
     work(live, project, ago=300)
     work(live, project, ago=100)
@@ -416,11 +419,11 @@ def test_foreign_bytes_survive(world):
     assert 0 == world.handoff("review", cwd=project).returncode
 
 
-def test_open_without_a_handoff_is_one_line(house):
-    """Where there is no handoff, `handoff open` says so in a line that ends, also at a terminal."""
+def test_open_without_a_handoff_is_one_line(sandbox):
+    """Without a handoff `handoff open` says so in one whole line, also at a terminal."""
     ours, theirs = os.openpty()
     words = [BIN / "handoff", "open"]
-    subprocess.run(words, env=house.environment, cwd=house.project(), stdout=theirs, check=True)
+    subprocess.run(words, env=sandbox.environment, cwd=sandbox.project(), stdout=theirs, check=True)
     os.close(theirs)
 
     assert b"This project has no handoff yet.\r\n" == os.read(ours, 1000)

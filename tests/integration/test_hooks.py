@@ -1,4 +1,4 @@
-"""What the hooks of Claude Code tell the daemon, and what a session is told."""
+"""The events that Claude Code's hooks report to the daemon, and the text that a session gets."""
 
 import json
 import os
@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from conftest import House, Session, allowed, contents_below, timestamp, wait_for
+from conftest import DaemonSandbox, Session, allowed, contents_below, timestamp, wait_for
 
 
 class Hooked:
     """Claude Code's side of the hooks."""
 
-    def __init__(self, house: House, project: Path):
-        self.house = house
+    def __init__(self, sandbox: DaemonSandbox, project: Path):
+        self.sandbox = sandbox
         self.project = project
 
     def given(self, event: str, session: str, env: dict | None, fields: dict) -> dict:
         hook = {
             "session_id": session, "hook_event_name": event, "cwd": str(self.project),
-            "transcript_path": str(self.house.session(self.project, session).path), **fields,
+            "transcript_path": str(self.sandbox.session(self.project, session).path), **fields,
         }  # fmt: skip
         environment = {"CLAUDE_PROJECT_DIR": str(self.project), "CLAUDE_CODE_ENTRYPOINT": "cli"}
         return {"hook": json.dumps(hook) + "\n", "environment": environment | (env or {})}
@@ -33,13 +33,13 @@ class Hooked:
     def fire(self, event: str, session: str, *, env: dict | None = None, **fields) -> str:
         """Return the daemon's answer, however long it takes; a client would not wait."""
         given = self.given(event, session, env, fields)
-        if self.house.process is None:
+        if self.sandbox.process is None:
             return self.fire_client(event, session, env=env, **fields)
-        return self.house.call("hook", cwd=str(self.project), **given)["text"]
+        return self.sandbox.call("hook", cwd=str(self.project), **given)["text"]
 
     def fire_client(self, event: str, session: str, *, env: dict | None = None, **fields) -> str:
         given = self.given(event, session, env, fields)
-        done = self.house.handoff(
+        done = self.sandbox.handoff(
             "hook", input=given["hook"], cwd=self.project, env=given["environment"]
         )
         assert (0, "") == (done.returncode, done.stderr)
@@ -53,7 +53,7 @@ class Hooked:
 
 
 @pytest.fixture
-def hooks(live: House) -> Hooked:
+def hooks(live: DaemonSandbox) -> Hooked:
     return Hooked(live, live.project())
 
 
@@ -65,14 +65,14 @@ def worked(
     hooks: Hooked, goal: str = "Round tax per line", ago_seconds: float = 0, **envelope
 ) -> Session:
     """Return a session that has edited something, as the daemon knows it."""
-    session = hooks.house.session(hooks.project, **envelope)
+    session = hooks.sandbox.session(hooks.project, **envelope)
     at = {"timestamp": timestamp(ago_seconds)}
     session.prompt(goal, **at)
     session.edit(f"{hooks.project}/tax.py", **at)
     session.say("I'll add a test for the rounding next.", **at)
 
     def known() -> bool:
-        found = hooks.house.document(hooks.project)
+        found = hooks.sandbox.document(hooks.project)
         return found["session_id"] == session.id and "test for the rounding" in str(found)
 
     wait_for(known)
@@ -86,7 +86,7 @@ def clock_of(session: Session) -> float:
 
 
 def call(hooks: Hooked, reason: str) -> None:
-    done = hooks.house.handoff(
+    done = hooks.sandbox.handoff(
         "close", "--done", "half of it", "--escalate", reason, cwd=hooks.project
     )
     assert 0 == done.returncode, done.stderr
@@ -106,9 +106,9 @@ def test_a_new_session_is_told_the_state(hooks):
 
 
 def test_the_client_prints_what_the_daemon_answers(hooks):
-    """`handoff hook` prints the same brief; on a machine too busy for that, the one on disk."""
+    """`handoff hook` prints the daemon's brief, or the one on disk if the machine is too busy."""
     worked(hooks)
-    wait_for(lambda: "tax.py" in hooks.house.yaml(hooks.project))
+    wait_for(lambda: "tax.py" in hooks.sandbox.yaml(hooks.project))
 
     assert "**Goal:** Round tax per line" in hooks.fire_client(
         "SessionStart", new_id(), source="startup"
@@ -116,7 +116,7 @@ def test_the_client_prints_what_the_daemon_answers(hooks):
 
 
 def test_nothing_is_told_where_nothing_is_known(hooks):
-    """In a project of which nothing is known a session is told nothing, whatever the event."""
+    """In an unknown project no hook event prints anything."""
     session = new_id()
 
     assert "" == hooks.start(session)
@@ -128,7 +128,7 @@ def test_nothing_is_told_where_nothing_is_known(hooks):
 
 @pytest.mark.quick
 def test_a_resumed_session_is_not_told_what_it_did(hooks):
-    """What a session knows by itself it is not told when it is resumed, nor forked."""
+    """A resumed or forked session is not told its own earlier work."""
     session = worked(hooks)
 
     assert "" == hooks.start(session.id, "resume")
@@ -136,7 +136,7 @@ def test_a_resumed_session_is_not_told_what_it_did(hooks):
 
 
 def test_a_resumed_session_is_told_what_others_did(hooks):
-    """What another session did meanwhile it is told once, also across a restart."""
+    """Another session's work in the meantime is told once, also across a restart."""
     mine = worked(hooks, ago_seconds=60)
     worked(hooks, "Write the changelog for the release")
     told = hooks.start(mine.id, "resume")
@@ -144,13 +144,13 @@ def test_a_resumed_session_is_told_what_others_did(hooks):
     assert "Write the changelog" in told
     assert mine.id[:8] not in told
     assert "" == hooks.start(mine.id, "resume")
-    hooks.house.restart()
+    hooks.sandbox.restart()
     assert "" == hooks.start(mine.id, "resume")
 
 
 @pytest.mark.quick
 def test_a_compacted_session_is_told_its_own_state(hooks):
-    """After a compaction it is told again, and its own work, though another one spoke last."""
+    """After a compaction a session is told its own work, although another one wrote last."""
     mine = worked(hooks, ago_seconds=60)
     other = worked(hooks, "Write the changelog for the release")
     told = hooks.start(mine.id, "compact")
@@ -171,7 +171,7 @@ def test_two_live_sessions_are_both_named(hooks):
 
 
 def test_a_cleared_session_is_told_again(hooks):
-    """After /clear the new session is told, also what the old one was told."""
+    """After /clear the new session gets the whole brief, although the old one has had it."""
     worked(hooks)
     told = hooks.start(new_id())
 
@@ -180,15 +180,15 @@ def test_a_cleared_session_is_told_again(hooks):
 
 @pytest.mark.parametrize("days", [8, 0], ids=["old", "completed"])
 def test_past_work_is_one_line(hooks, days):
-    """Of work that is completed, or older than a week, a session is told one line."""
+    """Completed work, and work older than a week, is told in one line."""
     ago = timestamp(days * 86400)
-    session = hooks.house.session(hooks.project)
+    session = hooks.sandbox.session(hooks.project)
     session.prompt("Round tax per line", timestamp=ago)
     session.edit(f"{hooks.project}/tax.py", timestamp=ago)
     session.say("I'll add a test for the rounding next.", timestamp=ago)
-    wait_for(lambda: hooks.house.document(hooks.project)["session_id"] == session.id)
+    wait_for(lambda: hooks.sandbox.document(hooks.project)["session_id"] == session.id)
     if not days:
-        done = hooks.house.handoff("save", "--status", "completed", cwd=hooks.project)
+        done = hooks.sandbox.handoff("save", "--status", "completed", cwd=hooks.project)
         assert 0 == done.returncode
     told = hooks.start(new_id())
 
@@ -199,9 +199,9 @@ def test_past_work_is_one_line(hooks, days):
 
 @pytest.mark.quick
 def test_the_newest_handoff_is_told(hooks):
-    """What a person left by `handoff close` is told, and then counts as read."""
+    """A handoff that a person left by `handoff close` is told, and then counts as read."""
     session = worked(hooks)
-    done = hooks.house.handoff(
+    done = hooks.sandbox.handoff(
         "close", "--gotcha", "totals are in cents", "--next", "ask Ann about shipping",
         "--session", session.id, cwd=hooks.project,
     )  # fmt: skip
@@ -210,41 +210,41 @@ def test_the_newest_handoff_is_told(hooks):
 
     assert "- Watch out: totals are in cents" in told
     assert "- Next: ask Ann about shipping" in told
-    listed = json.loads(hooks.house.handoff("list", "--json", cwd=hooks.project).stdout)
+    listed = json.loads(hooks.sandbox.handoff("list", "--json", cwd=hooks.project).stdout)
     assert [True] == [item["read"] for item in listed["handoffs"]]
 
 
 def test_what_was_not_shown_is_not_read(hooks):
-    """Of completed work one line is told: what somebody left in words stays unread."""
+    """For completed work only one line is told: a handoff left in words stays unread."""
     session = worked(hooks)
     for words in (
         ("close", "--next", "call the bank first", "--session", session.id),
         ("save", "--status", "completed"),
     ):
-        assert 0 == hooks.house.handoff(*words, cwd=hooks.project).returncode
+        assert 0 == hooks.sandbox.handoff(*words, cwd=hooks.project).returncode
     told = hooks.start(new_id())
-    listed = json.loads(hooks.house.handoff("list", "--json", cwd=hooks.project).stdout)
+    listed = json.loads(hooks.sandbox.handoff("list", "--json", cwd=hooks.project).stdout)
 
     assert "the bank" not in told
     assert [False] == [item["read"] for item in listed["handoffs"]]
 
 
 def test_what_nobody_got_was_not_told(hooks):
-    """A client that left before the answer got nothing: it is told the next time."""
+    """A client that left before the answer got nothing: the text is told the next time."""
     mine = worked(hooks, "Write the changelog for the release", ago_seconds=60)
     worked(hooks)
     given = hooks.given("SessionStart", mine.id, None, {"source": "resume"})
     frame = {"jsonrpc": "2.0", "id": 1, "method": "hook", "params": given}
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(hooks.house.socket_path)
+        connection.connect(hooks.sandbox.socket_path)
         connection.sendall(json.dumps(frame).encode() + b"\n")
-    wait_for(lambda: "SessionStart" in hooks.house.call("status")["hooks"])
+    wait_for(lambda: "SessionStart" in hooks.sandbox.call("status")["hooks"])
 
     assert "Round tax per line" in hooks.start(mine.id, "resume")
 
 
 def test_a_call_for_a_person_comes_first(hooks):
-    """A handoff that calls for a person says so first; a session at work is told in one line."""
+    """A handoff that calls for a person says so first; a busy session is told in one line."""
     worked(hooks)
     session = new_id()
     hooks.start(session)
@@ -255,20 +255,20 @@ def test_a_call_for_a_person_comes_first(hooks):
     assert 1 == line.count("\n")
     assert "HUMAN REVIEW NEEDED: the key in CI has expired" in line
     assert "" == hooks.prompt(session)
-    mine = wait_for(lambda: hooks.house.document(hooks.project)["session_id"])
+    mine = wait_for(lambda: hooks.sandbox.document(hooks.project)["session_id"])
     assert "" == hooks.prompt(mine)  # it called itself
     state = told.split("## Current Session State\n\n")[1]
     assert state.startswith("**HUMAN REVIEW NEEDED:** the key in CI has expired\n**Goal:**")
 
 
 def test_what_moved_since_is_told(hooks):
-    """A session is told of another branch, and of commits since the work was left."""
-    house, project = hooks.house, hooks.project
-    house.git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    """A session is told of another branch, and of commits since the last work."""
+    sandbox, project = hooks.sandbox, hooks.project
+    sandbox.git(project, "commit", "-q", "--allow-empty", "-m", "first")
     session = worked(hooks)
     wait_for(lambda: int(time.time()) > clock_of(session) + 1)
-    house.git(project, "switch", "-q", "-c", "feature/rounding")
-    house.git(project, "commit", "-q", "--allow-empty", "-m", "Round shipping, too")
+    sandbox.git(project, "switch", "-q", "-c", "feature/rounding")
+    sandbox.git(project, "commit", "-q", "--allow-empty", "-m", "Round shipping, too")
     hooks.fire("SessionEnd", session.id, reason="other")
 
     def told(source: str, name: str) -> str:
@@ -285,25 +285,25 @@ def test_what_moved_since_is_told(hooks):
 
 @pytest.mark.quick
 def test_unread_entries_are_told_once(hooks):
-    """A session that is at work is told once, in one line, that a thread got something unread."""
-    house, session = hooks.house, worked(hooks).id
+    """A busy session is told once, in one line, that a thread has unread entries."""
+    sandbox, session = hooks.sandbox, worked(hooks).id
     by_code = {"cwd": hooks.project, "env": {"CLAUDECODE": "1"}}
-    thread = house.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
+    thread = sandbox.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
     hooks.start(session, "resume")
     assert "" == hooks.prompt(session)
-    house.handoff("thread", "add", thread, "decision", "Yes.", cwd=hooks.project)
+    sandbox.handoff("thread", "add", thread, "decision", "Yes.", cwd=hooks.project)
     line = hooks.prompt(session)
 
     assert f"{thread} (1)" in line
     assert 1 == line.count("\n")
     assert "" == hooks.prompt(session)
     assert "" == hooks.prompt(new_id(), agent_id="a1")
-    house.handoff("thread", "read", thread, **by_code)
-    house.handoff("thread", "add", thread, "decision", "And RS256.", cwd=hooks.project)
+    sandbox.handoff("thread", "read", thread, **by_code)
+    sandbox.handoff("thread", "add", thread, "decision", "And RS256.", cwd=hooks.project)
     assert f"{thread} (1)" in hooks.prompt(session)
-    house.handoff("thread", "add", thread, "decision", "And a salt.", cwd=hooks.project)
+    sandbox.handoff("thread", "add", thread, "decision", "And a salt.", cwd=hooks.project)
     assert f"{thread} (2)" in hooks.prompt(session)
-    house.handoff("thread", "read", thread, "--up-to", "2", **by_code)
+    sandbox.handoff("thread", "read", thread, "--up-to", "2", **by_code)
     assert "" == hooks.prompt(session)
 
 
@@ -311,7 +311,7 @@ def test_unread_entries_are_told_once(hooks):
 def test_blocked_while_a_person_is_asked(hooks):
     """While the client asks for a permission the status is blocked, until the session goes on."""
     session = worked(hooks)
-    document = hooks.house.document
+    document = hooks.sandbox.document
     hooks.fire(
         "PermissionRequest", session.id, tool_name="Bash", tool_input={"command": "make deploy"}
     )
@@ -323,9 +323,9 @@ def test_blocked_while_a_person_is_asked(hooks):
         asked["now"],
     )
     assert asked["now"] == document(hooks.project)["now"]
-    why = hooks.house.handoff("why", "now", cwd=hooks.project).stdout
+    why = hooks.sandbox.handoff("why", "now", cwd=hooks.project).stdout
     assert f"{session.id}, a hook of its client" in " ".join(why.split())
-    wait_for(lambda: "status: blocked" in hooks.house.yaml(hooks.project))
+    wait_for(lambda: "status: blocked" in hooks.sandbox.yaml(hooks.project))
     session.say("Deployed. I'll look at the logs next.", timestamp=timestamp(-1))
     wait_for(lambda: document(hooks.project)["status"] == "in_progress")
 
@@ -335,13 +335,13 @@ def test_the_end_of_a_session_leaves_its_handoff(hooks):
     """SessionEnd ends the session at once, and its handoff is there; late lines change nothing."""
     session = worked(hooks)
     hooks.fire("SessionEnd", session.id, reason="prompt_input_exit")
-    shelf = hooks.house.home / ".claude/handoffs"
+    shelf = hooks.sandbox.home / ".claude/handoffs"
 
     wait_for(lambda: [*shelf.glob("*/*.md")], allowed(3))
-    assert [False] == [lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]]
+    assert [False] == [lane["live"] for lane in hooks.sandbox.show(hooks.project)["lanes"]]
     session.raw(b'{"type":"cost-state"}\n')
-    wait_for(lambda: hooks.house.call("status")["waiting_bytes"] == 0)
-    assert [False] == [lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]]
+    wait_for(lambda: hooks.sandbox.call("status")["waiting_bytes"] == 0)
+    assert [False] == [lane["live"] for lane in hooks.sandbox.show(hooks.project)["lanes"]]
 
 
 def test_an_ended_session_stays_ended(hooks):
@@ -349,60 +349,60 @@ def test_an_ended_session_stays_ended(hooks):
     first, second = worked(hooks), worked(hooks, "Write the changelog for the release")
     for session in (first, second):
         hooks.fire("SessionEnd", session.id, reason="other")
-    hooks.house.restart()
-    wait_for(hooks.house.settled)
+    hooks.sandbox.restart()
+    wait_for(hooks.sandbox.settled)
     assert "Also live" not in hooks.start(new_id())
 
     first.say("One more thing.")
-    wait_for(lambda: any(lane["live"] for lane in hooks.house.show(hooks.project)["lanes"]))
+    wait_for(lambda: any(lane["live"] for lane in hooks.sandbox.show(hooks.project)["lanes"]))
 
 
 def test_a_paused_project_is_told_nothing(hooks):
-    """Nothing is told while a project is paused, with and without a daemon; afterwards it is."""
+    """A paused project's sessions are told nothing, with and without a daemon; later they are."""
     worked(hooks)
-    wait_for(lambda: hooks.house.yaml(hooks.project))
-    assert 0 == hooks.house.handoff("pause", ".", cwd=hooks.project).returncode
+    wait_for(lambda: hooks.sandbox.yaml(hooks.project))
+    assert 0 == hooks.sandbox.handoff("pause", ".", cwd=hooks.project).returncode
     assert "" == hooks.start(new_id())
-    hooks.house.stop()
+    hooks.sandbox.stop()
     assert "" == hooks.start(new_id())
 
-    hooks.house.start()
-    assert 0 == hooks.house.handoff("unpause", ".", cwd=hooks.project).returncode
+    hooks.sandbox.start()
+    assert 0 == hooks.sandbox.handoff("unpause", ".", cwd=hooks.project).returncode
     assert "Round tax per line" in hooks.start(new_id())
 
 
 def test_forgetting_takes_what_was_told(hooks):
-    """`handoff forget` leaves nothing of what sessions of the project were told."""
+    """`handoff forget` erases the record of everything that the project's sessions were told."""
     session = worked(hooks)
     other = new_id()
     assert hooks.start(other)
     hooks.fire("SessionEnd", session.id, reason="other")
-    done = hooks.house.handoff("forget", str(hooks.project), "--yes", cwd=hooks.project)
+    done = hooks.sandbox.handoff("forget", str(hooks.project), "--yes", cwd=hooks.project)
     assert 0 == done.returncode, done.stderr
 
-    with sqlite3.connect(hooks.house.state / "state.db") as state:
+    with sqlite3.connect(hooks.sandbox.state / "state.db") as state:
         assert [] == state.execute("SELECT * FROM told").fetchall()
         assert [] == state.execute("SELECT * FROM ended").fetchall()
-    kept = contents_below(hooks.house.state)
+    kept = contents_below(hooks.sandbox.state)
     assert [] == [
         path for path, text in kept.items() if "state.db" in path.name and other.encode() in text
     ]
 
 
 def test_a_pipe_for_a_plugin_holds_nobody_up(hooks, tmp_path):
-    """Where the plugin's description is a pipe, hooks and all else are answered."""
+    """A pipe in the place of the plugin's description blocks neither hooks nor other requests."""
     directory = tmp_path / "plugin/.claude-plugin"
     directory.mkdir(parents=True)
     os.mkfifo(directory / "plugin.json")
     hooks.start(new_id(), env={"CLAUDE_PLUGIN_ROOT": str(directory.parent)})
 
-    wait_for(lambda: "SessionStart" in hooks.house.call("status")["hooks"])
+    wait_for(lambda: "SessionStart" in hooks.sandbox.call("status")["hooks"])
 
 
 def test_blocked_no_longer_when_the_client_goes_on(hooks, client):
-    """A command that was permitted and takes long: the client's own word ends the waiting."""
+    """The client's own status ends the wait for a permission, also if the command takes long."""
     session = worked(hooks)
-    directory = hooks.house.home / ".claude/sessions"
+    directory = hooks.sandbox.home / ".claude/sessions"
     directory.mkdir()
     path = directory / f"{client.pid}.json"
 
@@ -412,86 +412,86 @@ def test_blocked_no_longer_when_the_client_goes_on(hooks, client):
 
     says("waiting")
     hooks.fire("PermissionRequest", session.id, tool_name="Bash", tool_input={"command": "make"})
-    assert "blocked" == hooks.house.document(hooks.project)["status"]
-    hooks.house.run_due()  # a look at who runs what
-    assert "blocked" == hooks.house.document(hooks.project)["status"]
+    assert "blocked" == hooks.sandbox.document(hooks.project)["status"]
+    hooks.sandbox.run_due()  # looks at the running clients
+    assert "blocked" == hooks.sandbox.document(hooks.project)["status"]
     says("busy")
-    wait_for(lambda: hooks.house.document(hooks.project)["status"] == "in_progress")
+    wait_for(lambda: hooks.sandbox.document(hooks.project)["status"] == "in_progress")
 
 
-def test_the_very_first_session_leaves_its_handoff(house):
-    """Where Claude Code never ran, the first session's end is heard before its directory is seen."""
-    house.start()
-    hooks = Hooked(house, house.project())
-    session = house.session(hooks.project)
+def test_the_very_first_session_leaves_its_handoff(sandbox):
+    """The first session ever gets its handoff, although its end arrives before its directory."""
+    sandbox.start()
+    hooks = Hooked(sandbox, sandbox.project())
+    session = sandbox.session(hooks.project)
     session.prompt("Round tax per line")
     session.edit(f"{hooks.project}/tax.py")
     session.say("Tax is rounded per line.")
     hooks.fire("SessionEnd", session.id, reason="other")
 
-    wait_for(lambda: [*(house.home / ".claude/handoffs").glob("*/*.md")])
+    wait_for(lambda: [*(sandbox.home / ".claude/handoffs").glob("*/*.md")])
 
 
 @pytest.mark.parametrize("entrypoint", ["cli", "sdk-cli"])
 def test_a_question_displaces_no_work(hooks, entrypoint):
-    """What was asked in passing, or only opened, is not what the next session is told of."""
+    """A question in passing, or a session that was only opened, does not displace the real work."""
     worked(hooks, entrypoint=entrypoint)
-    asked = hooks.house.session(hooks.project, entrypoint=entrypoint)
+    asked = hooks.sandbox.session(hooks.project, entrypoint=entrypoint)
     asked.prompt("What does tax.py do with empty lines?")
     asked.say("It skips them.")
-    opened = hooks.house.session(hooks.project, entrypoint=entrypoint)
+    opened = hooks.sandbox.session(hooks.project, entrypoint=entrypoint)
     opened.prompt("<command-message>open</command-message>\n<command-name>/open</command-name>")
     opened.say("Tax was rounded per line.")
-    wait_for(lambda: len(hooks.house.call("sessions")["sessions"]) == 3)
-    wait_for(lambda: hooks.house.call("status")["waiting_bytes"] == 0)
+    wait_for(lambda: len(hooks.sandbox.call("sessions")["sessions"]) == 3)
+    wait_for(lambda: hooks.sandbox.call("status")["waiting_bytes"] == 0)
 
-    assert "Round tax per line" == hooks.house.document(hooks.project)["goal"]
+    assert "Round tax per line" == hooks.sandbox.document(hooks.project)["goal"]
     assert "**Goal:** Round tax per line" in hooks.start(new_id())
 
 
 def test_a_session_without_a_transcript_never_was_one(hooks):
-    """`claude mcp list` ends a session that nobody began: nothing comes of it."""
+    """`claude mcp list` ends a session that never began: nothing is recorded."""
     hooks.fire("SessionEnd", new_id(), reason="other")
 
-    assert [] == hooks.house.show(hooks.project)["lanes"]
+    assert [] == hooks.sandbox.show(hooks.project)["lanes"]
 
 
 def test_compaction_writes_the_state(hooks):
-    """PreCompact prints nothing unless it is configured; then what the summary should mind."""
+    """PreCompact prints nothing unless instructions for the summary are configured."""
     session = worked(hooks)
     assert "" == hooks.fire("PreCompact", session.id, trigger="manual", custom_instructions="")
 
-    config = hooks.house.home / ".config/handoffd/config.toml"
+    config = hooks.sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[hooks]\ncompact_instructions = "Keep the names of tests."\n')
-    hooks.house.restart()
+    hooks.sandbox.restart()
     assert "Keep the names of tests." == hooks.fire("PreCompact", session.id, trigger="auto")
 
 
 def test_programs_are_told_unless_it_is_switched_off(hooks):
-    """A `claude -p` is told what a person's session is, or nothing by `[hooks] headless = false`."""
+    """A `claude -p` gets the brief of a person's session; with `headless = false` it gets none."""
     worked(hooks)
     program = {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}
     assert "Round tax" in hooks.start(new_id(), env=program)
 
-    config = hooks.house.home / ".config/handoffd/config.toml"
+    config = hooks.sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[hooks]\nheadless = false\n")
-    hooks.house.restart()
+    hooks.sandbox.restart()
     assert "" == hooks.start(new_id(), env=program)
     assert "Round tax" in hooks.start(new_id())
 
 
 def test_what_was_heard_is_known(hooks, tmp_path):
-    """`status` says when each event was last heard and from which plugin, also after a restart."""
+    """`status` has the time and the plugin of each event, also after a restart."""
     plugin = tmp_path / "plugin/.claude-plugin"
     plugin.mkdir(parents=True)
     (plugin / "plugin.json").write_text('{"name": "handoffd", "version": "9.8.7"}')
     hooks.start(new_id(), env={"CLAUDE_PLUGIN_ROOT": str(plugin.parent)})
     hooks.prompt(new_id())
-    wait_for(lambda: len(hooks.house.call("status")["hooks"]) == 2)
-    hooks.house.restart()
-    heard = hooks.house.call("status")["hooks"]
+    wait_for(lambda: len(hooks.sandbox.call("status")["hooks"]) == 2)
+    hooks.sandbox.restart()
+    heard = hooks.sandbox.call("status")["hooks"]
 
     assert ["SessionStart", "UserPromptSubmit"] == list(heard)
     assert ["9.8.7", None] == [found["plugin"] for found in heard.values()]
@@ -512,7 +512,7 @@ def test_what_was_heard_is_known(hooks, tmp_path):
     ids=["nothing", "half", "list", "types", "deep", "bytes", "half a character"],
 )
 def test_whatever_comes_a_hook_is_silent(live, given):
-    """What is no hook's JSON is answered with nothing, and exit code 0."""
+    """Input that is not a hook's JSON is answered with no output and exit code 0."""
     project = live.project()
     done = live.handoff("hook", input=given, cwd=project)
 
@@ -520,22 +520,22 @@ def test_whatever_comes_a_hook_is_silent(live, given):
 
 
 def test_an_excluded_project_is_told_nothing(hooks):
-    """Where a project is switched off, nothing is told, and nothing is kept of its hooks."""
+    """An excluded project's sessions are told nothing, and its hooks are not stored."""
     worked(hooks)
-    wait_for(lambda: hooks.house.yaml(hooks.project))
+    wait_for(lambda: hooks.sandbox.yaml(hooks.project))
     (hooks.project / ".flow-guardian/config.yaml").write_text("enabled: false\n")
 
     assert "" == hooks.start(new_id())
-    hooks.house.stop()
+    hooks.sandbox.stop()
     assert "" == hooks.start(new_id())
 
 
 @pytest.mark.quick
 def test_without_a_daemon_the_brief_on_disk_is_told(hooks):
-    """With the daemon gone a session is told what is on disk; one that is resumed, nothing."""
+    """Without a daemon a new session is told the brief on disk; a resumed one is told nothing."""
     session = worked(hooks)
-    wait_for(lambda: "Round tax" in hooks.house.yaml(hooks.project))
-    hooks.house.stop()
+    wait_for(lambda: "Round tax" in hooks.sandbox.yaml(hooks.project))
+    hooks.sandbox.stop()
     told = hooks.start(new_id())
 
     assert "**Goal:** Round tax per line" in told
@@ -555,21 +555,23 @@ def given_line(hooks: Hooked, session: str) -> str:
 def line(hooks: Hooked, session: str = "", columns: int = 80) -> str:
     """Return the daemon's line, however long it takes; a client would not wait."""
     style = {"columns": columns, "colour": False, "json": False}
-    found = hooks.house.request(
+    found = hooks.sandbox.request(
         "statusline", cwd=str(hooks.project), hook=given_line(hooks, session), render=style
     )
     return found["result"]["text"].strip()
 
 
 def client_line(hooks: Hooked, *words: str) -> str:
-    done = hooks.house.handoff("statusline", *words, input=given_line(hooks, ""), cwd=hooks.project)
+    done = hooks.sandbox.handoff(
+        "statusline", *words, input=given_line(hooks, ""), cwd=hooks.project
+    )
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
 
 
 @pytest.mark.quick
 def test_the_status_line_shows_the_goal(hooks):
-    """Goal and status of the session, the age of the last handoff; as wide as the terminal."""
+    """The line has the goal, the status and the last handoff's age, in the terminal's width."""
     session = worked(hooks)
     assert "Round tax per line" == line(hooks)
     call(hooks, "the key in CI has expired")
@@ -579,24 +581,24 @@ def test_the_status_line_shows_the_goal(hooks):
 
 
 def test_the_status_line_counts_what_is_unread(hooks):
-    """Entries that Code has not seen, of all threads used here, are counted."""
+    """The line counts the entries of all threads used here that Code has not read."""
     worked(hooks)
     by_code = {"cwd": hooks.project, "env": {"CLAUDECODE": "1"}}
-    thread = hooks.house.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
+    thread = hooks.sandbox.handoff("thread", "create", "Auth", "JWT?", **by_code).stdout.strip()
     for text in ("Yes.", "RS256."):
-        hooks.house.handoff("thread", "add", thread, "decision", text, cwd=hooks.project)
+        hooks.sandbox.handoff("thread", "add", thread, "decision", text, cwd=hooks.project)
 
     assert "Round tax per line · 2 unread" == line(hooks)
 
 
 def test_the_status_line_shows_the_tracks_progress(hooks):
-    """The track of the session, and how far it is."""
+    """The line has the session's track and its progress."""
     session = worked(hooks)
     track = hooks.project / "conductor/tracks/auth_20260301"
     track.mkdir(parents=True)
     (track / "metadata.json").write_text('{"track_id": "auth_20260301"}')
     (track / "plan.md").write_text("- [x] one\n- [ ] two\n- [ ] three\n")
-    done = hooks.house.handoff("create", "--session", session.id, cwd=hooks.project)
+    done = hooks.sandbox.handoff("create", "--session", session.id, cwd=hooks.project)
     assert 0 == done.returncode, done.stderr
 
     assert "auth_20260301 33%" in line(hooks, session.id)
@@ -616,8 +618,8 @@ def test_the_status_line_keeps_a_persons_own(hooks):
 
 
 def test_the_status_line_without_a_daemon(hooks):
-    """Without a daemon it says so, beside a person's own line."""
-    hooks.house.stop()
+    """Without a daemon the line says so, beside a person's own line."""
+    hooks.sandbox.stop()
 
     off = "handoffd is not running (handoff up)"
     assert off == client_line(hooks)

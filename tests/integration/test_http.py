@@ -1,4 +1,4 @@
-"""MCP over HTTP: what it answers, to whom, and that it is what the native door answers."""
+"""MCP over HTTP: its answers, its access rules, and that it answers as the socket does."""
 
 import asyncio
 import json
@@ -16,9 +16,9 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from conftest import House
+from conftest import DaemonSandbox
 from handoff import __version__
-from http_door import INITIALIZE, MODERN, MODERN_META, frame, open_door, rest
+from http_clients import INITIALIZE, MODERN, MODERN_META, frame, open_door, rest
 
 pytestmark = pytest.mark.quick
 
@@ -28,12 +28,12 @@ MODES = ["legacy", "auto", MODERN]
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory):
-    """One daemon whose door is open, for all tests that leave it as it is."""
+    """A client of one daemon with HTTP turned on, for all tests that do not change it."""
     runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
-    house = House(tmp_path_factory.mktemp("http"), runtime)
+    sandbox = DaemonSandbox(tmp_path_factory.mktemp("http"), runtime)
     settings = {"allowed_hosts": ["bridge.example"], "allowed_origins": ["https://app.example"]}
-    yield open_door(house, secret_path=True, **settings)
-    house.kill()
+    yield open_door(sandbox, secret_path=True, **settings)
+    sandbox.kill()
     shutil.rmtree(runtime, ignore_errors=True)
 
 
@@ -90,7 +90,7 @@ def test_the_sdks_client_uses_all_five_tools(door, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sdks_client_on_the_secret_path(door, mode):
-    """The same works without a header, at the address that holds the token."""
+    """The SDK's client works without a header, at the address that holds the token."""
 
     async def conversation(mcp):
         return (await mcp.call_tool("get_handoff", {"id": "hof_" + "x" * 21})).content[0].text
@@ -101,8 +101,8 @@ def test_the_sdks_client_on_the_secret_path(door, mode):
 
 
 def native(door, method: str, params: dict | None = None) -> dict:
-    """Ask the same of the socket."""
-    return door.house.request(method, **(params or {}))["result"]
+    """Send the same request over the socket."""
+    return door.sandbox.request(method, **(params or {}))["result"]
 
 
 def play(call) -> list[dict]:
@@ -130,7 +130,7 @@ def play(call) -> list[dict]:
 
 
 def normal(results: list[dict]) -> list[dict]:
-    """Take out what differs from one thread to the next: its id, the time, the count of entries."""
+    """Remove the values that differ between threads: the id, the time, the count of entries."""
     text = json.dumps(results)
     ident = re.search(r"hof_[A-Za-z0-9_-]{21}", text)[0]
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text.replace(ident, "ID"))
@@ -143,7 +143,7 @@ def normal(results: list[dict]) -> list[dict]:
 
 @pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
 def test_results_are_those_of_the_native_door(door, modern):
-    """Every result and every error of a tool is the same through both doors, word for word."""
+    """Every result and every error of a tool is the same over HTTP and over the socket."""
     meta = {"_meta": MODERN_META} if modern else {}
     ask = door.ask_modern if modern else door.ask
     by_http = play(lambda name, given: ask("tools/call", {"name": name, "arguments": given}))
@@ -155,7 +155,7 @@ def test_results_are_those_of_the_native_door(door, modern):
 
 
 def test_a_thread_is_one_through_both_doors(door):
-    """What is written through one door is read through the other."""
+    """An entry written over HTTP is read over the socket, and the other way round."""
     made = door.call("create_handoff", title="T", content="by HTTP", as_client="code")
     ident = made["handoff"]["id"]
     given = {"name": "get_handoff", "arguments": {"id": ident}}
@@ -166,7 +166,7 @@ def test_a_thread_is_one_through_both_doors(door):
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 def test_handshake_is_that_of_the_native_door(door, version):
-    """Both doors introduce themselves alike, and take the version that is asked for."""
+    """HTTP and the socket have the same handshake, and accept the requested version."""
     params = {**INITIALIZE, "protocolVersion": version}
     greeting = door.ask("initialize", params, MCP_Protocol_Version=None)
 
@@ -175,7 +175,7 @@ def test_handshake_is_that_of_the_native_door(door, version):
 
 
 def test_unknown_version_gets_the_latest_handshake(door):
-    """A handshake for a version that nobody knows is answered with the latest."""
+    """A handshake for an unknown version is answered with the latest one."""
     params = {**INITIALIZE, "protocolVersion": "2031-01-01"}
 
     assert (
@@ -184,7 +184,7 @@ def test_unknown_version_gets_the_latest_handshake(door):
 
 
 def test_lists_and_discovery_are_those_of_the_native_door(door):
-    """The tools and what is discovered are the same, in the old words and the new."""
+    """The tools and the discovery are the same as on the socket, in the old and the new version."""
     meta = {"_meta": MODERN_META}
 
     assert native(door, "tools/list") == door.ask("tools/list")
@@ -194,7 +194,7 @@ def test_lists_and_discovery_are_those_of_the_native_door(door):
 
 
 def test_version_we_do_not_speak(door):
-    """A request in a version that nobody knows is told which there are."""
+    """A request in an unknown version gets an error that lists the supported versions."""
     meta = {**MODERN_META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
     headers = {"MCP-Protocol-Version": "2031-01-01", "Mcp-Method": "tools/list"}
     answer = door.post(frame("tools/list", {"_meta": meta}), **headers)
@@ -205,7 +205,7 @@ def test_version_we_do_not_speak(door):
 
 @pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26"])
 def test_client_of_an_older_version(door, version):
-    """Who names no version, or an older one, gets the same result, and as a text, too."""
+    """A client of no version or of an older one gets the same result, and as a text, too."""
     given = {"name": "get_handoff", "arguments": {"id": "hof_none"}}
     params = {**INITIALIZE, "protocolVersion": version or "2025-03-26"}
     greeting = door.ask("initialize", params, MCP_Protocol_Version=None)
@@ -217,7 +217,7 @@ def test_client_of_an_older_version(door, version):
 
 
 def test_notification_is_accepted(door):
-    """What expects no answer gets none."""
+    """A notification gets no answer."""
     answer = door.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     assert (202, b"") == (answer.status, answer.body)
@@ -242,7 +242,7 @@ def test_what_is_no_request(door, body):
 
 
 def test_unknown_method(door):
-    """A method that there is not is an error at once."""
+    """An unknown method is an error at once."""
     assert -32601 == door.post(frame("resources/list")).json["error"]["code"]
 
 
@@ -308,7 +308,7 @@ def test_a_page_gets_no_leave_to_read(door):
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
 def test_other_types(door, kind):
-    """What is not called JSON is not read."""
+    """A body of another content type than JSON is not read."""
     assert 415 == door.post(frame("ping"), Content_Type=kind).status
 
 
@@ -336,7 +336,7 @@ def test_body_of_the_limit(door):
 
 
 def test_body_over_the_limit_is_not_waited_for(door):
-    """A body that says it is longer is refused before it comes, and the connection ends."""
+    """A body that is declared longer is refused before it arrives, and the connection ends."""
     with door.raw(head(door, f"Content-Length: {LIMIT + 1}")) as connection:
         answer = rest(connection)
 
@@ -345,7 +345,7 @@ def test_body_over_the_limit_is_not_waited_for(door):
 
 
 def test_chunked_body_over_the_limit(door):
-    """A body that does not say how long it is, is read to the limit and not beyond."""
+    """A body without a declared length is read to the limit and not beyond."""
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     with door.raw(head(door, "Transfer-Encoding: chunked")) as connection:
         sent = 0
@@ -363,7 +363,7 @@ def test_chunked_body_over_the_limit(door):
 
 
 def test_chunked_body_a_little_over_the_limit(door):
-    """Who sends one byte too many and then listens is told why."""
+    """A client that sends one byte too many and then listens is told the reason."""
     chunk = b"%x\r\n" % (LIMIT + 1) + b" " * (LIMIT + 1) + b"\r\n"
     with door.raw(head(door, "Transfer-Encoding: chunked") + chunk) as connection:
         answer = rest(connection)
@@ -381,7 +381,7 @@ def test_chunked_body(door):
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
 def test_only_post(door, method):
-    """There is no stream to GET and no session to DELETE, which is said with what there is."""
+    """There is no stream to GET and no session to DELETE; the answer names the allowed method."""
     headers = {"Authorization": f"Bearer {door.token}", "Accept": "text/event-stream"}
     answer = door.send(method, "/mcp", headers=headers)
 
@@ -397,7 +397,7 @@ def test_nothing_else_is_there(door, path):
 
 
 def test_health(door):
-    """/health answers without a token that we are here and which version, and no more."""
+    """/health answers without a token, with our presence and version, and no more."""
     answer = door.send("GET", "/health")
 
     assert (200, {"status": "ok", "version": __version__}) == (answer.status, answer.json)
@@ -405,7 +405,7 @@ def test_health(door):
 
 
 def test_stale_session(door):
-    """A session id that nobody gave is of no consequence; none is given."""
+    """An unknown session id has no effect; the daemon assigns none."""
     answer = door.post(frame("tools/list"), Mcp_Session_Id="stale-since-yesterday")
 
     assert 200 == answer.status
@@ -413,7 +413,7 @@ def test_stale_session(door):
 
 
 def test_garbage_does_no_harm(door):
-    """What is no HTTP gets an error or nothing, and the next request is answered."""
+    """Data that is no HTTP gets an error or nothing, and the next request is answered."""
     for data in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /mcp HTTP/9.9\r\n\r\n"):
         with door.raw(data + b"\r\n\r\n") as connection:
             answer = rest(connection)
@@ -444,7 +444,7 @@ def test_secrets_stay_out_of_the_log(door):
     door.send("GET", f"/mcp/{door.token}")
     with door.raw(f"BROKEN /mcp/{door.token}\r\n\r\n".encode()) as connection:
         rest(connection)
-    logged = door.house.log.read_text()
+    logged = door.sandbox.log.read_text()
 
     assert door.token not in logged
     assert "words of a thread" not in logged

@@ -1,4 +1,4 @@
-"""What a session leaves behind: written by a real daemon, at triggers and occasions."""
+"""The handoff files of sessions: written by a real daemon, at triggers and occasions."""
 
 import json
 import os
@@ -8,12 +8,12 @@ import pytest
 
 from conftest import timestamp, wait_for
 from handoffd.contract import contract_writer
-from left import handoffs, shelf, text, work
+from written_handoffs import handoffs, shelf, text, work
 
 
-def claim(house, session, process, **more):
-    """Say that a process runs a session, as the client does."""
-    directory = house.home / ".claude/sessions"
+def claim(sandbox, session, process, **more):
+    """Write the client's file that claims a session for a process."""
+    directory = sandbox.home / ".claude/sessions"
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{process.pid}.json"
     path.write_text(
@@ -68,7 +68,7 @@ def test_killed_client_leaves_a_handoff_within_a_minute(live, client):
 
 
 def test_silence_is_death_where_no_client_says_otherwise(live):
-    """A session that no client claims has its handoff within 60 s of its last record."""
+    """A session without a claim of a client has its handoff within 60 s of its last record."""
     project = live.project()
     work(live, project, ago=2)
     begun = time.monotonic()
@@ -92,7 +92,7 @@ def test_client_that_died_waiting_calls_for_a_person(live, client):
 
 @pytest.mark.quick
 def test_ended_client_leaves_a_handoff(live, client):
-    """A client that ends in good order takes its claim away: its session has ended."""
+    """A client that ends in good order removes its claim: its session has ended."""
     project = live.project()
     session = work(live, project, ago=3)
     path = claim(live, session, client)
@@ -103,7 +103,7 @@ def test_ended_client_leaves_a_handoff(live, client):
 
 
 def test_client_that_came_and_went_between_two_looks(live, client):
-    """A session that is over before anybody looked at its client has not to wait for a silence."""
+    """A session whose client came and went between two looks does not wait for a silence."""
     project = live.project()
     session = live.session(project)
     path = claim(live, session, client)
@@ -119,7 +119,7 @@ def test_client_that_came_and_went_between_two_looks(live, client):
 
 @pytest.mark.quick
 def test_compaction_leaves_a_handoff(live, client):
-    """A compaction is an occasion, also while the client lives."""
+    """A compaction is an occasion for a handoff, also while the client lives."""
     project = live.project()
     session = work(live, project, ago=3)
     claim(live, session, client)
@@ -132,7 +132,7 @@ def test_compaction_leaves_a_handoff(live, client):
 
 
 def test_cleared_session_leaves_a_handoff(live, client):
-    """After /clear the client claims the old session for ever; the new one shows that it ended."""
+    """After /clear the client claims the old session for ever; the new one proves its end."""
     project = live.project()
     session = work(live, project, ago=10)
     claim(live, session, client)
@@ -171,35 +171,35 @@ def test_nothing_for_a_question(live):
 
 
 @pytest.mark.quick
-def test_idle_trigger_fires_once(house):
+def test_idle_trigger_fires_once(sandbox):
     """The idle trigger is entered once for a silence, also across a restart."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[triggers]\nidle_minutes = 1.0\n")
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    project = house.project()
-    work(house, project, ago=61)
-    wait_for(lambda: house.run_due() and "triggered" in house.log.read_text())
-    house.restart().run_due()
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    project = sandbox.project()
+    work(sandbox, project, ago=61)
+    wait_for(lambda: sandbox.run_due() and "triggered" in sandbox.log.read_text())
+    sandbox.restart().run_due()
 
     import sqlite3
 
-    with sqlite3.connect(house.state / "core.db") as db:
+    with sqlite3.connect(sandbox.state / "core.db") as db:
         assert [("idle",)] == db.execute("SELECT trigger FROM triggers").fetchall()
 
 
-def test_daemon_down_at_the_end(house):
+def test_daemon_down_at_the_end(sandbox):
     """A session that ended while no daemon ran has its handoff soon after the next start."""
-    project = house.project()
-    house.transcripts.mkdir(parents=True)
-    house.start()
-    session = work(house, project, ago=75)
-    house.kill()
+    project = sandbox.project()
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.start()
+    session = work(sandbox, project, ago=75)
+    sandbox.kill()
     session.edit(f"{project}/src/late.py", timestamp=timestamp(60))
-    house.start()
+    sandbox.start()
 
-    wait_for(lambda: house.run_due() and "src/late.py" in text(house, project))
+    wait_for(lambda: sandbox.run_due() and "src/late.py" in text(sandbox, project))
 
 
 @pytest.mark.quick
@@ -248,7 +248,7 @@ def test_persons_lines_survive(live):
 
 @pytest.mark.quick
 def test_paused_leaves_nothing(live):
-    """Nothing is left for a paused project."""
+    """A paused project gets no handoff."""
     project = live.project()
     other = live.project("other")
     live.session(project).prompt("Hello there, please round tax")

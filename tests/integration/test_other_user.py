@@ -1,4 +1,4 @@
-"""The client's launcher, run by a user to whom a part of the installation is closed."""
+"""The client's launcher, run by a user who has no access to a part of the installation."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def place():
-    """An installation with a stub for an interpreter, where everybody can reach it."""
+    """An installation with a stub for an interpreter, in a place that every user can reach."""
     # pytest's own directories are closed to others.
     found = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
     found.chmod(0o755)
@@ -42,7 +42,7 @@ def script(path: Path, text: str) -> None:
 
 
 def run(place: Path, *words: str) -> subprocess.CompletedProcess:
-    """Run it as another user; one who is not root is locked out by the modes alone."""
+    """Run it as another user; a user other than root is locked out by the modes alone."""
     other = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     return subprocess.run(
         [str(place / "bin/handoff"), *(words or ("status",))],
@@ -52,7 +52,7 @@ def run(place: Path, *words: str) -> subprocess.CompletedProcess:
 
 
 def test_open_to_all(place):
-    """Where everything is open, the client is started."""
+    """With everything open the client is started."""
     assert (0, "started\n", "") == (
         (done := run(place)).returncode, done.stdout, done.stderr,
     )  # fmt: skip
@@ -70,7 +70,10 @@ def test_open_to_all(place):
     ],
 )
 def test_a_closed_part_is_named(place, closed, named):
-    """The message names the file, what of its path is closed, and a remedy; a hook still ends with 0."""
+    """The message names the file, the closed part of its path, and a remedy.
+
+    A hook still ends with 0.
+    """
     (place / closed).chmod(0)
 
     done = run(place)
@@ -87,7 +90,7 @@ def test_a_closed_part_is_named(place, closed, named):
 
 
 def test_a_closed_interpreter_behind_a_long_path(place):
-    """The form that installers write for long paths, and for such with spaces, is understood."""
+    """The form that installers write for long paths, and for paths with spaces, is understood."""
     (place / "bin/python").unlink()
     for quote in ("", '"'):
         python = f"{place}/home/python/python3"
@@ -100,7 +103,7 @@ def test_a_closed_interpreter_behind_a_long_path(place):
 
 
 def test_a_part_that_is_missing(place):
-    """It is said to be missing, not to be closed."""
+    """A missing part is reported as missing, not as closed."""
     (place / "bin/python").unlink()
     (place / "bin/handoffd").unlink()
 

@@ -1,4 +1,4 @@
-"""What is written while paused is never folded, stored, logged or answered: not even later."""
+"""Text written during a pause is never folded, stored, logged or answered: not even later."""
 
 import json
 import os
@@ -12,26 +12,26 @@ from conftest import contents_below, timestamp, wait_for
 PHRASE = "planted xyzzy phrase"
 
 
-def nowhere(house, *projects) -> bool:
-    """Tell whether the phrase is in nothing that we keep or say."""
-    texts = list(contents_below(house.state, *projects).values())
-    texts += [house.log.read_bytes()]
+def nowhere(sandbox, *projects) -> bool:
+    """Return True if the phrase is in no file, log line or answer of ours."""
+    texts = list(contents_below(sandbox.state, *projects).values())
+    texts += [sandbox.log.read_bytes()]
     for project in projects:
         texts += [
-            str(house.show(project)).encode(),
-            house.handoff("inject", cwd=project).stdout.encode(),
+            str(sandbox.show(project)).encode(),
+            sandbox.handoff("inject", cwd=project).stdout.encode(),
         ]
-    texts += [str(house.call("sessions")).encode(), str(house.call("status")).encode()]
+    texts += [str(sandbox.call("sessions")).encode(), str(sandbox.call("status")).encode()]
     return not any(PHRASE.encode() in text for text in texts)
 
 
-def rebuilt(house):
+def rebuilt(sandbox):
     """Lose state.db and let the transcripts be folded anew."""
-    house.stop()
-    for path in house.state.glob("state.db*"):
+    sandbox.stop()
+    for path in sandbox.state.glob("state.db*"):
         path.unlink()
-    house.start()
-    wait_for(house.settled)
+    sandbox.start()
+    wait_for(sandbox.settled)
 
 
 @pytest.mark.quick
@@ -163,7 +163,7 @@ def test_nothing_is_written_while_paused(live):
 
 
 def test_unpausing_one_project_while_everything_is_paused(live):
-    """`unpause .` cannot end a pause of everything, and says what can."""
+    """`unpause .` cannot end a pause of everything, and names the command that can."""
     project = live.project()
     live.handoff("pause")
     tried = live.handoff("unpause", ".", cwd=project)
@@ -173,7 +173,7 @@ def test_unpausing_one_project_while_everything_is_paused(live):
 
 
 def test_transcript_away_while_the_pause_ends(live):
-    """A transcript that is away when a pause ends is heard again when it is back, from then on."""
+    """A transcript that is away when a pause ends is read again once it is back, from then on."""
     project = live.project()
     session, other = live.session(project), live.session(live.project("other"))
     session.prompt("Before the pause it is heard")
@@ -197,30 +197,30 @@ def test_transcript_away_while_the_pause_ends(live):
 
 
 @pytest.mark.quick
-def test_excluded_and_disabled_projects(house):
+def test_excluded_and_disabled_projects(sandbox):
     """Excluded by a glob or switched off in its own config, a project is not learned from."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[projects]\nexclude = ["~/code/secret*"]\n')
-    secret, off, on = (house.project(name) for name in ("secret-one", "off", "on"))
+    secret, off, on = (sandbox.project(name) for name in ("secret-one", "off", "on"))
     (off / ".flow-guardian").mkdir()
     (off / ".flow-guardian/config.yaml").write_text("enabled: false\n")
     for project in (secret, off):
-        house.session(project).prompt(f"Work with the {PHRASE} inside")
-    house.start()
-    house.session(on).prompt("Work that may be known")
-    wait_for(lambda: house.document(on)["goal"] == "Work that may be known")
-    wait_for(house.settled)
+        sandbox.session(project).prompt(f"Work with the {PHRASE} inside")
+    sandbox.start()
+    sandbox.session(on).prompt("Work that may be known")
+    wait_for(lambda: sandbox.document(on)["goal"] == "Work that may be known")
+    wait_for(sandbox.settled)
 
-    assert nowhere(house, secret, off)
-    assert "excluded" == house.show(secret)["refused"]
-    assert "disabled" == house.show(off)["refused"]
+    assert nowhere(sandbox, secret, off)
+    assert "excluded" == sandbox.show(secret)["refused"]
+    assert "disabled" == sandbox.show(off)["refused"]
     (off / ".flow-guardian/config.yaml").write_text("enabled: true\n")
-    wait_for(lambda: PHRASE in house.document(off)["goal"])
+    wait_for(lambda: PHRASE in sandbox.document(off)["goal"])
 
 
 def test_task_files_of_a_pause_stay_unknown(live):
-    """A task that was stored during a pause is not taken afterwards either."""
+    """A task stored during a pause is not taken afterwards either."""
     project = live.project()
     session = live.session(project)
     session.prompt("Before the pause it is heard")

@@ -58,21 +58,21 @@ def test_stale_socket_is_replaced(live):
     assert live.answers()
 
 
-def test_socket_of_another_program_is_left_alone(house):
-    """A socket that somebody else serves is neither removed nor taken."""
-    os.makedirs(os.path.dirname(house.socket_path), mode=0o700)
+def test_socket_of_another_program_is_left_alone(sandbox):
+    """A socket that another program serves is neither removed nor taken."""
+    os.makedirs(os.path.dirname(sandbox.socket_path), mode=0o700)
     with socket.socket(socket.AF_UNIX) as other:
-        other.bind(house.socket_path)
+        other.bind(sandbox.socket_path)
         other.listen()
-        process = house.spawn()
+        process = sandbox.spawn()
 
         assert 1 == process.wait(90)
-        assert "in use by something else" in house.log.read_text()
-        assert os.path.exists(house.socket_path)
+        assert "in use by something else" in sandbox.log.read_text()
+        assert os.path.exists(sandbox.socket_path)
 
 
 def test_successors_socket_is_not_removed(live):
-    """A daemon that ends removes its own socket only, not one that took its path."""
+    """A daemon that ends removes its own socket only, not a successor's on the same path."""
     os.unlink(live.socket_path)
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(live.socket_path)
@@ -98,7 +98,10 @@ def test_modes(live):
 
 @pytest.mark.quick
 def test_reload(live, record_property):
-    """SIGHUP takes a new configuration; a broken one keeps the old and is said; nothing is lost."""
+    """SIGHUP loads a new configuration; a broken one is reported and the old one stays.
+
+    Nothing is lost.
+    """
     project = live.project()
     session = live.session(project)
     config = live.home / ".config/handoffd/config.toml"
@@ -124,47 +127,47 @@ def test_reload(live, record_property):
     )
 
 
-def test_further_config_directories(house):
+def test_further_config_directories(sandbox):
     """A Claude config directory named in the configuration is followed too."""
-    other = house.home / "other-claude"
-    config = house.home / ".config/handoffd/config.toml"
+    other = sandbox.home / "other-claude"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[claude]\nconfig_dirs = ["~/other-claude"]\n')
-    house.start()
-    project = house.project()
-    session = house.session(project)
+    sandbox.start()
+    project = sandbox.project()
+    session = sandbox.session(project)
     session.path = other / "projects/-x" / session.path.name
     session.path.parent.mkdir(parents=True)
     session.prompt("From another config directory")
 
-    wait_for(lambda: house.document(project)["goal"] == "From another config directory")
+    wait_for(lambda: sandbox.document(project)["goal"] == "From another config directory")
 
 
 @pytest.mark.quick
-def test_broken_configuration_stops_the_start(house):
+def test_broken_configuration_stops_the_start(sandbox):
     """A broken configuration at the start is an error that names file, key and remedy."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[checkpoint]\nwrite = "everywhere"\n')
 
-    assert 1 == house.spawn().wait(90)
-    said = house.log.read_text()
+    assert 1 == sandbox.spawn().wait(90)
+    said = sandbox.log.read_text()
     assert str(config) in said
     assert "`checkpoint.write`" in said
     assert "should be 'marked' or 'none'" in said
 
 
 @pytest.mark.quick
-def test_notifies_its_service_manager(house):
+def test_notifies_its_service_manager(sandbox):
     """READY, WATCHDOG and STOPPING reach the socket that NOTIFY_SOCKET names."""
-    path = str(house.runtime / "notify")
+    path = str(sandbox.runtime / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
         manager.settimeout(90)
-        house.environment |= {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"}
-        house.start()
+        sandbox.environment |= {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"}
+        sandbox.start()
         first = {manager.recv(100) for _ in range(3)}
-        house.stop()
+        sandbox.stop()
         last = b""
         while last != b"STOPPING=1":
             last = manager.recv(100)
@@ -173,12 +176,12 @@ def test_notifies_its_service_manager(house):
 
 
 @pytest.mark.quick
-def test_activated_socket(house):
+def test_activated_socket(sandbox):
     """A socket that the service manager opened is used, and left where it is at the end."""
-    directory = house.runtime / "handoffd"
+    directory = sandbox.runtime / "handoffd"
     directory.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(house.socket_path)
+        listener.bind(sandbox.socket_path)
         listener.listen()
 
         program = (
@@ -187,35 +190,35 @@ def test_activated_socket(house):
         )
         process = subprocess.Popen(
             [sys.executable, "-c", program, str(listener.fileno())],
-            env={**house.environment, "LISTEN_FDS": "1"}, pass_fds=(listener.fileno(),),
+            env={**sandbox.environment, "LISTEN_FDS": "1"}, pass_fds=(listener.fileno(),),
         )  # fmt: skip
         try:
-            wait_for(house.answers)
+            wait_for(sandbox.answers)
         finally:
             process.terminate()
             process.wait(90)
 
-    assert os.path.exists(house.socket_path)
+    assert os.path.exists(sandbox.socket_path)
 
 
-def test_deleted_socket_is_bound_again(house, record_property):
-    """A socket that somebody deleted is there again after the next housekeeping, and kept young."""
-    house.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
-    house.start()
-    os.unlink(house.socket_path)
+def test_deleted_socket_is_bound_again(sandbox, record_property):
+    """A deleted socket is there again after the next housekeeping, and its time is kept young."""
+    sandbox.environment |= {"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "400000"}
+    sandbox.start()
+    os.unlink(sandbox.socket_path)
     began = time.monotonic()
-    wait_for(lambda: os.path.exists(house.socket_path) and house.answers())
+    wait_for(lambda: os.path.exists(sandbox.socket_path) and sandbox.answers())
     seconds = time.monotonic() - began
-    # What cleans up old files must not take it for one.
-    os.utime(house.socket_path, (1, 1))
-    wait_for(lambda: os.stat(house.socket_path).st_mtime > 1)
+    # A cleaner of old files must not take the socket for an old file.
+    os.utime(sandbox.socket_path, (1, 1))
+    wait_for(lambda: os.stat(sandbox.socket_path).st_mtime > 1)
     told = f"there again after {seconds:.1f} s (looks every 0.2 s here, every 30 s as a rule)"
     record_property("figure", told)
 
 
 @pytest.mark.quick
 def test_broken_requests(live):
-    """What is no request gets an error that says so, never a crash."""
+    """Data that is no request gets an error that says so, never a crash."""
 
     def exchange(data: bytes) -> dict:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -244,7 +247,7 @@ def test_protocol_mismatch(live):
     assert 6 == error["data"]["exit"]
     assert "protocol 99" in error["message"]
     assert "speaks 1" in error["message"]
-    # What replaces a daemon must work across versions.
+    # The commands that replace a daemon must work across versions.
     assert live.process.pid == live.call("status", protocol=99)["pid"]
     assert "result" in live.request("down", protocol=99)
     assert 0 == live.process.wait(90)
@@ -260,18 +263,18 @@ def test_no_child_is_left(live, record_property):
     record_property("figure", f"{len(children(live.process.pid))} children at rest")
 
 
-def test_hanging_git_is_ended(house, record_property):
+def test_hanging_git_is_ended(sandbox, record_property):
     """A git that hangs is ended with its children; the daemon goes on and says so."""
-    fake = house.home / "bin"
+    fake = sandbox.home / "bin"
     fake.mkdir()
     script = fake / "git"
-    marker = house.home / "git-pid"
+    marker = sandbox.home / "git-pid"
     script.write_text(f"#!/bin/sh\necho $$ > {marker}\nsleep 1000\n")
     script.chmod(0o755)
-    project = house.project()
-    house.environment["PATH"] = f"{fake}:{house.environment['PATH']}"
-    house.start()
-    session = house.session(project)
+    project = sandbox.project()
+    sandbox.environment["PATH"] = f"{fake}:{sandbox.environment['PATH']}"
+    sandbox.start()
+    session = sandbox.session(project)
     session.prompt("A project with a hanging git")
     wait_for(marker.exists)
     began = time.monotonic()
@@ -279,8 +282,8 @@ def test_hanging_git_is_ended(house, record_property):
 
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
     seconds = time.monotonic() - began
-    wait_for(lambda: "git took longer than 2 s" in house.log.read_text())
-    assert "A project with a hanging git" == house.document(project)["goal"]
+    wait_for(lambda: "git took longer than 2 s" in sandbox.log.read_text())
+    assert "A project with a hanging git" == sandbox.document(project)["goal"]
     record_property("figure", f"ended after {seconds:.1f} s")
 
 
@@ -322,7 +325,7 @@ def test_log_has_no_transcript_text(live):
 
 
 @pytest.mark.quick
-def test_failed_part_ends_with_an_error(house):
+def test_failed_part_ends_with_an_error(sandbox):
     """When a loop of the daemon fails, it ends with code 1, so that its manager starts it anew."""
     program = (
         "from handoffd.ingest.transcript_reader import TranscriptReader\n"
@@ -331,7 +334,7 @@ def test_failed_part_ends_with_an_error(house):
         "from handoffd.__main__ import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program], env=house.environment, capture_output=True,
+        [sys.executable, "-P", "-c", program], env=sandbox.environment, capture_output=True,
         text=True, timeout=90, check=False,
     )  # fmt: skip
 
@@ -340,7 +343,7 @@ def test_failed_part_ends_with_an_error(house):
 
 
 def test_watch_survives_another_connection(live):
-    """A watcher keeps hearing after another client came and went."""
+    """A watcher keeps receiving events after another client came and went."""
     project = live.project()
     session = live.session(project)
     with socket.socket(socket.AF_UNIX) as watcher:
@@ -364,27 +367,27 @@ def test_watch_survives_another_connection(live):
             pass
 
 
-def test_slow_git_holds_up_nobody(house):
+def test_slow_git_holds_up_nobody(sandbox):
     """While git is slow in one project, another is written at once, and SIGTERM takes no longer."""
-    fake = house.home / "bin"
+    fake = sandbox.home / "bin"
     fake.mkdir()
     real = shutil.which("git")
     (fake / "git").write_text(
         f'#!/bin/sh\ncase "$2" in */code/slow) sleep 1.5;; esac\nexec {real} "$@"\n'
     )
     (fake / "git").chmod(0o755)
-    slow, quick = house.project("slow"), house.project("quick")
-    house.transcripts.mkdir(parents=True)
-    house.environment["PATH"] = f"{fake}:{house.environment['PATH']}"
-    house.start()
-    house.session(slow).prompt("A project where git is slow")
+    slow, quick = sandbox.project("slow"), sandbox.project("quick")
+    sandbox.transcripts.mkdir(parents=True)
+    sandbox.environment["PATH"] = f"{fake}:{sandbox.environment['PATH']}"
+    sandbox.start()
+    sandbox.session(slow).prompt("A project where git is slow")
     time.sleep(0.3)
-    house.session(quick).prompt("A project where git is quick")
+    sandbox.session(quick).prompt("A project where git is quick")
     started = time.monotonic()
-    wait_for(lambda: "git is quick" in house.yaml(quick))
+    wait_for(lambda: "git is quick" in sandbox.yaml(quick))
     took = time.monotonic() - started
     started = time.monotonic()
-    house.stop()
+    sandbox.stop()
 
     assert took < allowed(1.4)
     assert time.monotonic() - started < allowed(2)

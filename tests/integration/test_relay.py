@@ -1,4 +1,4 @@
-"""`handoff mcp`: the door on stdin and stdout, with a daemon, without one, and while it goes away."""
+"""`handoff mcp`: MCP on stdin and stdout, with a daemon, without one, and while it goes away."""
 
 import contextlib
 import json
@@ -17,26 +17,26 @@ import pytest
 
 import handoff
 import handoffd
-from bridged import Mcp, ask, configure, envelope, serving
 from conftest import BIN, wait_for
 from handoff import __version__
 from handoff.common import wire
 from handoff.mcp_relay.answerer import Lines
-from relayed import PATIENT, Pretender, Relayed, clear, hanging, holder, kill_daemon, stopped
+from mcp_socket_client import Mcp, ask, configure, envelope, serving
+from relay_client import PATIENT, Pretender, Relayed, clear, hanging, holder, kill_daemon, stopped
 
 OURS = {"result": {"protocol": wire.PROTOCOL, "version": __version__, "data": {}}}
 BROKEN = "[threads\n"
 
 
 @pytest.fixture
-def home(house):
-    """A HOME in which relays may start what they want."""
-    house.transcripts.mkdir(parents=True)
+def home(sandbox):
+    """A HOME in which relays may start daemons and other processes."""
+    sandbox.transcripts.mkdir(parents=True)
     # Here lies the lock by which one relay starts a daemon for all.
-    house.state.mkdir(parents=True, mode=0o700)
-    yield house
-    house.kill()
-    clear(house)
+    sandbox.state.mkdir(parents=True, mode=0o700)
+    yield sandbox
+    sandbox.kill()
+    clear(sandbox)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def served(home):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """A running daemon that no test here harms."""
+    """A running daemon that no test here changes."""
     with serving(tmp_path_factory.mktemp("shared")) as found:
         yield found
     clear(found)
@@ -55,7 +55,7 @@ def shared(tmp_path_factory):
 
 @pytest.fixture
 def pretended(home):
-    """The same with somebody who pretends to be the daemon."""
+    """The same with a process that pretends to be the daemon."""
     path = home.runtime / "pretender.sock"
     home.environment["HANDOFFD_SOCKET"] = str(path)
     with Pretender(str(path), OURS) as found:
@@ -74,8 +74,8 @@ def lines(*frames):
     return b"".join(json.dumps(found).encode() + b"\n" for found in frames)
 
 
-def contents(house):
-    return [row[0] for row in ask(house, "SELECT content FROM handoff_entries ORDER BY seq")]
+def contents(sandbox):
+    return [row[0] for row in ask(sandbox, "SELECT content FROM handoff_entries ORDER BY seq")]
 
 
 # The wire
@@ -83,7 +83,7 @@ def contents(house):
 
 @pytest.mark.quick
 def test_answers_are_the_daemons(shared):
-    """What the daemon says reaches the client byte for byte, and nothing else is on stdout."""
+    """The daemon's answers reach the client byte for byte, and nothing else is on stdout."""
     questions = [frame(1, "initialize", protocolVersion="2025-11-25"), frame(2, "tools/list")]
     with Mcp(shared, "chat") as direct:
         expected = []
@@ -109,8 +109,8 @@ LOADED_ALONE = LOADED | {
 }  # fmt: skip
 
 
-def loaded(house, *frames):
-    """Return what a relay loads to answer this, besides what the interpreter does."""
+def loaded(sandbox, *frames):
+    """Return the modules that a relay loads to answer these frames, without the interpreter's."""
     sites = {os.path.dirname(os.path.dirname(module.__file__)) for module in (handoff, handoffd)}
     text = (
         f"import sys; bare = set(sys.modules); sys.path += {list(sites)!r}; "
@@ -118,7 +118,7 @@ def loaded(house, *frames):
         "sys.stderr.write(' '.join(set(sys.modules) - bare))"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", text], input=lines(*frames), env=house.environment,
+        [sys.executable, "-I", "-S", "-c", text], input=lines(*frames), env=sandbox.environment,
         capture_output=True, check=True, timeout=60,
     )  # fmt: skip
     assert len(frames) == len(done.stdout.splitlines())
@@ -134,7 +134,7 @@ def test_it_loads_next_to_nothing(shared):
 
 
 def test_it_loads_little_without_a_daemon(home):
-    """Who asks for the tools is answered without json or pydantic, also before a daemon is there."""
+    """Without a daemon the relay answers a request for the tools without json or pydantic."""
     found = loaded(home, frame(1, "initialize"), frame(2, "tools/list"), frame(3, "nothing"))
 
     assert set() == found - LOADED_ALONE
@@ -142,7 +142,7 @@ def test_it_loads_little_without_a_daemon(home):
 
 @pytest.mark.quick
 def test_lines_come_in_any_pieces(shared):
-    """Half a line waits for the other half; many lines at once are all answered; CR is no matter."""
+    """Half a line waits for the rest; many lines at once are all answered; CR does not matter."""
     with Relayed(shared) as relay:
         whole = json.dumps(frame(1)).encode() + b"\r\n"
         for number in range(len(whole)):
@@ -175,7 +175,7 @@ def test_lines_come_in_any_pieces(shared):
     ],
 )
 def test_what_is_no_request(shared, line, code):
-    """What is not JSON, or no request, is answered with JSON-RPC's error; the next one is heard."""
+    """A line that is no JSON or no request gets JSON-RPC's error; the next request is answered."""
     with Relayed(shared) as relay:
         relay.send(line)
         reply = relay.receive()
@@ -186,7 +186,7 @@ def test_what_is_no_request(shared, line, code):
 
 
 def test_what_nests_too_deeply(shared):
-    """However deep a request is, it is answered: by its own id, unless not even that can be read."""
+    """A request of any depth is answered, by its own id unless not even that can be read."""
     depths = (10, 900, 950, 975, 985, 990, 1000, 100_000)
     with Relayed(shared, limits=PATIENT) as relay:
         for depth in depths:
@@ -206,7 +206,7 @@ def test_what_nests_too_deeply(shared):
 
 
 def test_what_only_the_daemon_cannot_read(home, pretended):
-    """What the daemon refuses without an id is answered with the id that the relay has read."""
+    """A request refused by the daemon without an id is answered with the id that the relay read."""
     pretended.reply = {"id": None, "error": {"code": wire.PARSE_ERROR, "message": "no JSON"}}
     with Relayed(home, limits=PATIENT) as relay:
         replies = [relay.request(method) for method in ("ping", "tools/call")]
@@ -215,7 +215,7 @@ def test_what_only_the_daemon_cannot_read(home, pretended):
 
 
 def test_what_wants_no_answer(shared):
-    """Notifications, and answers to what nobody asked, get no answer."""
+    """Notifications, and answers to requests that were never made, get no answer."""
     with Relayed(shared) as relay:
         relay.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         relay.send({"jsonrpc": "2.0", "id": 7, "result": {}})
@@ -226,7 +226,7 @@ def test_what_wants_no_answer(shared):
 
 
 def test_ids_of_every_kind(shared):
-    """An id comes back as it was: a number, a text, also one that is used twice."""
+    """An id comes back as it was: a number, a text, also an id that is used twice."""
     ids = [0, -1, 2**60, "a", "ü\u2028", "a", None]
     with Relayed(shared) as relay:
         relay.write(lines(*map(frame, ids)))
@@ -253,7 +253,7 @@ def test_too_long_a_line(shared):
 
 
 def test_a_line_that_is_not_even_kept(shared):
-    """A line over 4 MiB is refused without its id: so much is not kept to look for it."""
+    """A line over 4 MiB is refused without its id, because so much text is not kept."""
     with Relayed(shared) as relay:
         relay.send(frame(1, "ping", text="x" * (4 << 20)))
         reply = relay.receive()
@@ -283,7 +283,7 @@ def test_the_longest_line(shared):
 
 
 def test_lines_beyond_any_measure():
-    """Of a line beyond the measure nothing is kept; the next line is whole again."""
+    """A line beyond the limit is not kept; the next line is whole again."""
     found = Lines(10)
 
     assert [] == found.feed(b"12345")
@@ -311,13 +311,13 @@ def test_replies_of_any_size(shared):
 
 @pytest.mark.parametrize("method", ["tools/call", "ping"])
 def test_what_nobody_reads_is_bounded(home, pretended, method):
-    """While 4 MiB of answers are unread nothing more is asked or read; then it goes on."""
+    """While 4 MiB of answers are unread nothing more is read or asked; then the relay goes on."""
     pretended.reply = {"result": {"said": "x" * (1 << 20)}}
     with Relayed(home, limits=PATIENT) as relay:
         relay.write(lines(*(frame(number, method) for number in range(30))))
         wait_for(lambda: len(pretended.named(method)) >= 4, 60)
         relay.rest()
-        # More than a pipe holds: somebody has to read it.
+        # More than a pipe holds, so that a reader is needed.
         more = lines(*(frame(number, method, text="y" * 50_000) for number in range(30, 60)))
         sending = threading.Thread(target=relay.write, args=[more])
         sending.start()
@@ -349,7 +349,7 @@ def test_an_answer_that_waits_for_the_client(home, pretended):
 
 
 def test_many_descriptors(shared):
-    """A relay works however many descriptors were left open to it."""
+    """A relay works with any number of inherited open descriptors."""
     before = (
         "import os, resource\n"
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
@@ -362,7 +362,7 @@ def test_many_descriptors(shared):
 
 
 def test_a_client_that_does_not_read(shared):
-    """A client may write all it has to say before it reads a word."""
+    """A client may write all its requests before it reads an answer."""
     with Relayed(shared) as relay:
         relay.write(lines(*(frame(number, "tools/list") for number in range(2000))))
         found = [relay.receive()["id"] for _ in range(2000)]
@@ -376,7 +376,7 @@ def test_a_client_that_does_not_read(shared):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("running", [True, False])
 def test_signals_end_it_quietly(home, number, running):
-    """SIGINT and SIGTERM end a relay without a word."""
+    """SIGINT and SIGTERM end a relay without output."""
     if running:
         home.start()
     with Relayed(home) as relay:
@@ -390,7 +390,7 @@ def test_signals_end_it_quietly(home, number, running):
 @pytest.mark.quick
 @pytest.mark.parametrize("running", [True, False])
 def test_the_end_of_stdin(home, running):
-    """At the end of stdin what was asked is still answered, then it exits with 0."""
+    """At the end of stdin the pending requests are still answered, then the relay exits with 0."""
     if running:
         home.start()
     with Relayed(home) as relay:
@@ -415,7 +415,7 @@ def test_nobody_listens(shared):
 
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_closed_from_the_beginning(shared, closed):
-    """Without stdin, stdout or stderr it takes no socket for them, and ends quietly."""
+    """Without stdin, stdout or stderr the relay takes no socket for them, and ends quietly."""
     text = f"printf '%s\\n' '{json.dumps(frame(1))}' | \"$0\" mcp {closed}"
     done = subprocess.run(
         ["sh", "-c", text, str(BIN / "handoff")],
@@ -427,16 +427,16 @@ def test_closed_from_the_beginning(shared, closed):
 
 
 @pytest.mark.quick
-def test_usage(house):
-    """--help shows how Claude Code is told of it; a side that there is not is a usage error."""
-    shown = house.handoff("mcp", "--help").stdout
-    wrong = house.handoff("mcp", "--client", "desktop")
+def test_usage(sandbox):
+    """--help shows the entry for Claude Code; an unknown side is a usage error."""
+    shown = sandbox.handoff("mcp", "--help").stdout
+    wrong = sandbox.handoff("mcp", "--client", "desktop")
 
     assert "claude mcp add --scope user handoffd -- handoff mcp --client code" in shown
     assert (2, "") == (wrong.returncode, wrong.stdout)
 
 
-# Who speaks
+# The identity of the client
 
 
 @pytest.mark.quick
@@ -452,7 +452,7 @@ def test_usage(house):
     ],
 )
 def test_whose_words_they_are(shared, words, given, side):
-    """A call speaks for chat, or for the side of --client; as_client wins."""
+    """A call counts for chat, or for the side of --client; as_client wins."""
     with Relayed(shared, *words) as relay:
         thread = relay.create(**given)
         relay.add(thread, **given)
@@ -462,7 +462,7 @@ def test_whose_words_they_are(shared, words, given, side):
 
 
 def test_whose_words_they_are_without_a_daemon(home):
-    """The same without a daemon."""
+    """The same holds without a daemon."""
     configure(home, BROKEN)
     with Relayed(home, "--client", "code") as relay:
         thread = relay.create()
@@ -474,7 +474,7 @@ def test_whose_words_they_are_without_a_daemon(home):
 
 @pytest.mark.parametrize("given", ["project", "", "relative", "not utf-8"])
 def test_the_hello(home, pretended, given):
-    """Every connection begins with who speaks, and from where; its answer is not passed on."""
+    """Every connection begins with the client and its directory; the answer is not passed on."""
     directory = home.home / "work"
     directory.mkdir()
     value = {"project": "/some/project", "relative": "some/project", "not utf-8": "/a\udcff"}
@@ -506,7 +506,7 @@ def test_handshakes(home, asked, running):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_without_a_handshake(home, running):
-    """2026-07-28 needs none; one that we do not speak is refused with those that we do."""
+    """2026-07-28 needs no handshake; the refusal of an unknown version lists the known ones."""
     if running:
         home.start()
     with Relayed(home) as relay:
@@ -523,7 +523,7 @@ def test_without_a_handshake(home, running):
 
 @pytest.mark.parametrize("state", ["running", "absent", "hanging"])
 def test_unknown_methods(home, state):
-    """What MCP has and we have not is answered at once, also by a daemon that hangs."""
+    """A method of MCP that we lack is answered at once, also if the daemon hangs."""
     if state != "absent":
         home.start()
     hanging = stopped(home.process.pid) if state == "hanging" else contextlib.nullcontext()
@@ -539,7 +539,7 @@ def test_unknown_methods(home, state):
 
 
 def test_keys(home, pretended):
-    """Every call has a key of its own, whatever key the client gives it; nothing else has one."""
+    """Every call has a unique key, also if the client gives it one; no other request has a key."""
     with Relayed(home, limits=PATIENT) as one, Relayed(home, limits=PATIENT) as other:
         one.request("tools/call", {"name": "a"}, once="mine")
         one.request("ping")
@@ -570,13 +570,13 @@ def test_what_was_not_answered_is_asked_again(home, pretended):
 
 
 def doubted(home, pretended, tool):
-    """Return what a call is told that was handed to two, of whom the second says it failed."""
+    """Return the error of a call sent to two daemons, of which the second reports a failure."""
     failed = {"content": [{"type": "text", "text": "It is locked.\nTry again."}], "isError": True}
     pretended.patience += [0]
     pretended.reply = {"result": failed}
     with Relayed(home, limits=PATIENT) as relay:
         said = relay.refusal(tool)
-        # This one was handed to one only.
+        # This call was sent to one daemon only.
         assert "It is locked.\nTry again." == relay.refusal(tool)
     return said
 
@@ -589,12 +589,12 @@ def doubted(home, pretended, tool):
     ],
 )
 def test_an_error_after_a_call_was_handed_over(home, pretended, tool, remedy):
-    """What was handed to one who fell silent may be done: no error says only to try again."""
+    """A call sent to a daemon that fell silent may be done: no error says only to try again."""
     assert f"It is locked.\nIt may have been kept: {remedy}." == doubted(home, pretended, tool)
 
 
 def test_an_error_after_a_question(home, pretended):
-    """What only reads may be asked again, whoever has heard it before."""
+    """A call that only reads may be repeated, also if a daemon has already received it."""
     assert "It is locked.\nTry again." == doubted(home, pretended, "get_handoff")
 
 
@@ -609,7 +609,7 @@ def test_an_error_of_the_protocol_after_a_call_was_handed_over(home, pretended):
 
 
 def test_it_parts_while_idle(home, pretended):
-    """A relay that nobody asks for a while keeps no connection and rests; the next request has one."""
+    """An idle relay closes its connection and rests; the next request opens a new one."""
     with Relayed(home, limits={**PATIENT, "IDLE_SECONDS": 0.2}) as relay:
         for number in range(1, 4):
             assert {"said": "ping"} == relay.request("ping")["result"]
@@ -623,7 +623,7 @@ def test_it_parts_while_idle(home, pretended):
 
 @pytest.mark.quick
 def test_killed_between_requests(served, record_property):
-    """The daemon may be killed between two calls: the next one starts it, and nobody notices."""
+    """If the daemon is killed between two calls, the next call starts it, and no error is seen."""
     longest = 0.0
     with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
@@ -641,7 +641,7 @@ def test_killed_between_requests(served, record_property):
 
 
 def test_killed_in_the_middle(served):
-    """Calls that are under way while the daemon is killed are all done, once, in their order."""
+    """Calls under way while the daemon is killed are all done, once, in their order."""
     with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
         for number in range(400):
@@ -662,7 +662,7 @@ def test_killed_in_the_middle(served):
 
 
 def test_restarted_in_the_middle(served):
-    """`handoff restart` goes unnoticed."""
+    """A client does not notice a `handoff restart`."""
     with Relayed(served, limits=PATIENT) as relay:
         thread = relay.create()
         done = threading.Event()
@@ -687,7 +687,7 @@ def test_restarted_in_the_middle(served):
 
 
 def test_an_idle_relay_lets_it_rest(served):
-    """A daemon that a person ended is not started before somebody needs it."""
+    """A daemon that a person ended is not started before a request needs it."""
     with Relayed(served, limits=PATIENT) as relay:
         relay.request("ping")
         served.stop()
@@ -700,25 +700,28 @@ def test_an_idle_relay_lets_it_rest(served):
 # No daemon
 
 
-def systemctl(house, script):
-    """Put a program of ours in the place of the one that is asked first for a unit."""
-    programs = house.home / "bin"
+def systemctl(sandbox, script):
+    """Put a program of ours in place of systemctl, which is asked first for a unit."""
+    programs = sandbox.home / "bin"
     programs.mkdir()
     (programs / "systemctl").write_text(f"#!/bin/sh\n{script}\n")
     (programs / "systemctl").chmod(0o755)
-    house.environment["PATH"] = f"{programs}:{house.environment['PATH']}"
+    sandbox.environment["PATH"] = f"{programs}:{sandbox.environment['PATH']}"
 
 
-def slow_to_start(house):
+def slow_to_start(sandbox):
     """Make the start of a daemon wait until a file is there."""
-    gate = house.home / "gate"
-    systemctl(house, f"while ! [ -e {gate} ]; do sleep 0.05; done; exit 1")
+    gate = sandbox.home / "gate"
+    systemctl(sandbox, f"while ! [ -e {gate} ]; do sleep 0.05; done; exit 1")
     return gate
 
 
 @pytest.mark.quick
 def test_it_starts_the_daemon(home):
-    """Without a daemon it starts one; who asks for the tools is answered before that is there."""
+    """Without a daemon the relay starts one.
+
+    Requests for the tools are answered before it is up.
+    """
     gate = slow_to_start(home)
     with Relayed(home) as relay:
         assert "2025-11-25" == relay.result("initialize")["protocolVersion"]
@@ -734,7 +737,7 @@ def test_it_starts_the_daemon(home):
 
 
 def test_a_start_that_takes_too_long(home):
-    """A call does not wait for ever for a daemon that is being started: core.db is there."""
+    """A call does not wait for ever for a daemon that is being started: core.db answers it."""
     gate = slow_to_start(home)
     with Relayed(home, limits={"PATIENCE_SECONDS": 0.5}) as relay:
         thread = relay.create()
@@ -746,7 +749,7 @@ def test_a_start_that_takes_too_long(home):
 
 @pytest.mark.quick
 def test_without_a_daemon(home):
-    """Where none can be started, all five tools work from core.db, and one line says why."""
+    """If no daemon can be started, all five tools work from core.db, and one line says why."""
     configure(home, BROKEN)
     with Relayed(home) as relay:
         thread = relay.create("the beginning")
@@ -761,9 +764,9 @@ def test_without_a_daemon(home):
         assert "handoff doctor" in said
         # Whether a copy was wanted is in the configuration.
         assert "config.toml" in relay.refusal("close_handoff", id=thread)
-        wait_for(lambda: not holder(home))  # a start in vain may take its time
+        wait_for(lambda: not holder(home))  # a failed start may take its time
         relay.process.terminate()
-        relay.process.wait(90)  # and with it what answered from core.db
+        relay.process.wait(90)  # and with it the process that answered from core.db
     (home.home / ".config/handoffd/config.toml").unlink()
     gate = slow_to_start(home)
     with Relayed(home, limits={"PATIENCE_SECONDS": 0.1}) as relay:
@@ -772,7 +775,7 @@ def test_without_a_daemon(home):
 
 
 def test_the_daemon_comes_later(home):
-    """A relay that did without goes back to the daemon when there is one."""
+    """A relay without a daemon returns to the daemon once there is one."""
     configure(home, BROKEN)
     with Relayed(home) as relay:
         thread = relay.create()
@@ -787,7 +790,7 @@ def test_the_daemon_comes_later(home):
 
 
 def test_it_does_without_no_longer_than_needed(home):
-    """The process that answers from core.db ends when nobody has called for a while."""
+    """The process that answers from core.db ends when there was no call for a while."""
     configure(home, BROKEN)
     with Relayed(home, limits={"IDLE_SECONDS": 0.2, "START_PAUSE_SECONDS": 600}) as relay:
         thread = relay.create()
@@ -811,7 +814,7 @@ def test_a_start_that_failed(home):
 
 
 def test_a_hostile_directory(home):
-    """Nothing of the directory it runs in is loaded, neither here nor by what it starts."""
+    """Neither the relay nor its child processes load anything of the working directory."""
     project = home.project()
     configure(home, BROKEN)
     for name in ("handoff", "handoffd", "json", "os", "site", "sitecustomize", "pydantic", "re"):
@@ -823,7 +826,7 @@ def test_a_hostile_directory(home):
 
 
 def test_nothing_can_be_kept(home):
-    """Where not even core.db can be made, the handshake works and a call says what is wrong."""
+    """If not even core.db can be made, the handshake works and a call reports the reason."""
     blocked = home.home / "blocked"
     blocked.write_text("")
     home.environment["XDG_STATE_HOME"] = str(blocked)
@@ -904,7 +907,7 @@ def test_a_daemon_that_hangs(served):
             assert "handoff restart" in relay.stderr
             assert 1 == relay.stderr.count("\n")
         wait_for(served.answers)
-        # It heard that call, too, as the last one of that connection.
+        # The daemon received that call, too, as the last one of that connection.
         relay.add(thread, "after it woke up")
         wait_for(lambda: relay.get(thread) and not relay.children())
         entries = relay.get(thread)["entries"][1:]
@@ -927,13 +930,13 @@ def test_nobody_answers(served):
 
     assert ("lost", wire.INTERNAL_ERROR) == (reply["id"], reply["error"]["code"])
     assert "handoff restart" in reply["error"]["message"]
-    # Whoever heard it may yet do it.
+    # The daemon that received the call may still do it.
     assert "It may have been kept: look with get_handoff" in reply["error"]["message"]
     assert 5 == len(again["result"]["tools"])
 
 
 def test_removed_under_it(served):
-    """Where its own package is gone with the daemon, all is answered with an error; it lives on."""
+    """If its own package is gone with the daemon, the relay answers with errors and lives on."""
     sites = {os.path.dirname(os.path.dirname(module.__file__)) for module in (handoff, handoffd)}
     copy = served.home / "copy"
     for module in (handoff, handoffd):
@@ -950,7 +953,7 @@ def test_removed_under_it(served):
             assert [wire.INTERNAL_ERROR] * 2 == [asked["code"], called["code"]]
             assert "Install it again" in asked["message"]
             assert "installed again" in called["message"]
-            # Nobody was handed it.
+            # No daemon received this call.
             assert "kept" not in called["message"]
         code, _ = relay.finish()
 
@@ -978,7 +981,7 @@ def test_without_a_directory(home):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_without_a_home(home, running):
-    """A relay works without HOME; where things are is then said by other variables."""
+    """A relay works without HOME, if other variables name the directories."""
     home.environment |= {
         "XDG_STATE_HOME": str(home.home / ".local/state"),
         "XDG_CONFIG_HOME": str(home.home / ".config"),
@@ -991,7 +994,7 @@ def test_without_a_home(home, running):
 
 
 def test_a_socket_that_was_left(home):
-    """A socket that nobody serves, also another user's, is no daemon: one is started."""
+    """A socket without a server, also another user's, is no daemon: the relay starts one."""
     path = Path(home.socket_path)
     path.parent.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as left:

@@ -1,28 +1,28 @@
-"""run_due, by which tests wait for nothing: it exists for them alone, and does what is due."""
+"""`run_due` lets tests wait without sleeping: it exists for them alone, and runs all due work."""
 
 import pytest
 
 from conftest import timestamp, wait_for
-from left import handoffs, work
+from written_handoffs import handoffs, work
 
 pytestmark = pytest.mark.quick
 
 
 @pytest.mark.parametrize("value", [None, "", "0", "yes"])
-def test_the_method_exists_for_tests_alone(house, value):
+def test_the_method_exists_for_tests_alone(sandbox, value):
     """A daemon that was not started with HANDOFFD_TEST=1 does not know the method."""
-    house.environment.pop("HANDOFFD_TEST")
+    sandbox.environment.pop("HANDOFFD_TEST")
     if value is not None:
-        house.environment["HANDOFFD_TEST"] = value
-    house.start()
-    error = house.request("run_due")["error"]
+        sandbox.environment["HANDOFFD_TEST"] = value
+    sandbox.start()
+    error = sandbox.request("run_due")["error"]
 
     assert -32601 == error["code"]
     assert "run_due" not in error["message"].partition("methods:")[2]
 
 
 def test_everything_due_is_done(live):
-    """When it returns, new transcripts are read and files and handoffs are written."""
+    """When `run_due` returns, new transcripts are read and files and handoffs are written."""
     project = live.project()
     work(live, project)
     live.run_due()
@@ -36,7 +36,7 @@ def test_everything_due_is_done(live):
 
 
 def test_a_project_that_cannot_be_written_holds_nothing_up(live):
-    """It returns although one project's files cannot be written, and the others are."""
+    """`run_due` returns although one project's files cannot be written, and the others are."""
     broken, other = live.project("broken"), live.project("other")
     (broken / ".flow-guardian").symlink_to(live.home)
     live.session(broken).prompt("Work where nothing can be written")

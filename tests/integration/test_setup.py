@@ -1,4 +1,4 @@
-"""`handoff setup` in a temporary HOME: what it puts in, what it leaves alone, what it refuses."""
+"""`handoff setup` in a temporary HOME: the entries it adds, leaves alone and refuses to change."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import tomllib
 import pytest
 
 from conftest import BIN, wait_for
-from installed import HANDOFF, SETTINGS, Place
+from setup_home import HANDOFF, SETTINGS, Place
 
 pytestmark = pytest.mark.quick
 
@@ -23,9 +23,9 @@ COMMAND = f"{shlex.quote(HANDOFF)} hook 2>/dev/null || :"
 
 
 @pytest.fixture
-def place(house):
+def place(sandbox):
     """A HOME in which nothing was set up."""
-    found = Place(house)
+    found = Place(sandbox)
     yield found
     found.handoff("down")
 
@@ -35,7 +35,7 @@ def commands_of(groups: list) -> list[str]:
 
 
 def test_everything_in_an_empty_home(place):
-    """Hooks, MCP, commands and a running daemon; what comes next is said; nothing of it is others'."""
+    """Setup adds hooks, MCP, commands and a running daemon, names the next step, adds no more."""
     said = place.setup_all()
 
     assert EVENTS == list(place.hooks())
@@ -43,7 +43,7 @@ def test_everything_in_an_empty_home(place):
     assert {
         "type": "stdio", "command": HANDOFF, "args": ["mcp", "--client", "code"], "env": {},
     } == place.server()  # fmt: skip
-    assert place.house.answers()
+    assert place.sandbox.answers()
     assert "does not survive a restart of the machine" in " ".join(said.split())
     assert "Next: start Claude Code in a project" in said
     assert [".claude", ".claude.json", ".local"] == sorted(os.listdir(place.home))
@@ -51,7 +51,7 @@ def test_everything_in_an_empty_home(place):
 
 
 def test_again_nothing_changes(place):
-    """A second time it says that all is in place, with a terminal or without, and leaves no trace."""
+    """A second setup says that all is in place, with a terminal or without, and leaves no trace."""
     place.setup_all()
     before, noted = place.tree(), place.noted.read_text()
 
@@ -62,7 +62,7 @@ def test_again_nothing_changes(place):
 
 
 def test_existing_settings_are_merged(place):
-    """Others' hooks and keys, their order and their spelling stay; the old file is kept, 0600."""
+    """Other hooks and keys keep their order and their spelling; the old file is kept, 0600."""
     place.write(place.settings, SETTINGS)
     place.settings.chmod(0o644)
 
@@ -80,7 +80,7 @@ def test_existing_settings_are_merged(place):
 
 
 def test_a_dry_run_shows_the_diff_and_changes_nothing(place):
-    """Each file that would be changed or made, and each action."""
+    """A dry run shows each file that would be changed or made, and each action."""
     place.write(place.settings, SETTINGS)
     before = place.tree()
 
@@ -92,11 +92,11 @@ def test_a_dry_run_shows_the_diff_and_changes_nothing(place):
     assert "* start handoffd in the background: handoff up" in said
     assert f"* link {place.home}/.local/bin/flow to {HANDOFF}" in said
     assert before == place.tree()
-    assert not place.house.state.exists()
+    assert not place.sandbox.state.exists()
 
 
 def test_a_diff_shows_no_more_of_the_surroundings_than_it_takes(place):
-    """Other servers' keys are not put on the screen."""
+    """A diff does not show the keys of other servers."""
     servers = {"mcpServers": {"other": {"command": "x", "env": {"KEY": "secret-of-theirs"}}}}
     place.write(place.servers, json.dumps(servers, indent=2))
 
@@ -110,7 +110,7 @@ def test_a_diff_shows_no_more_of_the_surroundings_than_it_takes(place):
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("end", [{}, {"apiKey": "theirs-2"}])
 def test_a_secret_is_not_shown(place, indent, end):
-    """Not on the line that ours comes into, nor before or after it, at setup and at teardown."""
+    """A secret on our line, or before or after it, is not shown, at setup and at teardown."""
     line = {"type": "command", "command": "~/line.sh"}
     settings = {"env": {"TOKEN": "theirs-1"}, "statusLine": line, **end}
     place.write(place.settings, json.dumps(settings, indent=indent))
@@ -128,7 +128,7 @@ def test_a_secret_is_not_shown(place, indent, end):
 
 
 def test_a_secret_in_a_broken_file_is_not_shown(place):
-    """What cannot be merged is not shown; what is to be added by hand is."""
+    """Content that cannot be merged is not shown; the entries to add by hand are shown."""
     for text in ('{"env": {"TOKEN": "theirs"},}', '{"hooks": [], "env": {"TOKEN": "theirs"}}'):
         place.write(place.settings, text)
         said = place.handoff("setup", "--dry-run")
@@ -138,7 +138,7 @@ def test_a_secret_in_a_broken_file_is_not_shown(place):
 
 
 def test_nobody_there_to_ask(place):
-    """Without a terminal and without --yes it shows the diff, and says how to go on."""
+    """Without a terminal and without --yes setup shows the diff, and names the next command."""
     before = place.tree()
 
     done = place.handoff("setup")
@@ -150,7 +150,7 @@ def test_nobody_there_to_ask(place):
 
 
 def test_a_person_is_asked(place):
-    """Where to write, the parts that are only put in if wanted, and whether to do it."""
+    """A person is asked for the place, for the optional parts, and for consent."""
     code, screen = place.at_terminal(
         "setup",
         answers=[
@@ -166,11 +166,11 @@ def test_a_person_is_asked(place):
     assert {"checkpoint": {"write": "none"}} == tomllib.loads(place.config.read_text())
     assert "statusLine" in json.loads(place.settings.read_text())
     assert not (place.home / ".local/bin/flow").exists()
-    assert place.house.answers()
+    assert place.sandbox.answers()
 
 
 def test_a_person_says_no(place):
-    """Nothing is changed then, nor if the answers end."""
+    """After a no, or at the end of the answers, nothing is changed."""
     answers = [("marked or none?", "\n"), ("status line?", "n\n"), ("`flow inject`?", "n\n")]
     for last in ("n\n", "\x04"):
         code, screen = place.at_terminal("setup", answers=[*answers, ("Do this?", last)])
@@ -181,7 +181,7 @@ def test_a_person_says_no(place):
 
 
 def test_what_is_said_on_the_command_line_is_not_asked(place):
-    """Nor what is in place already."""
+    """Questions answered on the command line, and parts already in place, are not asked about."""
     place.setup("--write", "none", "--with", "statusline", "--with", "flow")
 
     code, screen = place.at_terminal("setup", "--write", "none", "--without", "service", answers=[])
@@ -190,7 +190,7 @@ def test_what_is_said_on_the_command_line_is_not_asked(place):
 
 
 def test_a_file_that_changes_while_a_person_reads(place):
-    """What was agreed to is done to the file as it is by then; if it no longer fits, nothing is."""
+    """The agreed change is made to the file as it is then; if it no longer fits, none is made."""
     place.write(place.settings, SETTINGS)
     words = ("setup", "--write", "marked", "--without", "service")
     answers = [("status line?", "n\n"), ("`flow inject`?", "n\n"), ("Do this?", "")]
@@ -229,7 +229,7 @@ def run_changing(place, words, answers, change):
 
 
 def test_parts_can_be_left_out(place):
-    """What is left out is not touched."""
+    """A part that is left out is not touched."""
     place.setup("--without", "hooks", "--without", "commands")
 
     assert [".claude.json", ".local"] == sorted(os.listdir(place.home))
@@ -237,7 +237,7 @@ def test_parts_can_be_left_out(place):
 
 
 def test_parts_can_be_added_later(place):
-    """Just these are added then."""
+    """Only the parts that are added later are installed then."""
     place.setup()
     before = place.tree()
 
@@ -249,12 +249,12 @@ def test_parts_can_be_added_later(place):
 
 
 def test_a_part_cannot_be_wanted_and_not(place):
-    """That is said."""
+    """A part that is both wanted and not wanted is an error."""
     assert "--with and --without flow" in place.refuses("--with", "flow", "--without", "flow")
 
 
 def test_a_part_that_there_is_not(place):
-    """The others are named."""
+    """An unknown part is an error that lists the known ones."""
     done = place.handoff("setup", "--with", "nonsense")
 
     assert 2 == done.returncode
@@ -262,7 +262,7 @@ def test_a_part_that_there_is_not(place):
 
 
 def test_another_directory_of_claude_code(place):
-    """$CLAUDE_CONFIG_DIR is honoured, and the service, which does not see it, is told."""
+    """$CLAUDE_CONFIG_DIR is respected, and is configured for the service, which does not see it."""
     config = place.home / "work claude"
     place.write(place.config, "# mine\n[log]\nlevel = 'info'\n")
 
@@ -277,11 +277,11 @@ def test_another_directory_of_claude_code(place):
     assert not place.servers.exists()
     assert place.config.read_text().startswith("# mine\n[log]\nlevel = 'info'\n")
     assert [str(config)] == tomllib.loads(place.config.read_text())["claude"]["config_dirs"]
-    assert f"{config}/projects" in [root["path"] for root in place.house.call("status")["roots"]]
+    assert f"{config}/projects" in [root["path"] for root in place.sandbox.call("status")["roots"]]
 
 
 def test_a_running_daemon_takes_up_the_configuration(place):
-    """It reads where Claude Code's files are at once."""
+    """A running daemon reads the new place of Claude Code's files at once."""
     place.setup_all()
     config = place.home / "other"
     config.mkdir()
@@ -289,7 +289,7 @@ def test_a_running_daemon_takes_up_the_configuration(place):
     place.setup_all(CLAUDE_CONFIG_DIR=str(config))
 
     wait_for(
-        lambda: f"{config}/projects" in [r["path"] for r in place.house.call("status")["roots"]],
+        lambda: f"{config}/projects" in [r["path"] for r in place.sandbox.call("status")["roots"]],
         what="the directory is read",
     )
 
@@ -305,7 +305,7 @@ def test_the_file_of_an_old_installation(place):
 
 
 def test_a_server_of_somebody_else_s_stays(place):
-    """It is said, and the rest is done; only one that runs a client which is gone is replaced."""
+    """A foreign server entry stays and is reported, unless the client that it runs is gone."""
     other = place.program("handoff", "exit 0")
     text = json.dumps({"mcpServers": {"handoffd": {"command": str(other), "args": ["mcp"]}}})
     place.write(place.servers, text)
@@ -321,7 +321,7 @@ def test_a_server_of_somebody_else_s_stays(place):
 
 
 def test_claude_desktop_if_it_is_there(place):
-    """Its configuration gets a server that speaks for Chat; it is not made where there is none."""
+    """Claude Desktop's configuration gets a server for Chat; a missing one is not made."""
     desktop = place.home / ".config/Claude/claude_desktop_config.json"
     place.setup()
     assert not desktop.exists()
@@ -335,7 +335,7 @@ def test_claude_desktop_if_it_is_there(place):
 
 
 def test_commands_name_the_program(place):
-    """They run it by its path, for Claude Code may be started with another PATH."""
+    """The commands run the program by its path, because Claude Code may have another PATH."""
     place.setup(PATH=str(BIN))
     path, track = place.commands / "open.md", place.commands / "conductor-handoff.md"
     assert f"!`{HANDOFF} slash open" in path.read_text()
@@ -344,7 +344,7 @@ def test_commands_name_the_program(place):
 
 
 def test_a_command_of_the_user_s_stays(place):
-    """One that setup wrote and a person edited, too."""
+    """A command of the user's stays, and so does one of setup's that a person edited."""
     mine = place.write(place.commands / "open.md", "mine\n")
 
     assert f"{mine} is not setup's, and stays as it is" in place.setup()
@@ -358,7 +358,7 @@ def test_a_command_of_the_user_s_stays(place):
 
 
 def test_the_status_line_beside_the_user_s(place):
-    """Theirs is kept as an argument, with its other keys."""
+    """The user's status line is kept as an argument, with its other keys."""
     line = {"type": "command", "command": "~/line.sh 'a b'", "padding": 0}
     place.write(place.settings, json.dumps({"statusLine": line}))
 
@@ -370,7 +370,7 @@ def test_the_status_line_beside_the_user_s(place):
 
 
 def test_a_status_line_that_ours_cannot_be_beside(place):
-    """It stays, and the rest is done."""
+    """A status line that ours cannot be beside stays, and the rest is done."""
     place.write(place.settings, '{"statusLine": "text"}')
 
     said = place.setup("--with", "statusline")
@@ -381,7 +381,7 @@ def test_a_status_line_that_ours_cannot_be_beside(place):
 
 
 def test_the_link_flow(place):
-    """Beside the `handoff` that is on PATH, and it works."""
+    """The link `flow` is made beside the `handoff` that is on PATH, and it works."""
     programs = place.home / "bin"
     programs.mkdir()
     (programs / "handoff").symlink_to(HANDOFF)
@@ -389,14 +389,14 @@ def test_the_link_flow(place):
     place.setup("--with", "flow", PATH=f"{programs}:/usr/bin:/bin")
 
     assert "handoff" == os.readlink(programs / "flow")
-    done = place.house.handoff(
-        "save", "-m", "x", cwd=place.house.project(), program=programs / "flow"
+    done = place.sandbox.handoff(
+        "save", "-m", "x", cwd=place.sandbox.project(), program=programs / "flow"
     )
     assert 0 == done.returncode, done.stderr
 
 
 def test_another_program_flow_stays(place):
-    """On the PATH, or where the link would be."""
+    """Another program `flow` stays, on the PATH or in the link's place."""
     other = place.program("flow", "exit 0")
 
     assert f"{other} is another program" in place.setup("--with", "flow")
@@ -419,14 +419,14 @@ def test_the_path_that_lasts_is_written(place):
 
 
 def test_hooks_that_tell_the_same_are_pointed_out(place):
-    """Those of an installation by hand."""
+    """Hooks of an installation by hand that tell the same are reported."""
     hook = {"hooks": [{"type": "command", "command": "~/.local/bin/handoff inject"}]}
     place.write(place.settings, json.dumps({"hooks": {"SessionStart": [hook]}}))
 
     assert "`handoff inject`, which tell a session the same" in place.setup()
 
 
-# What cannot be
+# Impossible cases
 
 
 @pytest.mark.slow
@@ -448,7 +448,10 @@ def test_hooks_that_tell_the_same_are_pointed_out(place):
     ],
 )
 def test_settings_that_cannot_be_merged(place, text, said):
-    """The file is named, with what is wrong and a remedy; a dry run shows what to add by hand."""
+    """The file is named, with its fault and a remedy.
+
+    A dry run shows the entries to add by hand.
+    """
     place.write(place.settings, text)
 
     told = place.refuses()
@@ -474,7 +477,7 @@ ODD = (
 
 @pytest.mark.parametrize("text", ODD)
 def test_odd_settings_are_merged(place, text):
-    """Nulls, lone surrogates, a key twice and an empty file: all is there, and is taken out again."""
+    """Nulls, lone surrogates, a key twice and an empty file are kept by setup and by teardown."""
     for path in (place.settings, place.servers):
         place.write(path, text)
     place.setup("--with", "statusline")
@@ -489,7 +492,7 @@ def test_odd_settings_are_merged(place, text):
 
 
 def test_settings_that_break_after_setup(place):
-    """Teardown names a file that is no JSON any more, and leaves it as it is."""
+    """Teardown names a file that is no longer JSON, and leaves it as it is."""
     place.setup()
     place.settings.write_text(broken := place.settings.read_text().replace("{", '{"x": NaN, ', 1))
     done = place.handoff("teardown", "--yes")
@@ -500,7 +503,7 @@ def test_settings_that_break_after_setup(place):
 
 
 def test_settings_that_are_a_link(place):
-    """A dotfiles manager's links are followed, which is said; teardown gives the files back."""
+    """A dotfiles manager's links are followed and reported; teardown restores the files."""
     files = {place.settings: SETTINGS, place.servers: '{"mcpServers": {}}\n'}
     reals = {path: place.home / "dotfiles" / path.name.lstrip(".") for path in files}
     for path, text in files.items():
@@ -522,7 +525,7 @@ def test_settings_that_are_a_link(place):
 
 
 def test_settings_that_are_a_link_to_a_shared_place(place):
-    """Where others can write, a link is not followed, and nothing is changed."""
+    """A link to a place that others can write is not followed, and nothing is changed."""
     real = place.write(place.home / "shared/settings.json", SETTINGS)
     real.parent.chmod(0o777)
     place.settings.parent.mkdir()
@@ -535,14 +538,14 @@ def test_settings_that_are_a_link_to_a_shared_place(place):
 
 
 def test_settings_that_are_read_only(place):
-    """No write bit at all means everybody."""
+    """A file without any write bit is refused as read-only for every user."""
     place.write(place.settings, SETTINGS).chmod(0o444)
 
     assert f"{place.settings} is read-only." in place.refuses()
 
 
 def test_a_directory_that_is_read_only(place):
-    """Nothing can be made there."""
+    """In a read-only directory no file can be made."""
     place.settings.parent.mkdir()
     place.settings.parent.chmod(0o555)
 
@@ -552,7 +555,7 @@ def test_a_directory_that_is_read_only(place):
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_something_else_in_place_of_the_settings(place, make):
-    """A FIFO does not hold us."""
+    """A FIFO in place of the settings does not block setup."""
     place.settings.parent.mkdir()
     make(place.settings)
 
@@ -569,14 +572,14 @@ def test_something_else_in_place_of_the_settings(place, make):
     reason="gives a file to another user, which only root may do: run the tests as root",
 )
 def test_another_user_s_settings(place):
-    """They are named with their owner."""
+    """Another user's settings are named with their owner."""
     os.chown(place.write(place.settings, SETTINGS), 61000, 61000)
 
     assert "another user (id 61000)" in place.refuses()
 
 
 def test_a_second_file_s_problem_keeps_the_first_from_being_changed(place):
-    """Everything is looked at before anything is changed."""
+    """All files are checked before any is changed."""
     place.write(place.settings, SETTINGS)
     place.write(place.servers, "{")
 
@@ -592,14 +595,14 @@ def test_a_second_file_s_problem_keeps_the_first_from_being_changed(place):
     ],
 )
 def test_a_configuration_that_cannot_be_set(place, text, said):
-    """It is left, and so is all the rest."""
+    """A configuration that cannot be set is left, and so is all the rest."""
     place.write(place.config, text)
 
     assert said in place.refuses("--write", "none")
 
 
 def test_where_to_write_is_set_by_its_line(place):
-    """Only where it differs from what holds; comments stay."""
+    """The line is written only if it differs from the value in force; comments stay."""
     text = "# mine\n[checkpoint]\nwrite_tracked = true # yes\n"
     place.write(place.config, text)
 
@@ -614,7 +617,7 @@ def test_where_to_write_is_set_by_its_line(place):
 
 
 def test_a_failure_half_way_is_undone(place):
-    """A program that fails after files were written and the daemon was started: all is as it was."""
+    """If a program fails after files were written and the daemon started, all is undone."""
     place.write(place.settings, SETTINGS)
     place.program("handoff", "exit 0")
     place.program("claude", 'case "$*" in *install*) echo broken >&2; exit 1;; esac')
@@ -629,7 +632,7 @@ def test_a_failure_half_way_is_undone(place):
 
 
 def test_secrets_in_words_of_claude_code_are_masked(place):
-    """An error of its program may hold a token, which is not shown."""
+    """A token in an error message of Claude Code's program is not shown."""
     token = "ghp_" + "b7Xq2LmZ9rTn4KdVw8YhPc3sJf6GaEu1oBiR"
     place.program("handoff", "exit 0")
     place.program("claude", f"echo 'no access with {token}' >&2; exit 1")
@@ -640,7 +643,7 @@ def test_secrets_in_words_of_claude_code_are_masked(place):
     assert "no access with [redacted:" in told
 
 
-# What Claude Code leaves in its files when a marketplace is added, and when it is removed again.
+# The changes that Claude Code makes to its files when a marketplace is added and removed.
 SCRIPTED_CLAUDE = """
 import json, os, sys
 config = os.environ["HOME"] + "/.claude"
@@ -659,7 +662,7 @@ json.dump(known, open(config + "/plugins/known_marketplaces.json", "w"))
 
 @pytest.mark.parametrize("had_settings", [True, False])
 def test_a_plugin_that_cannot_be_installed_leaves_nothing(place, had_settings):
-    """Though Claude Code has rewritten its settings by then, they get their former bytes."""
+    """Claude Code's rewritten settings get their former bytes if the plugin cannot be installed."""
     place.program("handoff", "exit 0")
     script = place.write(place.home / "bin/claude.py", SCRIPTED_CLAUDE)
     place.program("claude", f'exec {shlex.quote(sys.executable)} {script} "$@"')
@@ -680,12 +683,12 @@ def test_a_plugin_that_cannot_be_installed_leaves_nothing(place, had_settings):
 
 
 def test_a_disk_that_is_full(place):
-    """Files that cannot be written leave everything as it was, and it is said why."""
+    """On a full disk everything stays as it was, and the reason is given."""
     place.write(place.settings, json.dumps({"long": "x" * 200_000}, indent=2))
     before = place.tree()
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
 
-    done = place.house.handoff(
+    done = place.sandbox.handoff(
         "setup", "--yes", "--without", "service", env=place.environment, preexec_fn=limit
     )
 
@@ -696,7 +699,7 @@ def test_a_disk_that_is_full(place):
 
 
 def test_a_claude_that_hangs_is_not_waited_for(place, monkeypatch):
-    """The plugin's program is bounded in time."""
+    """The run of the plugin's program is limited in time."""
     from handoff.common.errors import HandoffError
     from handoff.setup import plugin
 
@@ -708,7 +711,7 @@ def test_a_claude_that_hangs_is_not_waited_for(place, monkeypatch):
 
 
 def test_the_plugin_without_claude_code(place):
-    """That it is missing is said, with what does the same."""
+    """The absence of `claude` is reported, with an alternative that does the same."""
     place.program("handoff", "exit 0")
 
     told = place.refuses("--with", "plugin")
@@ -718,7 +721,7 @@ def test_the_plugin_without_claude_code(place):
 
 
 def test_the_plugin_where_it_would_not_find_the_client(place):
-    """Its hooks look on PATH and in ~/.local/bin; silence would mislead."""
+    """The plugin's hooks look on PATH and in ~/.local/bin; without the client setup refuses."""
     place.program("claude", "exit 0")
 
     told = place.refuses("--with", "plugin")
@@ -728,7 +731,7 @@ def test_the_plugin_where_it_would_not_find_the_client(place):
 
 
 def test_an_enabled_plugin_brings_hooks_and_mcp(place):
-    """They are left out, or taken out if setup had put them in, so that nothing fires twice."""
+    """With the plugin, our hooks and MCP entry are left out or removed, so nothing fires twice."""
     place.write(place.settings, SETTINGS)
     place.setup("--with", "statusline")
     settings = json.loads(place.settings.read_text())
@@ -745,7 +748,7 @@ def test_an_enabled_plugin_brings_hooks_and_mcp(place):
 
 
 def test_two_at_once(place):
-    """The second says that the first is at work."""
+    """A second setup at the same time says that the first is at work."""
     import fcntl
 
     place.setup("--without", "hooks")
@@ -755,8 +758,8 @@ def test_two_at_once(place):
         assert "is at work" in place.refuses()
 
 
-def test_words_of_others_never_run(place, house):
-    """A HOME with a quote, a dollar and a space in its path is a path, and nothing else."""
+def test_words_of_others_never_run(place, sandbox):
+    """A HOME with a quote, a dollar and a space in its path is only a path."""
     odd = place.home / "o'dd $(touch gone) `x` & y"
     odd.mkdir()
     link = odd / ".local/bin/handoff"

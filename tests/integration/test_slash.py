@@ -1,19 +1,19 @@
-"""handoff slash: what a slash command says reaches stdout whole, and it never fails."""
+"""`handoff slash`: a slash command's output reaches stdout whole, and it never fails."""
 
 import json
 import subprocess
 
 import pytest
 
-from conducted import TRACK, records, track
+from conductor_projects import TRACK, records, track
 from conftest import BIN, wait_for
-from left import handoffs, known, work
+from written_handoffs import handoffs, known, work
 
 pytestmark = pytest.mark.quick
 
 
 def slash(world, name, *words, cwd, env=None, **run):
-    """Type a slash command as Claude Code runs it; returns all that it says."""
+    """Run a slash command as Claude Code runs it; return its output."""
     done = world.handoff("slash", name, *words, cwd=cwd, env=env, **run)
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
@@ -29,7 +29,7 @@ def at_work(world, project):
 
 
 def test_words_come_on_stdin(world):
-    """Behind - the words come on stdin, split as a shell would, or at blanks where it could not."""
+    """Behind - the words come on stdin, split as a shell would, or else at blanks."""
     project = world.project()
     track(project)
     said = slash(world, "create_handoff", "-", cwd=project, input="--phase 'Phase 2: the form'\n")
@@ -43,15 +43,15 @@ def test_words_come_on_stdin(world):
 
 
 @pytest.mark.parametrize("name", ["nosuch", "", "../open"])
-def test_unknown_name(house, name):
-    """A name that is none is said, with those that there are."""
-    said = slash(house, name, cwd=house.project())
+def test_unknown_name(sandbox, name):
+    """An unknown name is reported, with the known ones."""
+    said = slash(sandbox, name, cwd=sandbox.project())
 
     assert f"There is no slash command {name}. There are: conductor-handoff, " in said
 
 
 def test_any_locale(world):
-    """What it says is UTF-8 where the locale is not, as Claude Code reads it."""
+    """The output is UTF-8 even if the locale is not, as Claude Code reads it."""
     project = world.project()
     track(project)
 
@@ -59,7 +59,7 @@ def test_any_locale(world):
 
 
 def test_a_lost_directory(world):
-    """Where the current directory is gone, that is what is said."""
+    """If the current directory is gone, the output says so."""
     project = world.project()
     gone = project / "gone"
     gone.mkdir()
@@ -96,7 +96,7 @@ def test_close_dry_run_as_json(world):
 
 
 def test_first_message(world):
-    """Asked by a slash command, a session's first message is the one that is not written yet."""
+    """For a slash command, a session's first message is the one that is not written yet."""
     project = world.project()
     track(project)
     world.handoff("create", cwd=project)
@@ -109,7 +109,7 @@ def test_first_message(world):
 
 
 def test_the_choice_repeats_what_was_asked(world):
-    """Each answer's command has the words that were given, and is told to programs, too."""
+    """The command of each answer has the given words, also in the JSON."""
     project = world.project()
     state = track(project) / "parallel_state.json"
     state.write_text(json.dumps({"workers": [{"name": "one", "status": "running"}]}))

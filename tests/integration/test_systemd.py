@@ -1,4 +1,4 @@
-"""The shipped units under a real `systemd --user`: what it starts, restarts and ends.
+"""The shipped units under a real `systemd --user`: it starts, restarts and ends the daemon.
 
 The manager runs in namespaces of its own (systemd_user.sh) for a user id without an account, with
 the tested environment's programs linked into ~/.local/bin, where the unit looks for them.
@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import pytest
 
-import damaged
+import damaged_stores
 from conftest import BIN, REPOSITORY, Session, wait_for
 from handoff.common.errors import EXIT_ALREADY_RUNNING, EXIT_NOT_RUNNING
 
@@ -29,7 +29,7 @@ PROGRAMS = ("/lib/systemd/systemd", "systemctl", "unshare", "nsenter", "setpriv"
 
 
 def obstacle() -> str:
-    """Return why this machine cannot run a manager, as far as one can see without trying."""
+    """Return the reason why this machine cannot run a manager, as far as it is visible untried."""
     if sys.platform != "linux":
         return "is about systemd, which only Linux has"
     if os.geteuid() != 0:
@@ -39,7 +39,7 @@ def obstacle() -> str:
 
 
 def give_up(reason: str) -> NoReturn:
-    """Skip where the machine forbids what we need; anything else is a fault of ours."""
+    """Skip if the machine forbids a user manager; any other reason is a failure."""
     forbidden = ("unable", "not permitted", "denied")
     conclude = pytest.skip if any(word in reason for word in forbidden) else pytest.fail
     conclude(f"no user manager of systemd can be started here (a container forbids it): {reason}")
@@ -86,7 +86,7 @@ class Manager:
         self.own()
 
     def own(self) -> None:
-        """Give the user what we made as root."""
+        """Give the user the files that we made as root."""
         for path in (self.directory, *self.directory.rglob("*")):
             os.chown(path, USER, USER, follow_symlinks=False)
 
@@ -177,7 +177,7 @@ class Manager:
 @pytest.fixture(scope="module")
 def manager() -> Iterator[Manager]:
     """One manager for all tests of this module."""
-    # Other users cannot reach what lies below pytest's own directory.
+    # Other users cannot reach paths below pytest's own directory.
     with tempfile.TemporaryDirectory(prefix="ho-", dir="/tmp") as name:
         os.chmod(name, 0o755)
         try:
@@ -319,7 +319,7 @@ def other_pid(unit: Manager) -> Iterator[int]:
 
 
 def test_second_daemon_is_not_retried(unit, other_pid):
-    """Where a daemon runs outside of the unit, the unit fails once and leaves it alone."""
+    """If a daemon runs outside of the unit, the unit fails once and leaves it alone."""
     unit.systemctl("start", SERVICE)
 
     assert unit.systemctl("is-active", SERVICE) == "failed"
@@ -387,17 +387,17 @@ def test_client_manages_activated_unit(activated):
 
 
 def test_repair_of_activated_unit(activated):
-    """A question in the middle of a repair does not start the daemon; then socket and daemon are back."""
+    """A request during a repair does not start the daemon; later socket and daemon are back."""
     first = activated.answering_pid()
     activated.systemctl("stop", SERVICE, check=True)
-    # Somebody asks when the daemon has just ended; where the socket listens, that starts it again.
+    # A client asks when the daemon has just ended; if the socket listens, that starts it again.
     asking = "timeout 2 %h/.local/bin/handoff status; echo $$? >>%h/asked"
     activated.configure("ask", f"ExecStopPost=/bin/sh -c '{asking}'")
     second = activated.answering_pid()
     activated.run("kill", "-STOP", str(second), check=True)  # or it would mend by itself
     (core,) = activated.home.rglob("core.db")
-    damaged.garbage(core)
-    damaged.log(core)  # which would hold all of a small file
+    damaged_stores.garbage(core)
+    damaged_stores.log(core)  # which would hold all of a small file
 
     done = activated.run("handoff", "repair", "--yes", check=True)
 
@@ -410,7 +410,7 @@ def test_repair_of_activated_unit(activated):
 
 
 def examined(unit: Manager) -> list[tuple[str, str, str]]:
-    """Return what doctor says of the service: level, text and remedy."""
+    """Return doctor's findings about the service: level, text and remedy."""
     done = unit.run("handoff", "doctor", "--json")
     return [
         (finding["level"], finding["text"], finding["remedy"])
@@ -420,7 +420,7 @@ def examined(unit: Manager) -> list[tuple[str, str, str]]:
 
 
 def test_doctor_knows_the_unit(unit):
-    """Installed only, then enabled, then beside a process of its own: each with what mends it."""
+    """Each state has its remedy: only installed, enabled, and beside a process of its own."""
     unit.systemctl("disable", "--quiet", SERVICE)
     unit.systemctl("start", SERVICE, check=True)
     ((level, text, remedy),) = examined(unit)
@@ -444,7 +444,7 @@ def test_doctor_knows_the_unit(unit):
 
 
 def test_doctor_knows_a_unit_whose_program_is_gone(unit):
-    """A unit that starts what is not there is bad, and names it; so is one that failed."""
+    """A unit whose program is missing is bad, and the program is named; so is a failed unit."""
     unit.systemctl("enable", "--quiet", SERVICE)
     unit.configure("gone", "ExecStart=", "ExecStart=/nowhere/handoffd run")
     unit.run("systemctl", "--user", "start", SERVICE)
@@ -458,7 +458,7 @@ def test_doctor_knows_a_unit_whose_program_is_gone(unit):
 
 
 def test_doctor_knows_activation(activated):
-    """Where the socket is enabled, the service need not be."""
+    """If the socket is enabled, the service need not be."""
     assert [("ok", f"systemd: {SERVICE} is started by its socket, and active", "")] == examined(
         activated
     )
@@ -490,7 +490,7 @@ def is_enabled(manager: Manager) -> bool:
 
 
 def test_setup_installs_and_starts_the_service(bare):
-    """In an empty HOME: the unit with the daemon's path, enabled and running; teardown removes it."""
+    """In an empty HOME setup installs, enables and starts the unit; teardown removes it."""
     said = bare.handoff("setup", "--yes")
 
     assert f"* new file: {bare.units / SERVICE}" in said
@@ -510,7 +510,7 @@ def test_setup_installs_and_starts_the_service(bare):
 
 
 def test_setup_replaces_a_daemon_in_the_background(bare):
-    """One that `handoff up` started makes way for the service."""
+    """A daemon that `handoff up` started makes way for the service."""
     bare.handoff("up")
     before = bare.answering_pid()
 
@@ -543,7 +543,7 @@ def test_setup_follows_the_program(bare):
 
 
 def test_setup_leaves_a_unit_of_the_user_s(bare):
-    """It is enabled and started as it is, and teardown leaves it."""
+    """A unit of the user's is enabled and started as it is, and teardown leaves it."""
     bare.units.mkdir(parents=True)
     shutil.copy(REPOSITORY / "systemd" / SERVICE, bare.units)
     bare.own()
@@ -560,7 +560,7 @@ def test_setup_leaves_a_unit_of_the_user_s(bare):
 
 
 def test_setup_that_cannot_start_the_service_is_undone(bare):
-    """Unit, hooks and all the rest are gone again, and it is said."""
+    """If the service cannot start, unit, hooks and all the rest are removed. That is reported."""
     (bare.home / ".local/state/handoffd/handoffd.lock").unlink(missing_ok=True)
     (bare.home / ".local/state/handoffd/handoffd.lock").mkdir(parents=True)
     bare.own()
@@ -575,7 +575,7 @@ def test_setup_that_cannot_start_the_service_is_undone(bare):
 
 
 def test_teardown_knows_its_unit_without_notes(bare):
-    """After the state directory was deleted."""
+    """Teardown recognises its unit after the state directory was deleted."""
     bare.handoff("setup", "--yes")
     bare.systemctl("stop", SERVICE, check=True)
     shutil.rmtree(bare.home / ".local/state/handoffd")

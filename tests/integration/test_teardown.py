@@ -1,4 +1,4 @@
-"""`handoff teardown` in a temporary HOME: what setup put in goes, and nothing else, after any kill."""
+"""`handoff teardown` in a temporary HOME removes setup's entries, and no others, after any kill."""
 
 import json
 import os
@@ -7,16 +7,16 @@ import shutil
 import pytest
 
 from conftest import contents_below, wait_for
-from installed import HANDOFF, SETTINGS, Killable, Place
+from setup_home import HANDOFF, SETTINGS, Killable, Place
 
 ALL = ("--with", "statusline", "--with", "flow", "--write", "none")
 SETUP = ("setup", "--yes", "--without", "service", *ALL)
 
 
 @pytest.fixture
-def place(house):
+def place(sandbox):
     """A HOME in which Claude Code and Claude Desktop were used."""
-    found = Place(house)
+    found = Place(sandbox)
     found.write(found.settings, SETTINGS).chmod(0o644)
     found.write(found.servers, '{"numStartups":3,"mcpServers":{"other":{"command":"x"}}}')
     found.write(found.home / ".config/Claude/claude_desktop_config.json", "{\n}\n")
@@ -27,10 +27,10 @@ def place(house):
 
 @pytest.mark.quick
 def test_all_is_as_it_was(place):
-    """Every file has its former bytes and mode, what was not there is gone, the daemon has ended."""
+    """Every file has its former bytes and mode, new files are gone, and the daemon has ended."""
     before = place.tree()
     place.setup_all(*ALL)
-    assert place.house.answers()
+    assert place.sandbox.answers()
     assert len(place.tree()) > len(before)
 
     said = place.teardown()
@@ -38,13 +38,13 @@ def test_all_is_as_it_was(place):
     assert before == place.tree()
     assert 3 == place.handoff("status").returncode
     assert not place.noted.parent.exists()
-    assert f"rm -r {place.house.state}" in said
+    assert f"rm -r {place.sandbox.state}" in said
     assert "There is nothing that `handoff setup` put in.\n" == place.teardown()
 
 
 @pytest.mark.quick
 def test_an_empty_home_is_empty_again(place):
-    """Directories that setup made go, if nothing else came into them."""
+    """Directories that setup made are removed if they are otherwise empty."""
     for path in (place.settings.parent, place.home / ".config"):
         shutil.rmtree(path)
     place.servers.unlink()
@@ -58,7 +58,7 @@ def test_an_empty_home_is_empty_again(place):
 
 @pytest.mark.quick
 def test_a_dry_run_and_nobody_to_ask(place):
-    """What would go is shown; nothing goes."""
+    """Without a person to ask, the planned removals are shown and nothing is removed."""
     place.setup(*ALL)
     before = place.tree()
 
@@ -71,7 +71,7 @@ def test_a_dry_run_and_nobody_to_ask(place):
 
 
 def test_a_person_is_asked(place):
-    """A no leaves it all; a yes takes it out."""
+    """A no leaves everything; a yes removes it."""
     before = place.tree()
     place.setup()
     after = place.tree()
@@ -85,7 +85,7 @@ def test_a_person_is_asked(place):
 
 @pytest.mark.quick
 def test_files_that_changed_since_lose_our_entries_only(place):
-    """What others wrote meanwhile stays, in the file's own indent; ours goes without a trace."""
+    """Later changes by others stay, in the file's own indent; our entries go without a trace."""
     line = {"type": "command", "command": "~/line.sh 'a b'", "padding": 0}
     place.settings.write_text(json.dumps({**json.loads(SETTINGS), "statusLine": line}, indent=4))
     place.setup(*ALL)
@@ -104,7 +104,7 @@ def test_files_that_changed_since_lose_our_entries_only(place):
 
 
 def test_a_file_that_was_only_rewritten_gets_its_former_bytes(place):
-    """Claude Code writes in an indent of its own."""
+    """A file that Claude Code only rewrote in its own indent gets its former bytes."""
     place.setup(*ALL)
     place.settings.write_text(json.dumps(json.loads(place.settings.read_text()), indent=2))
 
@@ -114,7 +114,7 @@ def test_a_file_that_was_only_rewritten_gets_its_former_bytes(place):
 
 
 def test_setups_one_after_the_other(place):
-    """With changes of others between: their work stays, nothing of ours does."""
+    """Teardown after several setups keeps the others' changes between them, and none of ours."""
     place.setup()
     place.settings.write_text(place.settings.read_text().replace("opus", "sonnet"))
     place.setup("--with", "statusline")
@@ -126,7 +126,7 @@ def test_setups_one_after_the_other(place):
 
 
 def test_an_edited_command_stays(place):
-    """It is a person's by now, and that is said."""
+    """An edited command counts as a person's: it stays, and that is reported."""
     place.setup()
     path = place.commands / "open.md"
     path.write_text(path.read_text() + "and mine\n")
@@ -138,7 +138,7 @@ def test_an_edited_command_stays(place):
 
 
 def test_an_edited_configuration_stays(place):
-    """It is the user's."""
+    """An edited configuration is the user's and stays."""
     place.setup("--write", "none")
     place.config.write_text(place.config.read_text() + "[log]\nlevel = 'debug'\n")
     before = place.config.read_text()
@@ -148,7 +148,7 @@ def test_an_edited_configuration_stays(place):
 
 
 def test_our_entry_in_an_edited_configuration_goes(place):
-    """Where Claude Code's files are was put in by setup, and is taken out, as it was put in."""
+    """In an edited configuration only the entry that setup wrote is removed."""
     config = str(place.home / "other")
     place.setup("--write", "none", CLAUDE_CONFIG_DIR=config)
     assert config in place.config.read_text()
@@ -164,8 +164,8 @@ def test_our_entry_in_an_edited_configuration_goes(place):
 
 
 def kept(place) -> str:
-    """Return all that our own state holds."""
-    texts = contents_below(place.house.state).values()
+    """Return the content of our own state."""
+    texts = contents_below(place.sandbox.state).values()
     return "\n".join(text.decode(errors="replace") for text in texts)
 
 
@@ -181,7 +181,7 @@ def kept(place) -> str:
     ],
 )
 def test_no_copy_of_claude_code_s_memory_is_kept(place, servers):
-    """Prompts and keys stay where they were, and an unchanged file gets its bytes back."""
+    """Prompts and keys are not copied, and an unchanged file gets its bytes back."""
     place.write(place.servers, servers)
     place.setup(*ALL)
     assert place.server()
@@ -194,7 +194,7 @@ def test_no_copy_of_claude_code_s_memory_is_kept(place, servers):
 
 
 def test_claude_code_s_memory_that_was_changed_since(place):
-    """Nothing of it is left behind by teardown either, nor a place for servers that was not there."""
+    """Teardown leaves no copy of changed memory either, nor a new place for servers."""
     place.write(place.servers, '{"history": "mine"}')
     place.setup(*ALL)
     found = json.loads(place.servers.read_text())
@@ -226,7 +226,7 @@ def test_a_copy_that_was_made_before(place):
 
 
 def test_a_backup_that_stays_is_named(place):
-    """Of a file that cannot be what it was the former content is kept, and of no other."""
+    """The former content of a file is kept only if the file could not be restored."""
     place.setup(*ALL)
     place.settings.write_text(place.settings.read_text().replace("opus", "sonnet"))
     said = place.teardown()
@@ -237,7 +237,7 @@ def test_a_backup_that_stays_is_named(place):
 
 
 def test_a_link_that_leads_elsewhere_stays(place):
-    """It is no longer the one that setup made."""
+    """A link that leads elsewhere than setup's stays."""
     place.setup("--with", "flow")
     link = place.home / ".local/bin/flow"
     link.unlink()
@@ -252,7 +252,7 @@ def test_a_link_that_leads_elsewhere_stays(place):
 
 
 def test_what_cannot_be_taken_out_is_said_and_the_rest_goes(place):
-    """A file that is broken by now is left; when it is mended, a second run finishes."""
+    """A broken file is left and reported, the rest is removed; a second run finishes later."""
     place.setup(*ALL)
     good = place.settings.read_text()
     place.settings.write_text(good[:-3])
@@ -270,7 +270,7 @@ def test_what_cannot_be_taken_out_is_said_and_the_rest_goes(place):
 
 
 def test_a_file_that_is_gone_is_no_problem(place):
-    """A person took it away."""
+    """A file that a person removed is no problem."""
     place.setup(*ALL)
     place.settings.unlink()
 
@@ -280,11 +280,11 @@ def test_a_file_that_is_gone_is_no_problem(place):
 
 
 def test_without_notes_our_entries_are_known_by_what_they_run(place):
-    """After the state directory was deleted: hooks, servers, status line and commands go."""
+    """Without the state directory, hooks, servers, status line and commands are removed, too."""
     place.write(place.home / ".config/Claude/claude_desktop_config.json", "{}\n")
     before = place.tree()
     place.setup("--with", "statusline")
-    shutil.rmtree(place.house.state)
+    shutil.rmtree(place.sandbox.state)
 
     place.teardown()
 
@@ -293,15 +293,15 @@ def test_without_notes_our_entries_are_known_by_what_they_run(place):
 
 
 def test_a_second_setup_without_notes_changes_nothing(place):
-    """What is in place is in place."""
+    """A second setup without notes finds everything in place."""
     place.setup()
-    shutil.rmtree(place.house.state)
+    shutil.rmtree(place.sandbox.state)
 
     assert "Everything is in place.\n" == place.setup()
 
 
 def test_notes_that_are_broken(place):
-    """They are as good as none."""
+    """Broken notes count as none."""
     place.setup("--without", "commands")
     place.noted.write_text('{"files": 3}')
 
@@ -312,7 +312,7 @@ def test_notes_that_are_broken(place):
 
 
 def test_nothing_was_put_in(place):
-    """That is said, and nothing is touched."""
+    """Without a setup teardown says so, and touches nothing."""
     before = place.tree()
 
     assert "There is nothing that `handoff setup` put in.\n" == place.does("teardown")
@@ -320,19 +320,19 @@ def test_nothing_was_put_in(place):
 
 
 def test_a_daemon_that_setup_did_not_start_runs_on(place):
-    """It is said how to end it."""
+    """A daemon that setup did not start runs on, and the command that ends it is named."""
     place.does("up")
     place.setup_all()
 
     assert "To end it: handoff down" in place.teardown()
-    assert place.house.answers()
+    assert place.sandbox.answers()
 
 
 def test_the_daemon_reads_its_former_configuration(place):
-    """One that runs on does not keep to what setup wrote."""
+    """A daemon that runs on does not keep the configuration that setup wrote."""
     place.does("up")
     place.setup(CLAUDE_CONFIG_DIR=str(place.home / "other"))
-    roots = lambda: [root["path"] for root in place.house.call("status")["roots"]]  # noqa: E731
+    roots = lambda: [root["path"] for root in place.sandbox.call("status")["roots"]]  # noqa: E731
     wait_for(lambda: f"{place.home}/other/projects" in roots(), what="it is read")
 
     place.teardown()
@@ -349,7 +349,7 @@ def killable(place):
 
 @pytest.mark.parametrize("second", ["", "setup"])
 def test_a_setup_that_is_killed_at_any_moment(place, killable, second):
-    """Whatever was done by then, a teardown, or a second setup and a teardown, puts it right."""
+    """After a kill at any step, `teardown` restores everything, also after a second setup."""
     before, number, was_killed = place.tree(), 0, True
     while was_killed:
         number += 1
@@ -360,12 +360,12 @@ def test_a_setup_that_is_killed_at_any_moment(place, killable, second):
         killable.run("teardown", "--yes")
 
         assert before == place.tree(), number
-        shutil.rmtree(place.house.state, ignore_errors=True)
+        shutil.rmtree(place.sandbox.state, ignore_errors=True)
     assert number > 20
 
 
 def test_a_teardown_that_is_killed_at_any_moment(place, killable):
-    """A second one puts it right."""
+    """A second teardown finishes one that was killed at any step."""
     before, number, was_killed = place.tree(), 0, True
     while was_killed:
         number += 1
@@ -379,14 +379,14 @@ def test_a_teardown_that_is_killed_at_any_moment(place, killable):
 
 
 def _wait_for_lock(place: Place) -> None:
-    """What a kill leaves locked Claude Code unlocks after ten seconds; here they go by at once."""
+    """Remove the lock of a killed setup, as Claude Code does after ten seconds."""
     lock = place.home / ".claude.json.lock"
     if lock.exists():
         lock.rmdir()
 
 
 def test_hooks_are_silent_when_the_client_is_gone(place):
-    """Uninstalled before teardown: a session sees no error and no output."""
+    """If the client is uninstalled before teardown, a session sees no error and no output."""
     import subprocess
 
     place.setup(CLAUDE_CONFIG_DIR=str(place.home / "other"))

@@ -1,43 +1,43 @@
-"""At session start: how many entries are unread of threads that were used here as code."""
+"""At session start: the number of unread entries of threads that were used here as code."""
 
 import json
 import re
 
 import pytest
 
-from bridged import Mcp, ask, configure
 from conftest import contents_below, wait_for
+from mcp_socket_client import Mcp, ask, configure
 
 WORDS = "quixotic-zanzibar"
 
 
-def thread(house, *words, **run) -> str:
-    done = house.handoff("thread", *words, **run)
+def thread(sandbox, *words, **run) -> str:
+    done = sandbox.handoff("thread", *words, **run)
     assert 0 == done.returncode, done.stdout + done.stderr
     return done.stdout
 
 
-def begun(house, *words) -> str:
-    return thread(house, "create", f"Title {WORDS}", f"Words {WORDS}", *words).splitlines()[0]
+def begun(sandbox, *words) -> str:
+    return thread(sandbox, "create", f"Title {WORDS}", f"Words {WORDS}", *words).splitlines()[0]
 
 
-def used(house, project, *words) -> str:
+def used(sandbox, project, *words) -> str:
     """Create a thread as Chat and use it as Code in a project; returns its id."""
-    shared = begun(house, *words)
-    thread(house, "read", shared, "--as", "code", cwd=project)
+    shared = begun(sandbox, *words)
+    thread(sandbox, "read", shared, "--as", "code", cwd=project)
     return shared
 
 
-def injected(house, project, *words) -> str:
-    done = house.handoff("inject", *words, cwd=project)
+def injected(sandbox, project, *words) -> str:
+    done = sandbox.handoff("inject", *words, cwd=project)
     assert (0, "") == (done.returncode, done.stderr)
     assert WORDS not in done.stdout
     return done.stdout
 
 
-def mentioned(house, project, *words) -> dict[str, int]:
-    """Return which threads a new session is told of, and how much is unread in each."""
-    text = injected(house, project, *words)
+def mentioned(sandbox, project, *words) -> dict[str, int]:
+    """Return the threads that a new session is told of, with the count of unread entries."""
+    text = injected(sandbox, project, *words)
     found = re.search(r"(?m)^\*\*Unread entries in threads used here:\*\* (.*)\. get_handoff", text)
     if found is None:
         return {}
@@ -46,15 +46,15 @@ def mentioned(house, project, *words) -> dict[str, int]:
     return {name: int(number) for name, number in re.findall(r"(hof_\S+) \((\d+)\)", found[1])}
 
 
-def kept(house) -> str:
-    """Return all the briefs that are kept for when the daemon is down."""
-    found = contents_below(house.state / "briefs").items()
+def kept(sandbox) -> str:
+    """Return all briefs on disk, which are for a time without a daemon."""
+    found = contents_below(sandbox.state / "briefs").items()
     return "".join(text.decode() for path, text in found if not path.name.startswith("."))
 
 
 @pytest.mark.quick
 def test_unread_entries_are_mentioned(world):
-    """A session is told how much is unread in what its project used as code, until it is read."""
+    """A session is told the number of unread entries in the threads its project used as code."""
     project = world.project()
     shared = used(world, project)
     assert "" == injected(world, project)
@@ -69,7 +69,7 @@ def test_unread_entries_are_mentioned(world):
 
 
 def test_only_what_was_used_here_as_code(world):
-    """Neither the project's tag nor a use as chat, elsewhere or of another makes a mention."""
+    """Only a use as code, in this project and of this thread, makes a mention: no tag does."""
     project, other = world.project(), world.project("other")
     tagged = begun(world, "--project", "shop")
     thread(world, "get", tagged, "--as", "chat", cwd=project)
@@ -87,7 +87,7 @@ def test_only_what_was_used_here_as_code(world):
     ids=lambda words: words[0],
 )
 def test_every_use_as_code_counts(world, words):
-    """To read, to write and to mark a thread as code is to use it; so is to create one."""
+    """Reading, writing, marking and creating a thread as code is a use of it."""
     project = world.project()
     (project / "src").mkdir()
     shared = begun(world)
@@ -112,7 +112,7 @@ def test_close_ends_the_mention(world):
 
 
 def test_used_by_a_relay(live):
-    """A relay says where it works: what is used as code there is mentioned there."""
+    """A relay reports its directory: a thread used as code there is mentioned there."""
     project = live.project()
     shared = begun(live)
     with Mcp(live, "code", project) as mcp:
@@ -124,7 +124,7 @@ def test_used_by_a_relay(live):
 
 
 def test_the_mention_beside_a_state(live):
-    """It stands beside goal and now at every level, and the newest threads come first."""
+    """The mention stands beside goal and now at every level, and the newest threads come first."""
     project = live.project()
     live.session(project).prompt("Add a discount code field")
     wait_for(lambda: "discount" in live.yaml(project))
@@ -139,7 +139,7 @@ def test_the_mention_beside_a_state(live):
 
 
 def test_the_brief_on_disk_follows(live):
-    """With the daemon down a session is told the same, and what was said meanwhile."""
+    """With the daemon down a session is told the same, and the entries added since."""
     project = live.project()
     live.session(project).prompt("Add a discount code field")
     wait_for(lambda: "discount" in live.yaml(project))
@@ -165,7 +165,7 @@ def test_the_brief_on_disk_follows(live):
 
 
 def test_the_brief_on_disk_of_a_project_without_state(live):
-    """Also where nothing else is known the brief on disk comes and goes with the entries."""
+    """Without any other state the brief on disk comes and goes with the entries."""
     project = live.project()
     shared = used(live, project)
     thread(live, "add", shared, "task", WORDS)
@@ -181,7 +181,7 @@ def test_the_brief_on_disk_of_a_project_without_state(live):
 
 @pytest.mark.parametrize("how", ["unwanted", "unmarked", "tracked"])
 def test_the_only_copy_of_a_state_stays(live, how):
-    """Where no checkpoint is written, using threads without a daemon leaves the state as it is."""
+    """If no checkpoint is written, using threads without a daemon leaves the state as it is."""
     project = live.project(git=how != "unmarked")
     if how == "unwanted":
         configure(live, '[checkpoint]\nwrite = "none"\n')
@@ -207,7 +207,7 @@ def test_the_only_copy_of_a_state_stays(live, how):
 
 
 def test_a_restart_forgets_no_use(live):
-    """What was used stays known: killed at any time, the next daemon mentions it."""
+    """A used thread stays known: after a kill at any time the next daemon mentions it."""
     project = live.project()
     shared = used(live, project)
     live.kill()
@@ -220,7 +220,7 @@ def test_a_restart_forgets_no_use(live):
 
 
 def test_a_pause_is_respected(live):
-    """During a pause nothing is mentioned, and a use is not noted; before and after it is."""
+    """During a pause nothing is mentioned, and no use is noted; before and after it is."""
     project = live.project()
     before, during = used(live, project), begun(live)
     thread(live, "add", before, "task", WORDS)
@@ -234,7 +234,7 @@ def test_a_pause_is_respected(live):
 
 @pytest.mark.parametrize("how", ["excluded", "disabled"])
 def test_what_is_left_alone_stays_so(world, how):
-    """Of a project that is excluded or disabled nothing is noted, and nothing is said there."""
+    """In an excluded or disabled project no use is noted, and nothing is mentioned."""
     project = world.project()
     before, later = used(world, project), begun(world)
     thread(world, "add", before, "task", WORDS)
@@ -249,7 +249,7 @@ def test_what_is_left_alone_stays_so(world, how):
     thread(world, "get", later, "--as", "code", cwd=project)
 
     assert [(before,)] == ask(world, "SELECT handoff_id FROM thread_uses")
-    # A daemon that is busy is not waited for, and what it wrote before is said once more.
+    # A busy daemon is not waited for, and its earlier text is told once more.
     wait_for(lambda: injected(world, project) == "")
     assert {} == mentioned(world, project, "--level", "L2")
     if world.process is not None:
@@ -258,7 +258,7 @@ def test_what_is_left_alone_stays_so(world, how):
 
 
 def test_forget_erases_the_use(live):
-    """`forget` names and erases what was noted of a project; the thread itself stays."""
+    """`forget` names and erases the notes on a project; the thread itself stays."""
     project, other = live.project(), live.project("other")
     shared = used(live, project)
     thread(live, "get", shared, "--as", "code", cwd=other)
@@ -277,25 +277,25 @@ def test_forget_erases_the_use(live):
     assert "" == injected(live, project)
 
 
-def test_a_damaged_store_costs_no_brief(house):
-    """Without a daemon a core.db that cannot be read leaves the rest of the brief as it is."""
-    project = house.project()
-    house.handoff("save", "-m", "half way through", cwd=project)
-    house.state.mkdir(parents=True, exist_ok=True)
-    (house.state / "core.db").write_bytes(b"no database" * 1000)
+def test_a_damaged_store_costs_no_brief(sandbox):
+    """Without a daemon an unreadable core.db leaves the rest of the brief as it is."""
+    project = sandbox.project()
+    sandbox.handoff("save", "-m", "half way through", cwd=project)
+    sandbox.state.mkdir(parents=True, exist_ok=True)
+    (sandbox.state / "core.db").write_bytes(b"no database" * 1000)
 
-    assert "half way through" in injected(house, project)
+    assert "half way through" in injected(sandbox, project)
 
 
 @pytest.mark.parametrize("how", ["link", "directory", "forbidden", "torn"])
-def test_a_store_that_cannot_be_read_costs_no_brief(house, how):
-    """The same of one that is no file, may not be read, or is damaged further inside."""
-    project = house.project()
-    house.handoff("save", "-m", "half way through", cwd=project)
-    begun(house)
-    path = house.state / "core.db"
+def test_a_store_that_cannot_be_read_costs_no_brief(sandbox, how):
+    """The same holds for a core.db that is no file, is unreadable, or is damaged further inside."""
+    project = sandbox.project()
+    sandbox.handoff("save", "-m", "half way through", cwd=project)
+    begun(sandbox)
+    path = sandbox.state / "core.db"
     if how == "link":
-        path.rename(house.state / "real.db")
+        path.rename(sandbox.state / "real.db")
         path.symlink_to("real.db")
     elif how == "directory":
         path.unlink()
@@ -306,4 +306,4 @@ def test_a_store_that_cannot_be_read_costs_no_brief(house, how):
         whole = path.read_bytes()
         path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
     for level in ("L1", "L2"):
-        assert "half way through" in injected(house, project, "--level", level)
+        assert "half way through" in injected(sandbox, project, "--level", level)

@@ -13,30 +13,30 @@ from typing import get_args
 
 import pytest
 
-from bridged import Mcp, ask, configure, files_with, serving
-from conducted import at_terminal
+from conductor_projects import at_terminal
 from conftest import BIN, wait_for
 from handoff.commands import thread as command
 from handoffd.api import tools
+from mcp_socket_client import Mcp, ask, configure, files_with, serving
 
 ID = r"hof_[A-Za-z0-9_-]{21}"
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 UNKNOWN = "hof_AAAAAAAAAAAAAAAAAAAAA"
 
 
-def thread(house, *words, code=0, **run):
-    done = house.handoff("thread", *words, **run)
+def thread(sandbox, *words, code=0, **run):
+    done = sandbox.handoff("thread", *words, **run)
     assert code == done.returncode, done.stdout + done.stderr
     return done
 
 
-def begun(house, *words, content="JWT with refresh tokens") -> str:
+def begun(sandbox, *words, content="JWT with refresh tokens") -> str:
     """Create a thread; returns its id."""
-    return thread(house, "create", "Implement login", content, *words).stdout.splitlines()[0]
+    return thread(sandbox, "create", "Implement login", content, *words).stdout.splitlines()[0]
 
 
-def asked(house, *words, **run) -> dict:
-    return json.loads(thread(house, *words, "--json", **run).stdout)
+def asked(sandbox, *words, **run) -> dict:
+    return json.loads(thread(sandbox, *words, "--json", **run).stdout)
 
 
 def contents(entries) -> list[str]:
@@ -46,12 +46,12 @@ def contents(entries) -> list[str]:
 class Watch:
     """A `handoff thread get --watch` beside the test."""
 
-    def __init__(self, house, *words):
-        self.out, self.err = house.home / "watch.out", house.home / "watch.err"
+    def __init__(self, sandbox, *words):
+        self.out, self.err = sandbox.home / "watch.out", sandbox.home / "watch.err"
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = subprocess.Popen(
                 [str(BIN / "handoff"), "thread", "get", *words, "--watch"],
-                env=house.environment, cwd=house.home, stdout=out, stderr=err,
+                env=sandbox.environment, cwd=sandbox.home, stdout=out, stderr=err,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
         wait_for(lambda: "Watching. Ctrl-C ends it." in self.remarks, what="it watches")
@@ -75,8 +75,8 @@ class Watch:
 @pytest.fixture(scope="module", params=["daemon", "alone"])
 def one_world(request, tmp_path_factory):
     """The two worlds, each one for all tests that look at nothing but their own threads."""
-    with serving(tmp_path_factory.mktemp("threads"), start=request.param == "daemon") as house:
-        yield house
+    with serving(tmp_path_factory.mktemp("threads"), start=request.param == "daemon") as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_six_steps(one_world):
 
 @pytest.mark.parametrize(("side", "other"), [("chat", "Claude Code"), ("code", "Claude Chat")])
 def test_create_prints_the_id_alone(one_world, side, other):
-    """On stdout is the id and nothing else; on stderr stands where to paste it."""
+    """The id alone is on stdout; the hint where to paste it is on stderr."""
     done = thread(one_world, "create", "Title", "Words", "--as", side, "--project", "dnd")
     first = done.stdout.rstrip("\n")
 
@@ -138,7 +138,7 @@ def test_create_prints_the_id_alone(one_world, side, other):
 
 
 def test_json_is_the_result_of_the_tool(one_world):
-    """With --json each action prints what its tool returns, and nothing else."""
+    """With --json each action prints the result of its tool, and nothing else."""
     made = asked(one_world, "create", "Title", "Words", "--project", "x")
     shared = made["handoff"]["id"]
     got = asked(one_world, "get", shared, "--new", "--as", "code")
@@ -155,7 +155,7 @@ def test_json_is_the_result_of_the_tool(one_world):
 
 @pytest.mark.quick
 def test_json_is_what_mcp_answers(live):
-    """The command and the tool return the same of the same thread."""
+    """The command and the tool return the same result of the same thread."""
     shared = begun(live)
     with Mcp(live) as mcp:
         assert mcp.get(shared) == asked(live, "get", shared)
@@ -163,7 +163,7 @@ def test_json_is_what_mcp_answers(live):
 
 
 def test_get_shows_a_thread(one_world):
-    """A person sees title, state, who said what and when, and which entries are unread."""
+    """A person sees title, state, the author and time of each entry, and the unread entries."""
     shared = begun(one_world, "--project", "dnd")
     thread(one_world, "add", shared, "question", "7 days?\n\n30 days?", "--as", "code")
     lines = thread(one_world, "get", shared).stdout.splitlines()
@@ -181,7 +181,7 @@ def test_get_shows_a_thread(one_world):
 
 
 def test_get_new(one_world):
-    """--new shows only what is unread, or that nothing is; looking marks nothing."""
+    """--new shows only unread entries, or that there are none; looking marks nothing."""
     shared = begun(one_world)
     for _ in range(2):
         assert "JWT" in thread(one_world, "get", shared, "--new", "--as", "code").stdout
@@ -194,7 +194,7 @@ def test_get_new(one_world):
 
 
 def test_read_up_to(one_world):
-    """`read --up-to` leaves what came later unread, and the cursor never goes back."""
+    """`read --up-to` leaves later entries unread, and the cursor never goes back."""
     shared = begun(one_world)
     later = asked(one_world, "add", shared, "task", "Later")["entry"]["seq"]
     code = ("--as", "code")
@@ -207,7 +207,7 @@ def test_read_up_to(one_world):
 
 
 def test_unread_stays_unread_when_you_write(one_world):
-    """Who writes before reading is told that something is unread, and does not lose it."""
+    """An author who writes before reading is told of unread entries, and does not lose them."""
     shared = begun(one_world)
     done = thread(one_world, "add", shared, "progress", "Begun", "--as", "code")
 
@@ -219,7 +219,7 @@ def test_unread_stays_unread_when_you_write(one_world):
 
 
 def test_as_whom(one_world):
-    """You are chat, or code inside Claude Code; --as wins over both."""
+    """The side is chat, or code inside Claude Code; --as wins over both."""
     inside = {"CLAUDECODE": "1"}
     shared = begun(one_world)
     thread(one_world, "add", shared, "task", "1", env=inside)
@@ -231,7 +231,7 @@ def test_as_whom(one_world):
 
 
 def test_content_from_stdin(one_world):
-    """The content comes from stdin for `-`, or where none is given: as it is, whatever it holds."""
+    """The content comes unchanged from stdin for `-`, or if none is given."""
     text = 'Zeile 1\n\t"ü" — 🦊\n'
     shared = thread(one_world, "create", "Title", input=text).stdout.splitlines()[0]
     thread(one_world, "add", shared, "task", "-", input="--dashed\r\nend")
@@ -240,7 +240,7 @@ def test_content_from_stdin(one_world):
 
 
 def test_content_of_the_greatest_size(one_world):
-    """256 KiB go through, of any characters; one byte more is refused, and says the limit."""
+    """256 KiB of any characters are accepted; one byte more is refused with the limit."""
     most = "ü" * (128 << 10)
     shared = thread(one_world, "create", "Title", input=most).stdout.splitlines()[0]
     done = thread(one_world, "create", "Title", input=f"{most}.", code=1)
@@ -253,16 +253,16 @@ def test_content_of_the_greatest_size(one_world):
 @pytest.mark.parametrize(
     "words", [("create", "Title"), ("add", UNKNOWN, "task"), ("create", "T", "-")]
 )
-def test_no_content_is_a_usage_error(house, words):
-    """Nothing on stdin, or blanks alone, is exit code 2 with a remedy, before anything is asked."""
+def test_no_content_is_a_usage_error(sandbox, words):
+    """An empty or blank stdin is exit code 2 with a remedy, before any request."""
     for given in ("", " \n"):
-        done = thread(house, *words, code=2, input=given)
+        done = thread(sandbox, *words, code=2, input=given)
         assert "There is no content.\nGive it as an argument, or on stdin." in done.stderr
-    assert not house.state.exists()
+    assert not sandbox.state.exists()
 
 
-def test_a_silent_pipe_is_given_up(house):
-    """A pipe into which nobody writes is not waited for, unless `-` says so."""
+def test_a_silent_pipe_is_given_up(sandbox):
+    """A pipe without a writer is not waited for, unless `-` says so."""
     reading, writing = os.pipe()
     code = (
         "import sys; from handoff import cli; from handoff.commands import thread; "
@@ -270,7 +270,7 @@ def test_a_silent_pipe_is_given_up(house):
     )
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code], env=house.environment, stdin=reading, text=True,
+            [sys.executable, "-c", code], env=sandbox.environment, stdin=reading, text=True,
             capture_output=True, check=False, timeout=90,
         )  # fmt: skip
     finally:
@@ -285,7 +285,7 @@ def test_a_silent_pipe_is_given_up(house):
     "words", [("get",), ("add", "task", "x"), ("read",), ("close", "--yes"), ("close",)]
 )
 def test_unknown_id(one_world, words):
-    """An id that there is not is exit code 1, and how to do better."""
+    """An unknown id is exit code 1, with a remedy."""
     done = thread(one_world, words[0], UNKNOWN, *words[1:], code=1)
 
     assert f"handoff: Handoff '{UNKNOWN}' not found.\n" in done.stderr
@@ -294,7 +294,7 @@ def test_unknown_id(one_world, words):
 
 
 def test_errors_have_a_remedy(one_world):
-    """What cannot be done says why and what to do; a wrong word is exit code 2."""
+    """A failed action gives its reason and a remedy; a wrong word is exit code 2."""
     shared = begun(one_world)
     long = thread(one_world, "create", "x" * 501, "Words", code=1)
     blank = thread(one_world, "create", " ", "Words", code=1)
@@ -313,7 +313,7 @@ def test_errors_have_a_remedy(one_world):
 
 
 def test_an_id_as_it_is_pasted(one_world):
-    """An id works with the quotes and the full stop that came along, for reading as code, too."""
+    """An id works with the quotes and the full stop that were pasted, also to read as code."""
     shared = begun(one_world)
     for words in (("get",), ("read",)):
         thread(one_world, words[0], f"`{shared}`.", "--as", "code")
@@ -322,7 +322,7 @@ def test_an_id_as_it_is_pasted(one_world):
 
 
 def test_what_only_a_terminal_obeys_is_not_printed(world):
-    """Control characters are not kept; those that another program left are not shown."""
+    """Control characters are not kept; those that another program stored are not shown."""
     shared = begun(world, content="red \x1b[31m\x9b text")
     path = world.state / "core.db"
     with sqlite3.connect(path) as db:
@@ -337,7 +337,7 @@ def test_what_only_a_terminal_obeys_is_not_printed(world):
 
 
 def test_secrets_are_warned_about(world):
-    """A secret is kept as it is, with a warning; where that is configured it is refused."""
+    """A secret is kept as it is, with a warning; with `refuse_secrets` it is refused."""
     warned = thread(world, "create", "Title", f"The token is {TOKEN}")
     shared = warned.stdout.splitlines()[0]
     assert "\nwarning: This may hold a secret (" in warned.stderr
@@ -353,7 +353,7 @@ def test_secrets_are_warned_about(world):
 
 
 def test_a_repeated_call_is_done_once(live):
-    """A call that is repeated with its key, also without the daemon, adds no second entry."""
+    """A repeated call with the same key, also without the daemon, adds no second entry."""
     shared = begun(live)
     params = {
         "action": "add", "id": shared, "type": "task", "content": "Once", "cwd": "/", "once": "k1",
@@ -376,7 +376,7 @@ def test_a_repeated_call_is_done_once(live):
 
 @pytest.mark.quick
 def test_both_worlds_are_one(live):
-    """What was said with a daemon is there without one, and the other way round."""
+    """Entries made with a daemon are there without one, and the other way round."""
     shared = begun(live)
     live.kill()
     thread(live, "add", shared, "question", "In the dark", "--as", "code")
@@ -386,7 +386,7 @@ def test_both_worlds_are_one(live):
 
 
 def test_client_knows_what_the_daemon_knows():
-    """The command offers the types and sides that there are, and no others."""
+    """The command offers exactly the daemon's types and sides."""
     assert get_args(tools.Kind) == command.TYPES
     assert get_args(tools.Client) == command.CLIENTS
 
@@ -404,7 +404,7 @@ def test_what_is_no_utf8(one_world):
 
 
 def test_a_wrong_call_repeats_no_words(world):
-    """What cannot be taken at all is one sentence without what was said, and exit code 2."""
+    """An invalid call gets one sentence that does not repeat its content, and exit code 2."""
     lost = world.home / os.fsdecode(b"caf\xe9")
     lost.mkdir()
     done = thread(world, "create", "Title", "Secret plans", code=2, cwd=lost)
@@ -412,22 +412,22 @@ def test_a_wrong_call_repeats_no_words(world):
     assert "handoff: thread: cwd: the name is not UTF-8\n" == done.stderr
 
 
-def test_a_broken_configuration(house):
-    """Without a daemon all but closing goes on, and what may not be wanted is not done."""
-    project = house.project()
-    shared = begun(house)
-    configure(house, "[threads\n")
-    thread(house, "add", shared, "question", "Which?", "--as", "code", cwd=project)
-    refused = thread(house, "add", shared, "task", TOKEN, code=1)
-    thread(house, "read", shared)
-    closed = thread(house, "close", shared, "--yes", code=1)
+def test_a_broken_configuration(sandbox):
+    """Without a daemon all but closing goes on, and possibly unwanted actions are not done."""
+    project = sandbox.project()
+    shared = begun(sandbox)
+    configure(sandbox, "[threads\n")
+    thread(sandbox, "add", shared, "question", "Which?", "--as", "code", cwd=project)
+    refused = thread(sandbox, "add", shared, "task", TOKEN, code=1)
+    thread(sandbox, "read", shared)
+    closed = thread(sandbox, "close", shared, "--yes", code=1)
 
-    assert ["Which?"] == contents(asked(house, "get", shared)["entries"][1:])
-    assert 0 == asked(house, "get", shared)["new_count"]
+    assert ["Which?"] == contents(asked(sandbox, "get", shared)["entries"][1:])
+    assert 0 == asked(sandbox, "get", shared)["new_count"]
     assert "It was not kept." in refused.stderr
     assert "It stays open, as a copy may be wanted.\n" in closed.stderr
     assert "config.toml" in closed.stderr
-    assert [] == ask(house, "SELECT * FROM thread_uses")
+    assert [] == ask(sandbox, "SELECT * FROM thread_uses")
 
 
 # Closing
@@ -448,7 +448,7 @@ def test_close_wipes(world):
 
 
 def test_close_keeps_a_copy_where_that_is_wanted(world):
-    """With archive_on_close a copy for nobody but us is kept, secrets masked."""
+    """With `archive_on_close` a masked copy is kept that only the user can read."""
     configure(world, "[threads]\narchive_on_close = true\n")
     if world.process is not None:
         world.restart()
@@ -475,7 +475,7 @@ def test_close_needs_a_yes_where_nobody_can_be_asked(world):
 
 @pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 1), ("", 1)])
 def test_close_asks_at_a_terminal(world, answer, left):
-    """A person is told how much would go, and asked; everything but yes keeps it."""
+    """A person is told the amount and asked; every answer but yes keeps the thread."""
     shared = begun(world)
     question = "Delete the entries of 'Implement login' (1) for good? [y/N] "
     code, screen = at_terminal(
@@ -488,7 +488,7 @@ def test_close_asks_at_a_terminal(world, answer, left):
 
 
 def test_close_at_a_terminal_that_ends(world):
-    """Ctrl-D is no yes: nothing is deleted, and nobody sees a traceback."""
+    """Ctrl-D is no yes: nothing is deleted, and there is no traceback."""
     shared = begun(world)
     code, screen = at_terminal(
         world, "thread", "close", shared, cwd=world.home, answers=[("[y/N] ", "\x04")]
@@ -504,7 +504,10 @@ def test_close_at_a_terminal_that_ends(world):
 
 @pytest.mark.quick
 def test_watch_follows_until_it_is_closed(live, watch):
-    """It prints what is there, then each entry through whatever door; closing ends it with 0."""
+    """`watch` prints the existing entries, then each new one of any client, until it is closed.
+
+    Closing the thread ends it with exit code 0.
+    """
     shared = begun(live)
     seen = watch(shared)
     assert "Implement login" == seen.text.splitlines()[0]
@@ -547,7 +550,7 @@ def test_watch_survives_a_restart(live, watch):
 
 
 def test_watch_misses_nothing(live, watch):
-    """Of what many say at once every entry is printed once, in order."""
+    """With many writers at once every entry is printed once, in order."""
     shared = begun(live)
     seen = watch(shared)
 
@@ -578,7 +581,7 @@ def test_watch_new_as_json(live, watch):
 
 
 def test_watch_new_begins_with_the_unread(live, watch):
-    """With --new what was read before is not printed, and what comes is, whoever says it."""
+    """With --new entries read before are not printed, and new ones of any author are."""
     shared = begun(live, content="Old words")
     seen = watch(shared, "--new")
     for side in ("chat", "code"):
@@ -590,7 +593,7 @@ def test_watch_new_begins_with_the_unread(live, watch):
 
 
 def test_watch_ends(live, watch):
-    """Ctrl-C ends it with 130; a thread that is closed already is shown, and that is all."""
+    """Ctrl-C ends it with 130; a closed thread is shown, and the command ends."""
     shared = begun(live)
     seen = watch(shared)
     seen.process.send_signal(signal.SIGINT)
@@ -602,15 +605,15 @@ def test_watch_ends(live, watch):
     assert "not found" in thread(live, "get", UNKNOWN, "--watch", code=1).stderr
 
 
-def test_watch_needs_a_daemon(house):
-    """Without a daemon nothing can be watched, which is exit code 3."""
-    done = thread(house, "get", UNKNOWN, "--watch", code=3)
+def test_watch_needs_a_daemon(sandbox):
+    """Without a daemon a watch is exit code 3."""
+    done = thread(sandbox, "get", UNKNOWN, "--watch", code=3)
 
     assert "handoff up" in done.stderr
 
 
 def test_watch_of_projects_hears_no_thread(live):
-    """`handoff watch` tells of projects only, as before."""
+    """`handoff watch` reports projects only, as before."""
     project = live.project()
     path = live.home / "projects.out"
     with path.open("wb") as out:
@@ -633,7 +636,7 @@ def test_watch_of_projects_hears_no_thread(live):
 
 
 def test_status_counts_threads(live):
-    """`status` says how many are active, and in how many each side has something unread."""
+    """`status` has the number of active threads, and of those with unread entries per side."""
     assert "threads" not in thread_row(live)
     read, unread = begun(live), begun(live)
     thread(live, "read", read, "--as", "code")
@@ -647,19 +650,19 @@ def test_status_counts_threads(live):
     assert [(2,)] == ask(live, "SELECT count(*) FROM handoffs WHERE status = 'active'")
 
 
-def thread_row(house) -> str:
-    lines = house.handoff("status").stdout.splitlines()
+def thread_row(sandbox) -> str:
+    lines = sandbox.handoff("status").stdout.splitlines()
     return next((line for line in lines if line.startswith("threads")), "")
 
 
 @pytest.mark.parametrize("words", [["half way"], ["progres", "half way"]])
-def test_a_type_that_was_left_out(house, words):
-    """Without a TYPE, or with a mistyped one, the types are named, and the command that is right."""
-    thread = house.handoff("thread", "create", "t", "first").stdout.strip()
-    refused = house.handoff("thread", "add", thread, *words)
+def test_a_type_that_was_left_out(sandbox, words):
+    """Without a TYPE, or with a mistyped one, the types and the right command are named."""
+    thread = sandbox.handoff("thread", "create", "t", "first").stdout.strip()
+    refused = sandbox.handoff("thread", "add", thread, *words)
 
     assert (2, "") == (refused.returncode, refused.stdout)
     assert "context, task, progress, question, decision, done" in refused.stderr
     command = refused.stderr.rpartition("Example: handoff ")[2]
     assert ["thread", "add", thread, "progress", "half way"] == shlex.split(command)
-    assert 0 == house.handoff(*shlex.split(command)).returncode
+    assert 0 == sandbox.handoff(*shlex.split(command)).returncode

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 import beads_world
-from conducted import (
+from conductor_projects import (
     QUICK,
     STEPS,
     TRACK,
@@ -37,11 +37,11 @@ from conducted import (
 )
 from conftest import BIN, allowed, timestamp, wait_for
 from handoff import track_commands
-from left import handoffs, known, work
+from written_handoffs import handoffs, known, work
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 WORKERS = {"phase": "Phase 1", "workers": [{"worker_id": "worker_1_auth", "status": "in_progress"}]}
-# File name, content, the name that is asked about: the three shapes, and one nobody can read.
+# File name, content, the name that is asked about: the three shapes, and an unreadable one.
 SHAPES = {
     "conductor-beads": ("parallel_state.json", WORKERS, "worker_1_auth"),
     "maestro": (
@@ -59,7 +59,7 @@ SHAPES = {
 
 
 def old_record(project, track_id=TRACK, days=0.0, trigger="manual", **front_matter):
-    """Write a record as somebody else left it, some days ago; returns its path."""
+    """Write a record of another author, some days old; return its path."""
     moment = datetime.fromtimestamp(time.time() - days * 86400, UTC)
     stamp = moment.strftime("%Y-%m-%d_%H-%M-%S-000")
     directory = project / "conductor/handoffs" / track_id
@@ -84,7 +84,7 @@ def old_record(project, track_id=TRACK, days=0.0, trigger="manual", **front_matt
 
 @pytest.mark.quick
 def test_create_in_nine_steps(world):
-    """A record is made in nine steps, each told on stderr; the file, metadata, index, marker agree."""
+    """A record is made in nine steps, each on stderr; the file, metadata, index, marker agree."""
     project = world.project()
     track(project)
     short = commit(world, project)
@@ -147,7 +147,7 @@ def test_create_as_json(world):
 
 
 def test_other_bytes_of_metadata_stay(world):
-    """Of metadata.json only the handoff section changes, in its place; files keep their modes."""
+    """In metadata.json only the handoff section changes, in its place; files keep their modes."""
     project = world.project()
     directory = track(project)
     before = '{\r\n\t"a" :  [1,2 , {"x":1e3}],\r\n\t"handoff": '
@@ -202,7 +202,7 @@ def test_what_the_caller_says(world):
 
 
 def test_no_conductor(world):
-    """Without conductor/ no record is made and none of it; the contract is, and a hint says how."""
+    """Without conductor/ no record is made; the contract is, and a hint names the remedy."""
     project = world.project()
     session = work(world, project, ago=5)
     known(world, session)
@@ -235,7 +235,10 @@ def test_no_conductor(world):
 
 
 def test_which_track(world):
-    """Several active tracks are general, and said; one that is unknown is an error naming them."""
+    """Several active tracks give a general record that says so. An unknown track is an error.
+
+    The error names the known tracks.
+    """
     project = world.project()
     track(project)
     track(project, "billing_20260302")
@@ -261,7 +264,7 @@ def test_which_track(world):
 
 
 def test_track_of_the_session(world):
-    """A session keeps the track that it created for, also when others are active."""
+    """A session keeps the track that it created for, also if others are active."""
     project = world.project()
     track(project)
     track(project, "billing_20260302")
@@ -279,7 +282,7 @@ def test_track_of_the_session(world):
 
 
 def test_parallel_workers_need_a_choice(world):
-    """Workers of all three shapes, or unreadable ones, stop it: exit 4, the choice in JSON."""
+    """Workers of all three shapes, or unreadable ones, need a choice: exit 4, with it in JSON."""
     project = world.project()
     directory = track(project)
     for name, content, worker in SHAPES.values():
@@ -301,7 +304,10 @@ def test_parallel_workers_need_a_choice(world):
 
 
 def test_parallel_workers_included_or_not(world):
-    """--if-parallel include tells of the workers, cancel writes nothing; stale ones ask nobody."""
+    """`--if-parallel include` lists the workers, `cancel` writes nothing.
+
+    Stale workers are no reason to ask.
+    """
     project = world.project()
     state = track(project) / "parallel_state.json"
     state.write_text(json.dumps(WORKERS))
@@ -322,14 +328,14 @@ def test_parallel_workers_included_or_not(world):
     data = asked(world, "create", cwd=project)
     assert "none at work, 1 stale" == said(data, "1a")
     assert "- worker_1_auth: in_progress, stale" in records(project)[1].read_text()
-    # A trigger asks nobody.
+    # A trigger does not ask.
     state.write_text(json.dumps(WORKERS))
     data = asked(world, "trigger", "epic-end", cwd=project)
     assert "worker_1_auth: included" == said(data, "1a")
 
 
 def test_worktree_of_the_track_is_a_worker(world):
-    """A git worktree that is made for the track is at work, until nothing happens in it for long."""
+    """A git worktree of the track counts as a worker until it is unchanged for long."""
     project = world.project()
     track(project)
     commit(world, project)
@@ -344,7 +350,7 @@ def test_worktree_of_the_track_is_a_worker(world):
 
 
 def test_waiting_for_workers(world):
-    """--if-parallel wait says whom it waits for, and goes on when their state is gone."""
+    """`--if-parallel wait` names the workers it waits for, and goes on when their state is gone."""
     project = world.project()
     state = track(project) / "parallel_state.json"
     state.write_text(json.dumps(WORKERS))
@@ -365,7 +371,7 @@ def test_waiting_for_workers(world):
 
 
 def test_waiting_has_an_end(monkeypatch, capsys):
-    """Whoever waits longer than --wait-minutes is told so: exit 4, with the choice."""
+    """A wait longer than --wait-minutes ends with exit code 4 and the choice."""
     calls = []
     choice = {
         "workers": [{"name": "worker-1"}],
@@ -390,10 +396,10 @@ def test_waiting_has_an_end(monkeypatch, capsys):
     assert "They still run after" in found.err
 
 
-def test_no_time_is_no_wait(house):
+def test_no_time_is_no_wait(sandbox):
     """--wait-minutes wants a whole number of at least 1."""
     for wrong in ("0", "-1", "1.5", "x"):
-        done = house.handoff("create", "--if-parallel", "wait", "--wait-minutes", wrong)
+        done = sandbox.handoff("create", "--if-parallel", "wait", "--wait-minutes", wrong)
         assert 2 == done.returncode, wrong
 
 
@@ -427,7 +433,7 @@ def test_a_person_is_asked(world):
 
 
 def test_git_state_is_told(world):
-    """Dirty, ahead and behind are told; a detached HEAD is said to be one, with its commit."""
+    """Dirty, ahead and behind are reported; a detached HEAD is named as such, with its commit."""
     project = world.project()
     track(project)
     commit(world, project)
@@ -456,12 +462,12 @@ def test_git_state_is_told(world):
     assert (short, "(detached)") == (found["git_commit"], found["git_branch"])
 
 
-def test_no_git_at_all(house):
+def test_no_git_at_all(sandbox):
     """Without a repository, or a commit, the record says unknown."""
-    project = house.project(git=False)
+    project = sandbox.project(git=False)
     (project / "pyproject.toml").touch()
     track(project)
-    asked(house, "create", cwd=project)
+    asked(sandbox, "create", cwd=project)
     found = front(records(project)[0])
     assert ("unknown", "unknown") == (found["git_commit"], found["git_branch"])
 
@@ -491,7 +497,7 @@ def test_secrets_are_masked(world):
 
 
 def test_strict_refuses(world):
-    """With --strict a secret ends it: exit 1, where it stands is said, nothing is written or kept."""
+    """With --strict a secret is exit code 1 with its place, and nothing is written or kept."""
     project = world.project()
     track(project, plan=f"# Plan\n\n## Phase 1\n- [~] Deploy with {TOKEN}\n")
     before = tree(project / "conductor")
@@ -642,7 +648,7 @@ def test_drift(world):
 
 
 def test_nothing_drifted(world):
-    """Right after a record was made nothing has moved: making it is no change of the project."""
+    """Right after a record was made nothing has drifted: making it is no change of the project."""
     project = world.project()
     track(project)
     (project / "src.py").write_text("x = 1\n")
@@ -659,7 +665,10 @@ def test_nothing_drifted(world):
 
 @pytest.mark.quick
 def test_auto(world):
-    """A first message with a young record resumes; a second message, a stale record, nobody create."""
+    """A first message with a young record resumes.
+
+    A second message, a stale record, no session create.
+    """
     project = world.project()
     track(project)
     path = old_record(project, days=1)
@@ -689,7 +698,7 @@ def test_auto(world):
 
 
 def test_auto_asks_which(world):
-    """At a first message with records of several tracks somebody must choose; it is no waiting."""
+    """A first message with records of several tracks needs a choice; that is no waiting."""
     project = world.project()
     track(project)
     track(project, "billing_20260302")
@@ -710,7 +719,7 @@ def test_auto_asks_which(world):
 
 
 def test_trigger_and_its_dry_run(world):
-    """A dry run shows the record and the note, and writes nothing; else it is as if it had fired."""
+    """A dry run shows the record and the note, and writes nothing; a real run acts as if fired."""
     project = world.project()
     track(project, beads={"epicId": "shop-1"})
     before = tree(project / "conductor")
@@ -736,7 +745,7 @@ def test_trigger_and_its_dry_run(world):
 
 @pytest.mark.quick
 def test_triggers_are_listed(world):
-    """What fired is listed newest first, with why and what it wrote, of one project or of all."""
+    """Fired triggers are listed newest first, with reason and file, of one project or of all."""
     project, other = world.project(), world.project("other")
     track(project)
     track(other)
@@ -781,7 +790,7 @@ def test_ten_at_once_lose_nothing(world):
 
 @pytest.mark.parametrize("broken", ["handoffs link", "track is a file", "conductor link"])
 def test_unwritable_place(world, broken):
-    """Where records cannot be written that is said: exit 1, and nothing else is changed."""
+    """An unwritable place is reported with exit code 1, and nothing else is changed."""
     project = world.project()
     track(project)
     old_record(project)
@@ -834,18 +843,18 @@ def test_one_step_that_fails(world, name):
     path.rmdir()
     if aside.exists():
         aside.rename(path)
-    # What was left undone is done with the next one, or by the daemon.
+    # The unfinished work is done with the next record, or by the daemon.
     asked(world, "create", cwd=project)
     assert 3 == len(records(project))
     assert 3 == len(rows(project))
 
 
-def test_broken_metadata_is_left_alone(house):
-    """A metadata.json that is no JSON is said to be none, and keeps every byte."""
-    project = house.project()
+def test_broken_metadata_is_left_alone(sandbox):
+    """A metadata.json that is no JSON is reported, and keeps every byte."""
+    project = sandbox.project()
     path = track(project) / "metadata.json"
     path.write_text('{"status": "in_progress", ')
-    data = asked(house, "create", cwd=project, code=1)
+    data = asked(sandbox, "create", cwd=project, code=1)
     assert "failed" == outcomes(data)["7"]
     assert "metadata.json is not valid JSON" in said(data, "7")
     assert '{"status": "in_progress", ' == path.read_text()
@@ -867,11 +876,11 @@ exit $code
 """
 
 
-def test_full_disk(house):
-    """On a full disk it halts: exit 1, the disk is named as full, and all that was there stays."""
-    project = house.project()
+def test_full_disk(sandbox):
+    """On a full disk `create` stops with exit code 1, names the disk, and all files stay."""
+    project = sandbox.project()
     track(project)
-    asked(house, "create", cwd=project)
+    asked(sandbox, "create", cwd=project)
     before = tree(project / "conductor")
     mounted = project.parent / "mounted"
     mounted.mkdir()
@@ -882,7 +891,7 @@ def test_full_disk(house):
         )
     done = subprocess.run(
         [*words, "sh", "-c", FULL, "sh", str(mounted), str(project), str(BIN / "handoff")],
-        env=house.environment, capture_output=True, text=True, timeout=60, check=False,
+        env=sandbox.environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
     assert 1 == done.returncode, done.stderr
@@ -894,26 +903,26 @@ def test_full_disk(house):
 
 
 @pytest.fixture(params=list(beads_world.REAL))
-def beads(house, request, tmp_path_factory):
-    """A project in the house with a real Beads and an epic of two tasks."""
-    return with_beads(house, request.param, tmp_path_factory)
+def beads(sandbox, request, tmp_path_factory):
+    """A project with a real Beads and an epic of two tasks."""
+    return with_beads(sandbox, request.param, tmp_path_factory)
 
 
-def test_implement_starts_the_epic_once(house, beads):
+def test_implement_starts_the_epic_once(sandbox, beads):
     """resume --implement makes one epic-start record; the epic's own change is no second one."""
     project = beads.root
     epic = beads.epic()
     first = beads.child(epic, "Build the form")
     beads.bd("close", beads.child(epic, "Choose a name"))
     track(project, beads={"epicId": epic})
-    commit(house, project)
-    run_after(house, QUICK).start()
-    session = house.session(project)
+    commit(sandbox, project)
+    run_after(sandbox, QUICK).start()
+    session = sandbox.session(project)
     session.prompt("Let us implement the login, please")
-    known(house, session)
-    wait_for(lambda: _seen(house, epic), what="the epic is known")
-    asked(house, "create", "--trigger", "design-end", "--session", session.id, cwd=project)
-    data = asked(house, "resume", "--implement", "--session", session.id, cwd=project)
+    known(sandbox, session)
+    wait_for(lambda: _seen(sandbox, epic), what="the epic is known")
+    asked(sandbox, "create", "--trigger", "design-end", "--session", session.id, cwd=project)
+    data = asked(sandbox, "resume", "--implement", "--session", session.id, cwd=project)
 
     assert (epic, "open") == (data["beads"]["epic"]["id"], data["beads"]["epic"]["status"])
     assert [first] == [issue["id"] for issue in data["beads"]["ready"]]
@@ -922,16 +931,16 @@ def test_implement_starts_the_epic_once(house, beads):
     assert ("epic-start", "active") == (data["handoff"]["trigger"], data["handoff"]["status"])
     assert ["design-end", "epic-start"] == triggers(project)
     assert epic == history(project)[1]["bead_id"]
-    again = asked(house, "resume", "--implement", "--session", session.id, cwd=project)
+    again = asked(sandbox, "resume", "--implement", "--session", session.id, cwd=project)
     assert None is again.get("handoff")
     beads.bd("update", epic, "--status", "in_progress")
-    wait_for(lambda: _seen(house, epic) == "in_progress", what="the change was seen")
-    house.restart()
-    wait_for(house.settled)
+    wait_for(lambda: _seen(sandbox, epic) == "in_progress", what="the change was seen")
+    sandbox.restart()
+    wait_for(sandbox.settled)
     beads.bd("close", first)
     beads.bd("close", epic)
     wait_for(lambda: triggers(project)[2:] == ["epic-end"])
-    wait_for(lambda: at_rest(house))
+    wait_for(lambda: at_rest(sandbox))
     assert 3 == len(assert_whole(project))
     notes = beads.notes(epic)
     assert ["1", "2", "3"] == [
@@ -939,9 +948,9 @@ def test_implement_starts_the_epic_once(house, beads):
     ]
 
 
-def _seen(house, epic):
+def _seen(sandbox, epic):
     import sqlite3
 
-    with sqlite3.connect(f"file:{house.state}/core.db?mode=ro", uri=True) as db:
+    with sqlite3.connect(f"file:{sandbox.state}/core.db?mode=ro", uri=True) as db:
         row = db.execute("SELECT status FROM seen WHERE name = ?", (epic,)).fetchone()
     return row[0] if row else ""

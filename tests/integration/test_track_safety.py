@@ -1,4 +1,4 @@
-"""What one project, one record or one session does must not harm the others."""
+"""One project, one record or one session must not harm the others."""
 
 import json
 import os
@@ -7,30 +7,30 @@ import sqlite3
 
 import pytest
 
-from conducted import TRACK, asked, outcomes, records, settings, track, triggers
+from conductor_projects import TRACK, asked, outcomes, records, settings, track, triggers
 from conftest import timestamp, wait_for
-from left import work
+from written_handoffs import work
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-def fired(house, cwd):
-    """Return what fired anywhere, the newest first."""
-    return asked(house, "triggers", "--all", cwd=cwd)["triggers"]
+def fired(sandbox, cwd):
+    """Return all fired triggers of all projects, the newest first."""
+    return asked(sandbox, "triggers", "--all", cwd=cwd)["triggers"]
 
 
-def looked_at(house, project, kind="track"):
-    """Tell whether a project has been seen: what comes from then on is news."""
+def looked_at(sandbox, project, kind="track"):
+    """Return a row if the project has been seen: any later change is news."""
     asked_for = "SELECT 1 FROM seen JOIN projects ON id = project_id WHERE root = ? AND kind = ?"
-    with sqlite3.connect(f"file:{house.state / 'core.db'}?mode=ro", uri=True) as db:
+    with sqlite3.connect(f"file:{sandbox.state / 'core.db'}?mode=ro", uri=True) as db:
         return db.execute(asked_for, (str(project), kind)).fetchone()
 
 
-def test_an_odd_history_stays(house):
-    """Entries of a history that are none of ours stay as they are, and stop nothing."""
-    project = house.project()
+def test_an_odd_history_stays(sandbox):
+    """Foreign entries of a history stay as they are, and stop nothing."""
+    project = sandbox.project()
     track(project, handoff={"history": ["x", {"section": "?"}]})
-    done = asked(house, "create", cwd=project)
+    done = asked(sandbox, "create", cwd=project)
 
     assert "done" == outcomes(done)["7"]
     assert 3 == done["section"]
@@ -39,7 +39,7 @@ def test_an_odd_history_stays(house):
 
 
 def test_one_project_does_not_stop_the_others(live):
-    """Whatever lies in conductor/ of one project, the others are looked at."""
+    """No content of one project's conductor/ stops the examination of the others."""
     bad, good = live.project("bad"), live.project("good")
     bad_track = track(bad, "odd_20260301", handoff={"history": ["x"]}, beads=["no object"])
     (bad_track / "plan.md").unlink()
@@ -55,33 +55,33 @@ def test_one_project_does_not_stop_the_others(live):
     wait_for(lambda: live.run_due() and records(good) and ["design-end"] == triggers(good))
 
 
-def test_a_finished_track_is_no_obstacle(house):
+def test_a_finished_track_is_no_obstacle(sandbox):
     """A session whose track was finished, and moved away, is handed off as general work."""
-    project = house.project()
+    project = sandbox.project()
     track(project)
-    session = work(house, project, ago=5)
-    asked(house, "create", "--session", session.id, cwd=project)
+    session = work(sandbox, project, ago=5)
+    asked(sandbox, "create", "--session", session.id, cwd=project)
     (project / "conductor/archive").mkdir()
     shutil.move(project / f"conductor/tracks/{TRACK}", project / "conductor/archive")
-    done = asked(house, "create", "--session", session.id, cwd=project)
+    done = asked(sandbox, "create", "--session", session.id, cwd=project)
 
     assert ("general", 0) == (done["track"], done["exit"])
 
 
-def test_exactly_the_track_that_is_named(house):
-    """A track's whole name counts before one without its date; of several nobody guesses."""
-    project = house.project()
+def test_exactly_the_track_that_is_named(sandbox):
+    """A track's whole name counts before one without its date; of several none is guessed."""
+    project = sandbox.project()
     for name in ("auth", "auth_20260301", "my_feature", "pay_20260301", "pay_20260302"):
         track(project, name)
 
-    assert "auth" == asked(house, "create", "--track", "auth", cwd=project)["track"]
-    assert 1 == house.handoff("create", "--track", "my", cwd=project).returncode
-    choice = asked(house, "create", "--track", "pay", cwd=project, code=1)
+    assert "auth" == asked(sandbox, "create", "--track", "auth", cwd=project)["track"]
+    assert 1 == sandbox.handoff("create", "--track", "my", cwd=project).returncode
+    choice = asked(sandbox, "create", "--track", "pay", cwd=project, code=1)
     assert "2 tracks are called pay" in choice["steps"][-1]["text"]
 
 
 def test_a_trigger_moves_no_session(live):
-    """A trigger of another track is told from the disk, and leaves the session on its own."""
+    """Another track's record has nothing of the session, which stays on its own track."""
     project = live.project()
     track(project, "own_20260301")
     session = work(live, project, ago=5)
@@ -100,7 +100,7 @@ def test_a_trigger_moves_no_session(live):
 
 
 def test_an_epic_of_two_work_trees_ends_once(live):
-    """Work trees share their issues: an epic that is closed fires once, whoever looks."""
+    """Work trees share their issues: a closed epic fires once for all trees."""
     project = live.project()
     (project / ".beads").mkdir()
     issues = project / ".beads/issues.jsonl"
@@ -127,9 +127,9 @@ def test_an_epic_of_two_work_trees_ends_once(live):
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_resume_shows_nothing_raw(house, form):
-    """What somebody wrote into a record is shown without secrets and terminal codes, and framed."""
-    project = house.project()
+def test_resume_shows_nothing_raw(sandbox, form):
+    """The text of a record is shown without secrets and terminal codes, and framed."""
+    project = sandbox.project()
     track(project)
     settings(project, "  secrets_patterns: ['SHOP_[A-Z0-9]{8}']\n")
     directory = project / "conductor/handoffs" / TRACK
@@ -140,7 +140,7 @@ def test_resume_shows_nothing_raw(house, form):
         f"1. [ ] use {SECRET}\n"
     )
     words = ["--json"] if form == "json" else []
-    done = house.handoff("resume", TRACK, "--session", "s-123456", *words, cwd=project)
+    done = sandbox.handoff("resume", TRACK, "--session", "s-123456", *words, cwd=project)
 
     assert 0 == done.returncode, done.stderr
     for bad in ("\x1b", SECRET, "SHOP_ABCD1234", "pwned\x07"):
@@ -150,50 +150,50 @@ def test_resume_shows_nothing_raw(house, form):
     assert "[redacted:own-1]" in done.stdout
 
 
-def test_patterns_of_a_repository_are_simple(house):
-    """A project's pattern that could search for ever is not used, and create says so."""
-    project = house.project()
+def test_patterns_of_a_repository_are_simple(sandbox):
+    """A project's pattern that could search for ever is not used, and `create` reports it."""
+    project = sandbox.project()
     track(project)
     settings(project, "  secrets_patterns: ['(a|a)+b', 'KEY_[0-9]{4}']\n")
     (project / f"conductor/tracks/{TRACK}/plan.md").write_text("- [ ] " + "a" * 60 + " KEY_1234\n")
-    done = asked(house, "create", cwd=project)
+    done = asked(sandbox, "create", cwd=project)
     told = {step["number"]: step["text"] for step in done["steps"]}
 
     assert "own-1 may hold no groups" in told["3"]
     assert "KEY_1234" not in records(project)[0].read_text()
-    refused = house.handoff("create", "--strict", cwd=project)
+    refused = sandbox.handoff("create", "--strict", cwd=project)
     assert 1 == refused.returncode
     assert 1 == len(records(project))
 
 
-def test_a_failed_request_ends(house):
-    """What a person asked for and could not be begun is told, and not tried again."""
-    project = house.project()
-    elsewhere = house.home / "elsewhere"
+def test_a_failed_request_ends(sandbox):
+    """A person's request that could not be begun is reported, and not tried again."""
+    project = sandbox.project()
+    elsewhere = sandbox.home / "elsewhere"
     elsewhere.mkdir()
     (project / "conductor").symlink_to(elsewhere)
-    done = house.handoff("create", "--general", cwd=project)
+    done = sandbox.handoff("create", "--general", cwd=project)
 
     assert 1 == done.returncode
     assert "conductor is a symlink" in done.stdout + done.stderr
-    assert [] == fired(house, project)
+    assert [] == fired(sandbox, project)
     assert [] == os.listdir(elsewhere)
 
 
-def test_a_session_at_a_permission_prompt_is_idle(house):
+def test_a_session_at_a_permission_prompt_is_idle(sandbox):
     """A tool that waits for a person's permission is no activity."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[triggers]\nidle_minutes = 0.1\n")
-    house.transcripts.mkdir(parents=True)
-    project = house.project()
+    sandbox.transcripts.mkdir(parents=True)
+    project = sandbox.project()
     track(project)
-    house.start()
-    session = work(house, project, ago=1)
+    sandbox.start()
+    session = work(sandbox, project, ago=1)
     block = {"type": "tool_use", "id": "t9", "name": "Bash", "input": {"command": "make"}}
     message = {"role": "assistant", "content": [block]}
     session.raw(session.line("assistant", message=message))
-    claims = house.home / ".claude/sessions"
+    claims = sandbox.home / ".claude/sessions"
     claims.mkdir()
     claim = {"pid": os.getpid(), "sessionId": session.id, "status": "waiting"}
     (claims / f"{os.getpid()}.json").write_text(json.dumps(claim))

@@ -1,4 +1,4 @@
-"""The six triggers: what fires, how often, and what comes of it; by a real daemon."""
+"""The six triggers: their causes, their number and their effects; by a real daemon."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 import beads_world
-from conducted import (
+from conductor_projects import (
     QUICK,
     TRACK,
     Witness,
@@ -42,27 +42,27 @@ from conducted import (
     with_beads,
 )
 from conftest import BIN, timestamp, wait_for
-from left import handoffs, text, work
 from mail_server import MailServer
+from written_handoffs import handoffs, text, work
 
 
 @pytest.fixture
-def house(house):
+def sandbox(sandbox):
     """A HOME whose daemon looks more often, so that these tests need not wait."""
-    return run_after(house, QUICK)
+    return run_after(sandbox, QUICK)
 
 
-def start(house, config=""):
-    house.transcripts.mkdir(parents=True, exist_ok=True)
+def start(sandbox, config=""):
+    sandbox.transcripts.mkdir(parents=True, exist_ok=True)
     if config:
-        configure(house, config)
-    return house.start()
+        configure(sandbox, config)
+    return sandbox.start()
 
 
-def kill_and_start(house):
-    house.kill()
-    house.start()
-    wait_for(house.settled)
+def kill_and_start(sandbox):
+    sandbox.kill()
+    sandbox.start()
+    wait_for(sandbox.settled)
 
 
 # design-end
@@ -101,7 +101,7 @@ def test_design_end_when_the_command_is_over(live, client):
 
 
 def test_design_end_by_the_disk(live):
-    """Without a command the track's own state tells: not INIT, and once when it is beyond."""
+    """Without a command the track's own state decides: it fires once when it is beyond INIT."""
     witness = Witness(live)
     project = live.project()
     settings(project, "  quiet: true\n")
@@ -117,40 +117,40 @@ def test_design_end_by_the_disk(live):
     assert ["design-end"] == triggers(project)
 
 
-def test_design_end_while_nobody_watched(house):
-    """A design that began and ended while the daemon was down fires when it is up again."""
-    project = house.project()
+def test_design_end_while_nobody_watched(sandbox):
+    """A design that began and ended while the daemon was down fires at the next start."""
+    project = sandbox.project()
     (project / "conductor").mkdir()
-    start(house)
-    house.stop()
-    session = house.session(project)
+    start(sandbox)
+    sandbox.stop()
+    session = sandbox.session(project)
     command(session, "conductor:newtrack", "login")
     track(project)
     session.say("The track is designed.")
-    house.start()
+    sandbox.start()
     wait_for(lambda: triggers(project) == ["design-end"])
-    house.restart()
-    Witness(house).look()
+    sandbox.restart()
+    Witness(sandbox).look()
     assert ["design-end"] == triggers(project)
 
 
 @pytest.mark.quick
-def test_first_start_fires_nothing(house):
-    """Nothing that was before the first start is news: no command, no silence, no track, no epic."""
-    project = house.project()
+def test_first_start_fires_nothing(sandbox):
+    """Nothing from before the first start is news: no command, no silence, no track, no epic."""
+    project = sandbox.project()
     track(project)
     for ago in (6 * 3600, 120, 20):
-        session = work(house, project, ago=ago)
+        session = work(sandbox, project, ago=ago)
         command(session, "conductor-newtrack", timestamp=timestamp(ago - 3))
         command(session, "conductor-finish", timestamp=timestamp(ago - 4))
         session.say("All done.", timestamp=timestamp(ago - 5))
-    start(house, "[triggers]\nidle_minutes = 0.1\n")
-    wait_for(house.settled)
-    witness = Witness(house)
+    start(sandbox, "[triggers]\nidle_minutes = 0.1\n")
+    wait_for(sandbox.settled)
+    witness = Witness(sandbox)
     witness.look(2)
-    house.restart()
+    sandbox.restart()
     witness.look(2)
-    assert [] == fired(house, project)
+    assert [] == fired(sandbox, project)
     assert not (project / "conductor/handoffs").exists()
 
 
@@ -188,22 +188,22 @@ def test_pre_finish_once(live):
 # idle
 
 
-def test_idle(house, client):
-    """A silence fires once; what counts as activity, and what a project's own settings say, holds."""
-    configure(house, "[triggers]\nidle_minutes = 0.1\n")
-    house.transcripts.mkdir(parents=True)
+def test_idle(sandbox, client):
+    """A silence fires once, unless tools, sub-agents or the project's own settings prevent it."""
+    configure(sandbox, "[triggers]\nidle_minutes = 0.1\n")
+    sandbox.transcripts.mkdir(parents=True)
     names = ("plain", "touched", "never", "later", "off", "tool", "agent", "bare")
-    projects = {name: house.project(name) for name in names}
+    projects = {name: sandbox.project(name) for name in names}
     for name in names[:-1]:
         track(projects[name])
     settings(projects["never"], "  idle_threshold_minutes: 0\n")
     settings(projects["later"], "  idle_threshold_minutes: 60\n")
     settings(projects["off"], "  idle_prompt_enabled: false\n")
-    house.start()
-    sessions = {name: work(house, projects[name], ago=1) for name in names}
+    sandbox.start()
+    sessions = {name: work(sandbox, projects[name], ago=1) for name in names}
     call_tool(sessions["tool"])
-    claim(house, sessions["tool"], client)
-    agent = house.session(projects["agent"], sessions["agent"].id, isSidechain=True, agentId="a1")
+    claim(sandbox, sessions["tool"], client)
+    agent = sandbox.session(projects["agent"], sessions["agent"].id, isSidechain=True, agentId="a1")
     agent.path = agent.path.with_suffix("") / "subagents/agent-a1.jsonl"
     agent.path.parent.mkdir(parents=True)
     stop = threading.Event()
@@ -219,24 +219,25 @@ def test_idle(house, client):
         for name in ("plain", "touched"):
             wait_for(lambda n=name: triggers(projects[n]) == ["idle"], what=name)
         assert "handed_off" == handoff(projects["plain"])["status"]
-        wait_for(lambda: names_fired(house, projects["bare"]) == ["idle"])
-        witness = Witness(house)
+        wait_for(lambda: names_fired(sandbox, projects["bare"]) == ["idle"])
+        witness = Witness(sandbox)
         witness.look()
         quiet = {
-            name: names_fired(house, projects[name])
+            name: names_fired(sandbox, projects[name])
             for name in ("never", "later", "off", "tool", "agent")
         }
         assert {key: [] for key in quiet} == quiet
-        wait_for(lambda: at_rest(house))
+        wait_for(lambda: at_rest(sandbox))
         assert not (projects["bare"] / "conductor").exists()
         assert (
-            "There is no conductor/ here" in fired(house, projects["bare"])[0]["outcome"]["skipped"]
+            "There is no conductor/ here"
+            in fired(sandbox, projects["bare"])[0]["outcome"]["skipped"]
         )
-        assert "src/tax.py" in text(house, projects["bare"])
-        house.restart()
-        kill_and_start(house)
+        assert "src/tax.py" in text(sandbox, projects["bare"])
+        sandbox.restart()
+        kill_and_start(sandbox)
         witness.look(2)
-        again = {name: names_fired(house, projects[name]) for name in names}
+        again = {name: names_fired(sandbox, projects[name]) for name in names}
         assert {
             **{key: [] for key in names},
             **{key: ["idle"] for key in ("plain", "touched", "bare")},
@@ -244,93 +245,93 @@ def test_idle(house, client):
     finally:
         stop.set()
         going.join()
-    # The tool and the sub-agent have ended, and whoever speaks again falls silent again.
+    # The tool and the sub-agent have ended, and a session that speaks again falls silent again.
     for call in ("t", "t1"):
         end_tool(sessions["tool"], call)
     sessions["plain"].prompt("One more thing: round shipping as well, please")
     for name, expected in (("tool", ["idle"]), ("agent", ["idle"]), ("plain", ["idle", "idle"])):
         wait_for(lambda n=name, e=expected: triggers(projects[n]) == e, what=name)
-    wait_for(lambda: at_rest(house))
+    wait_for(lambda: at_rest(sandbox))
     assert 2 == len(assert_whole(projects["plain"]))
 
 
-def test_idle_of_a_copy(house):
+def test_idle_of_a_copy(sandbox):
     """A copy of a history under another session's name is no new silence."""
-    start(house, "[triggers]\nidle_minutes = 0.1\n")
-    witness = Witness(house)
-    project = house.project()
+    start(sandbox, "[triggers]\nidle_minutes = 0.1\n")
+    witness = Witness(sandbox)
+    project = sandbox.project()
     track(project)
-    session = work(house, project, ago=1)
+    session = work(sandbox, project, ago=1)
     wait_for(lambda: triggers(project) == ["idle"])
-    copy = house.session(project)
+    copy = sandbox.session(project)
     copy.raw(session.path.read_bytes().replace(session.id.encode(), copy.id.encode()))
     witness.look(2)
     assert ["idle"] == triggers(project)
 
 
-def test_idle_of_two_at_the_same_moment(house):
-    """Two sessions that fell silent in the same millisecond are idle both."""
-    start(house, "[triggers]\nidle_minutes = 0.1\n")
-    project = house.project()
+def test_idle_of_two_at_the_same_moment(sandbox):
+    """Two sessions that fell silent in the same millisecond are both idle."""
+    start(sandbox, "[triggers]\nidle_minutes = 0.1\n")
+    project = sandbox.project()
     track(project)
     last = timestamp(1)
     for number in range(2):
-        session = house.session(project)
+        session = sandbox.session(project)
         session.prompt("Round tax per line in the module", timestamp=timestamp(10 + number))
         session.edit(f"{project}/src/tax{number}.py", timestamp=last)
 
-    wait_for(lambda: names_fired(house, project) == ["idle", "idle"])
+    wait_for(lambda: names_fired(sandbox, project) == ["idle", "idle"])
 
 
 @pytest.mark.quick
-def test_idle_switched_off(house):
-    """With idle_minutes = 0 nobody is ever idle."""
-    start(house, "[triggers]\nidle_minutes = 0\n")
-    project = house.project()
+def test_idle_switched_off(sandbox):
+    """With idle_minutes = 0 no session is ever idle."""
+    start(sandbox, "[triggers]\nidle_minutes = 0\n")
+    project = sandbox.project()
     track(project)
-    work(house, project, ago=3 * 3600)
-    Witness(house).look(2)
-    assert [] == fired(house, project)
-    assert [] == house.call("status")["idle"]
+    work(sandbox, project, ago=3 * 3600)
+    Witness(sandbox).look(2)
+    assert [] == fired(sandbox, project)
+    assert [] == sandbox.call("status")["idle"]
 
 
 # Epics
 
 
 @pytest.fixture(params=list(beads_world.REAL))
-def beads(house, request, tmp_path_factory):
+def beads(sandbox, request, tmp_path_factory):
     """A project with a real Beads."""
-    return with_beads(house, request.param, tmp_path_factory)
+    return with_beads(sandbox, request.param, tmp_path_factory)
 
 
 def note_sections(notes):
     return re.findall(r"^HANDOFF: Section (\d+) saved at (.+)$", notes, re.MULTILINE)
 
 
-def test_epics(house, beads, client):
+def test_epics(sandbox, beads, client):
     """An epic taken up or closed in another terminal is a record within 30 s, and a note of it."""
     project = beads.root
     first = beads.epic("Tokens")
     beads.bd("update", first, "--notes", "Ann: mind the clock")
     task = beads.child(first, "Write the signer")
     track(project, beads={"epicId": first})
-    commit(house, project)
-    run_after(house, "")  # at its own pace
-    start(house)
-    session = work(house, project, ago=2)
-    claim(house, session, client)
-    wait_for(lambda: stored(house, "SELECT 1 FROM seen WHERE name = ?", first))
-    assert [] == fired(house, project), "what is open at first sight is no news"
+    commit(sandbox, project)
+    run_after(sandbox, "")  # at its own pace
+    start(sandbox)
+    session = work(sandbox, project, ago=2)
+    claim(sandbox, session, client)
+    wait_for(lambda: stored(sandbox, "SELECT 1 FROM seen WHERE name = ?", first))
+    assert [] == fired(sandbox, project), "what is open at first sight is no news"
 
     beads.bd("update", first, "--status", "in_progress")
     wait_for(lambda: triggers(project) == ["epic-start"], 30)
     assert "active" == handoff(project)["status"]
-    wait_for(lambda: at_rest(house))
-    kill_and_start(house)
+    wait_for(lambda: at_rest(sandbox))
+    kill_and_start(sandbox)
     beads.bd("close", task)
     beads.bd("close", first)
     wait_for(lambda: triggers(project) == ["epic-start", "epic-end"], 30)
-    wait_for(lambda: at_rest(house))
+    wait_for(lambda: at_rest(sandbox))
     assert [first, first] == [entry["bead_id"] for entry in history(project)]
     assert 100 == handoff(project)["progress_percent"]
     assert records(project)[1].name.endswith(f"_auth_{first}_epic-end.md")
@@ -345,26 +346,26 @@ def test_epics(house, beads, client):
     wait_for(lambda: beads_left(beads) == [])
 
 
-def test_epic_trigger_switched_off(house, beads, client):
-    """A trigger that the project switches off fires no more; the end of its session is told."""
+def test_epic_trigger_switched_off(sandbox, beads, client):
+    """A trigger that the project switches off does not fire; the session's end is recorded."""
     project = beads.root
     epic = beads.epic("Login")
     track(project, beads={"epicId": epic})
     settings(project, "  auto_triggers: {epic-start: false}\n")
-    start(house)
-    session = work(house, project, ago=2)
-    path = claim(house, session, client)
+    start(sandbox)
+    session = work(sandbox, project, ago=2)
+    path = claim(sandbox, session, client)
     seen = "SELECT 1 FROM seen WHERE name = ? AND status = ?"
-    wait_for(lambda: stored(house, seen, epic, "open"))
+    wait_for(lambda: stored(sandbox, seen, epic, "open"))
     beads.bd("update", epic, "--status", "in_progress")
-    wait_for(lambda: stored(house, seen, epic, "in_progress"))
+    wait_for(lambda: stored(sandbox, seen, epic, "in_progress"))
     beads.bd("close", epic)
     wait_for(lambda: triggers(project) == ["epic-end"])
     assert "active" == handoff(project)["status"]
     path.unlink()
     wait_for(lambda: handoff(project)["status"] == "handed_off", what="the session ended")
-    wait_for(lambda: at_rest(house))
-    assert ["epic-end"] == names_fired(house, project)
+    wait_for(lambda: at_rest(sandbox))
+    assert ["epic-end"] == names_fired(sandbox, project)
     assert 1 == len(assert_whole(project))
     assert 1 == len(note_sections(beads.notes(epic)))
     wait_for(lambda: beads_left(beads) == [])
@@ -401,18 +402,18 @@ def test_status_with_two_sessions(live, client):
 # Several at once
 
 
-def enter(house, project, trigger, session, **request):
-    """Enter a trigger, as a daemon does that is killed right after."""
-    (row,) = stored(house, "SELECT id FROM projects WHERE root = ?", str(project))
+def enter(sandbox, project, trigger, session, **request):
+    """Enter a trigger, like a daemon that is killed right after it."""
+    (row,) = stored(sandbox, "SELECT id FROM projects WHERE root = ?", str(project))
     stored(
-        house, "INSERT INTO triggers VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+        sandbox, "INSERT INTO triggers VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
         f"{trigger}:{uuid.uuid4()}", trigger, row[0], session.id, timestamp(), "by a test",
         request.get("bead", ""), json.dumps(request),
     )  # fmt: skip
 
 
 def test_the_most_important_one_counts(live):
-    """Of several pending at once one record is made; the others say which one covers them."""
+    """Of several pending triggers one record is made; the others name the one that covers them."""
     project = live.project()
     track(project)
     session = work(live, project, ago=2)
@@ -432,7 +433,7 @@ def test_the_most_important_one_counts(live):
 
 @pytest.mark.quick
 def test_each_track_has_its_own(live):
-    """What another track's session left is not covered: each of the two has its record."""
+    """A record of another track does not cover a session: each of the two has its record."""
     project = live.project()
     track(project)
     track(project, "billing_20260302")
@@ -455,45 +456,45 @@ def test_each_track_has_its_own(live):
     assert ["manual", "idle"] == triggers(project, "billing_20260302")
 
 
-# What is to be sent
+# Messages to be sent
 
 
-def hasten(house):
-    """Let what waits be due at once; call it while the daemon is down."""
-    stored(house, "UPDATE outbox SET not_before = 0")
+def hasten(sandbox):
+    """Make waiting messages due at once; call it while the daemon is down."""
+    stored(sandbox, "UPDATE outbox SET not_before = 0")
 
 
-def test_note_waits_for_a_program(house, tmp_path_factory):
-    """Without bd the note waits, and says so; once there is one it is appended, once."""
-    beads = with_beads(house, "current", tmp_path_factory)
-    program = house.home / "bin/bd"
-    configure(house, f'[beads]\ncommand = "{program}"\n')
+def test_note_waits_for_a_program(sandbox, tmp_path_factory):
+    """Without bd the note waits, and says so; once bd is there it is appended, once."""
+    beads = with_beads(sandbox, "current", tmp_path_factory)
+    program = sandbox.home / "bin/bd"
+    configure(sandbox, f'[beads]\ncommand = "{program}"\n')
     project = beads.root
     epic = beads.epic()
     track(project, beads={"epicId": epic})
-    start(house)
-    data = asked(house, "create", cwd=project)
+    start(sandbox)
+    data = asked(sandbox, "create", cwd=project)
     assert {"outcome": "waiting"}.items() <= next(
         s for s in data["steps"] if s["number"] == "5"
     ).items()
     assert 0 == data["exit"]
-    done = house.handoff("triggers", cwd=project)
+    done = sandbox.handoff("triggers", cwd=project)
     assert f"beads to {epic} waits: " in done.stdout
-    assert "to be sent" in house.handoff("status").stdout
-    (letter,) = house.call("triggers", cwd=str(project))["letters"]
+    assert "to be sent" in sandbox.handoff("status").stdout
+    (letter,) = sandbox.call("triggers", cwd=str(project))["letters"]
     assert ("beads", epic, 1, False) == tuple(
         letter[key] for key in ("kind", "target", "attempts", "given_up")
     )
-    house.stop()
+    sandbox.stop()
     program.parent.mkdir()
     shutil.copy(beads.program, program)
-    hasten(house)
-    house.start()
-    wait_for(lambda: at_rest(house))
-    house.restart()
-    Witness(house).look()
+    hasten(sandbox)
+    sandbox.start()
+    wait_for(lambda: at_rest(sandbox))
+    sandbox.restart()
+    Witness(sandbox).look()
     assert 1 == len(note_sections(beads.notes(epic)))
-    assert "to be sent" not in house.handoff("status").stdout
+    assert "to be sent" not in sandbox.handoff("status").stdout
 
 
 SLOW_BD = """#!/bin/sh
@@ -509,10 +510,10 @@ exec "{program}" "$@"
 @pytest.mark.parametrize(
     ("line", "what"), [("current", "before"), ("current", "after"), ("classic", "after")]
 )
-def test_killed_while_the_note_is_sent(house, tmp_path_factory, line, what):
-    """kill -9 before or after bd wrote, with no answer heard: the note is there exactly once."""
-    beads = with_beads(house, line, tmp_path_factory)
-    program, mark = house.home / "bin/bd", house.home / "begun"
+def test_killed_while_the_note_is_sent(sandbox, tmp_path_factory, line, what):
+    """After kill -9 before or after bd's write, without an answer, the note is there once."""
+    beads = with_beads(sandbox, line, tmp_path_factory)
+    program, mark = sandbox.home / "bin/bd", sandbox.home / "begun"
     program.parent.mkdir()
     acts = {
         "before": f'touch "{mark}"; exec sleep 60',
@@ -520,25 +521,25 @@ def test_killed_while_the_note_is_sent(house, tmp_path_factory, line, what):
     }
     program.write_text(SLOW_BD.format(program=beads.program, what=acts[what]))
     program.chmod(0o755)
-    configure(house, beads_section(program))
+    configure(sandbox, beads_section(program))
     project = beads.root
     epic = beads.epic()
     track(project, beads={"epicId": epic})
-    start(house)
+    start(sandbox)
     asking = subprocess.Popen(
-        [str(BIN / "handoff"), "create"], env=house.environment, cwd=project,
+        [str(BIN / "handoff"), "create"], env=sandbox.environment, cwd=project,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     wait_for(mark.exists)
-    house.kill()
+    sandbox.kill()
     asking.wait(90)
     for process in _processes(program):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, 9)
     program.write_text(f'#!/bin/sh\nexec "{beads.program}" "$@"\n')
-    hasten(house)
-    house.start()
-    wait_for(lambda: at_rest(house))
+    hasten(sandbox)
+    sandbox.start()
+    wait_for(lambda: at_rest(sandbox))
     assert 1 == len(assert_whole(project))
     assert [("1", f"conductor/handoffs/{TRACK}/{records(project)[0].name}")] == note_sections(
         beads.notes(epic)
@@ -556,15 +557,15 @@ def _processes(program):
 
 
 @pytest.mark.quick
-def test_mail(house):
-    """A record is mailed once, an automatic one too; resume takes a newer mail before the file."""
+def test_mail(sandbox):
+    """A record is mailed once, also an automatic one; resume prefers a newer mail to the file."""
     with MailServer() as server:
-        start(house, f'[mail]\nurl = "{server.url}"\n')
-        project = house.project()
+        start(sandbox, f'[mail]\nurl = "{server.url}"\n')
+        project = sandbox.project()
         track(project)
-        session = work(house, project, ago=2)
+        session = work(sandbox, project, ago=2)
         command(session, "conductor-finish")
-        wait_for(lambda: triggers(project) == ["pre-finish"] and at_rest(house))
+        wait_for(lambda: triggers(project) == ["pre-finish"] and at_rest(sandbox))
         (mail,) = server.messages
         assert (f"handoff-{TRACK}", "high") == (mail["thread_id"], mail["importance"])
         assert (
@@ -577,28 +578,28 @@ def test_mail(house):
             .endswith(f"**File:** conductor/handoffs/{TRACK}/{records(project)[0].name}")
         )
         server.mode = "fault"
-        data = asked(house, "create", cwd=project)
+        data = asked(sandbox, "create", cwd=project)
         assert "waiting" == next(s["outcome"] for s in data["steps"] if s["number"] == "4")
         assert [("mail", f"handoff-{TRACK}")] == [
-            (x["kind"], x["target"]) for x in house.call("triggers", cwd=str(project))["letters"]
+            (x["kind"], x["target"]) for x in sandbox.call("triggers", cwd=str(project))["letters"]
         ]
-        house.stop()
+        sandbox.stop()
         server.mode = ""
-        hasten(house)
-        house.start()
-        wait_for(lambda: at_rest(house))
-        house.restart()
+        hasten(sandbox)
+        sandbox.start()
+        wait_for(lambda: at_rest(sandbox))
+        sandbox.restart()
         assert 2 == len(server.messages)
 
         body = server.messages[0]["body_md"].replace("Round tax", "Sign tokens")
         other = f"[HANDOFF:epic-end] {TRACK} - Sign tokens"
         me = server.messages[0]["to"]
         server.deliver("BlueLake", f"handoff-{TRACK}", other, body, created=timestamp(-2), to=me)
-        data = asked(house, "resume", cwd=project)
+        data = asked(sandbox, "resume", cwd=project)
         assert "mail" == data["source"]
         assert "Sign tokens" in data["analysis"]
         server.mode = "fault"
-        data = asked(house, "resume", cwd=project)
+        data = asked(sandbox, "resume", cwd=project)
         assert f"conductor/handoffs/{TRACK}/{records(project)[1].name}" == data["source"]
         assert "Agent Mail unavailable - files are used" in next(
             s["text"] for s in data["steps"] if s["number"] == "2"
@@ -606,7 +607,7 @@ def test_mail(house):
 
 
 def test_failed_step_is_made_up_for(live):
-    """A step that failed stays pending, and is done without being asked for when it can be."""
+    """A failed step stays pending, and is done by itself as soon as possible."""
     project = live.project()
     path = track(project) / "metadata.json"
     path.rename(path.with_name("aside"))

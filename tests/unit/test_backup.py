@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from bridged import files_with
 from handoffd import app
 from handoffd.errors import StoreError
 from handoffd.runtime import clock
 from handoffd.store import backup
 from handoffd.store.core import CoreStore
 from handoffd.store.threads import NewEntry
+from mcp_socket_client import files_with
 
 DAY = clock.DAY_SECONDS
 MARKER = "a-marker-that-nothing-else-holds"

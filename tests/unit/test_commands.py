@@ -1,6 +1,6 @@
 """Slash commands in a session's state."""
 
-from told import Told
+from scripted_session import Told
 
 
 def slash(told, name, arguments=""):

@@ -9,7 +9,7 @@ from handoffd.contract.composition import Surroundings, account, is_worth
 from handoffd.contract.contract_format import SIZE_MAX_BYTES, escalation_reasons, render
 from handoffd.contract.prose import ITEM_MAX, listed, prose, same
 from handoffd.session import insights
-from told import ROOT, Told
+from scripted_session import ROOT, Told
 
 DATE = "2026-03-01"
 FAKE_TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -18,7 +18,7 @@ from handoffd.api import http_server
 from handoffd.config import HttpConfig
 from handoffd.threads import http_token
 from handoffd.threads.http_listener import bind
-from http_door import free_port
+from http_clients import free_port
 
 HEAD = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
 

@@ -495,16 +495,16 @@ def test_doctor_is_quiet_where_all_is_well(base):
     assert [] == findings(base)
 
 
-def test_commands(house):
+def test_commands(sandbox):
     """Without a daemon doctor names the directory, migrate moves it, check-contract agrees."""
-    base = house.home / ".claude/handoffs"
+    base = sandbox.home / ".claude/handoffs"
     put(base / OLD / "a.md", "# Handoff — 2026-01-01\n\nsession_id: s\npurpose: p\n\n## Done\n")
 
-    doctor = house.handoff("doctor").stdout
-    before = house.handoff("check-contract", "~/.claude/handoffs")
-    planned = house.handoff("migrate", "--dry-run").stdout
-    done = house.handoff("migrate")
-    after = house.handoff("check-contract", str(base))
+    doctor = sandbox.handoff("doctor").stdout
+    before = sandbox.handoff("check-contract", "~/.claude/handoffs")
+    planned = sandbox.handoff("migrate", "--dry-run").stdout
+    done = sandbox.handoff("migrate")
+    after = sandbox.handoff("check-contract", str(base))
 
     assert re.search(rf"first version: {OLD}\n +-> Run: handoff migrate\n", doctor)
     assert f"Would rename {OLD} to {NEW}.\n" in planned
@@ -513,16 +513,16 @@ def test_commands(house):
         done.stdout,
     )
     assert (1, 0) == (before.returncode, after.returncode)
-    assert "Nothing to migrate.\n" == house.handoff("migrate").stdout
-    assert "ok    links for readers" in house.handoff("doctor").stdout
+    assert "Nothing to migrate.\n" == sandbox.handoff("migrate").stdout
+    assert "ok    links for readers" in sandbox.handoff("doctor").stdout
 
 
-def test_configured_place(house):
+def test_configured_place(sandbox):
     """`[contract] directory` sets the base directory."""
-    config = house.home / ".config/handoffd/config.toml"
+    config = sandbox.home / ".config/handoffd/config.toml"
     put(config, '[contract]\ndirectory = "~/elsewhere"\n')
-    put(house.home / "elsewhere" / OLD / "a.md")
+    put(sandbox.home / "elsewhere" / OLD / "a.md")
 
-    house.handoff("migrate")
+    sandbox.handoff("migrate")
 
-    assert (house.home / "elsewhere" / OLD).is_symlink()
+    assert (sandbox.home / "elsewhere" / OLD).is_symlink()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import damaged
+import damaged_stores
 from conftest import Session
 from handoff.common.errors import HandoffError
 from handoffd.config import ClaudeConfig, Config
@@ -85,7 +85,7 @@ def test_a_daemon_is_missing(home):
 def test_a_damaged_store_keeps_nobody_from_handoffs(home):
     """Handoffs are read, and a person is called for, while core.db is damaged; none is closed."""
     left = run("close", home, done=["one"])["path"]
-    damaged.garbage(next((home / "state").rglob("core.db")))
+    damaged_stores.garbage(next((home / "state").rglob("core.db")))
 
     assert [left] == [item["path"] for item in run("list", home)["handoffs"]]
     assert [left] == [item["path"] for item in run("open", home)["handoffs"]]

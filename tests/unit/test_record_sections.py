@@ -4,7 +4,7 @@ from handoffd.contract.composition import Surroundings, account
 from handoffd.tracks.parallel_workers import ParallelWorker
 from handoffd.tracks.plan import PlannedWork, Progress, read_plan
 from handoffd.tracks.record_sections import RecordFacts, note, progress_text, sections
-from told import ROOT, Told
+from scripted_session import ROOT, Told
 
 PLAN = "# Plan\n## Phase 1\n- [x] Keys\n- [~] Tokens\n- [ ] Refresh\n- [!] Rotate keys\n"
 

@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-import planted
+import planted_secrets
 from handoffd.redaction import redact as redact_module
 from handoffd.redaction.kinds import SHAPES, TOKENS, WORDS
 from handoffd.redaction.redact import may_hold_secret, redact, use_patterns
 
 CHANCE = random.Random(11)
-PLANTED = list(planted.plant(CHANCE))
+PLANTED = list(planted_secrets.plant(CHANCE))
 KINDS = sorted({kind for kind, _, _ in PLANTED})
 
 
@@ -24,7 +24,7 @@ def own_patterns():
 
 def draw(form: str) -> str:
     # The same text in every run, in any order of the tests.
-    return planted.draw(form, random.Random(form))
+    return planted_secrets.draw(form, random.Random(form))
 
 
 def test_every_rule_has_a_planted_secret():
@@ -43,7 +43,7 @@ def test_secrets_are_masked_whole(kind):
     """
     texts = [(secret, text) for planted_kind, secret, text in PLANTED if planted_kind == kind]
     masked = [(secret, redact(text)[0]) for secret, text in texts]
-    missed = [text for secret, text in masked if planted.left(secret, text)]
+    missed = [text for secret, text in masked if planted_secrets.left(secret, text)]
 
     assert len(missed) <= len(texts) // 20, missed[:3]
 
@@ -51,7 +51,7 @@ def test_secrets_are_masked_whole(kind):
 def test_the_planted_set_is_found(record_property):
     """At least 99 % of the planted secrets are masked, and 98 % are also named by their kind."""
     masked = [(kind, secret, *redact(text)) for kind, secret, text in PLANTED]
-    found = [row for row in masked if not planted.left(row[1], row[2])]
+    found = [row for row in masked if not planted_secrets.left(row[1], row[2])]
     named = [row for row in found if row[0] in row[3]]
 
     assert 0.99 <= len(found) / len(masked)
@@ -61,7 +61,7 @@ def test_the_planted_set_is_found(record_property):
 
 def test_plain_lines_are_left_alone(record_property):
     """At most one in 1,000 ordinary lines of a session is changed."""
-    lines = list(planted.plain_lines(random.Random(5), 20))
+    lines = list(planted_secrets.plain_lines(random.Random(5), 20))
     changed = [line for line in lines if redact(line)[1]]
 
     assert len(changed) <= len(lines) / 1000, changed

@@ -32,7 +32,7 @@ from handoffd.session.text import (
 )
 from handoffd.store.cursor import Cursor
 from scenes import SCENES
-from told import ROOT, Told, folded, view
+from scripted_session import ROOT, Told, folded, view
 
 
 def test_goal_has_its_receipt():

@@ -46,17 +46,17 @@ def test_the_agent_is_a_property_list_with_the_path():
 
 
 @pytest.mark.parametrize("own_state", [False, True])
-def test_the_agent_s_command_runs_the_daemon(house, own_state):
+def test_the_agent_s_command_runs_the_daemon(sandbox, own_state):
     """The agent's command runs the daemon, and logs where the client looks."""
-    variables = {"XDG_STATE_HOME": f"{house.home}/my state"} if own_state else {}
-    state = house.home / "my state/handoffd" if own_state else house.state
+    variables = {"XDG_STATE_HOME": f"{sandbox.home}/my state"} if own_state else {}
+    state = sandbox.home / "my state/handoffd" if own_state else sandbox.state
     agent = plistlib.loads(
         service_units.shape_agent(PLIST, str(BIN / "handoffd"), variables).encode()
     )
-    house.process = subprocess.Popen(
+    sandbox.process = subprocess.Popen(
         agent["ProgramArguments"],
-        env={**house.environment, **agent["EnvironmentVariables"]}, stdin=subprocess.DEVNULL,
+        env={**sandbox.environment, **agent["EnvironmentVariables"]}, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
-    wait_for(house.answers, what="the daemon answers")
+    wait_for(sandbox.answers, what="the daemon answers")
     wait_for((state / "handoffd.log").exists, what="the log is there")

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from bridged import SEED
 from handoffd.store.core import EVERYTHING, CoreStore, Setting
 from handoffd.store.cursor import Cursor
 from handoffd.store.state import StateStore, StoredSession
+from mcp_socket_client import SEED
 
 ROWS = """
 INSERT INTO handoffs (id, title) VALUES ('hof_1', 'A thread');

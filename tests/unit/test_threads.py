@@ -18,7 +18,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bridged import SEED, TYPES
 from handoffd.api.tools import TOOLS, call
 from handoffd.errors import CompletedThreadError, NoThreadError, StoreError, ThreadError
 from handoffd.runtime import clock
@@ -27,6 +26,7 @@ from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.threads import Counts, NewEntry
 from handoffd.threads.service import ThreadService, pasted
+from mcp_socket_client import SEED, TYPES
 
 AT = "2026-01-01T00:00:00Z"
 MIB = 1 << 20

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridged import TYPES
 from conftest import REPOSITORY
 from handoff.commands import thread as client
 from handoff.common.errors import HandoffError
@@ -17,6 +16,7 @@ from handoffd.api.tools import TOOLS, Client, Kind, call, used_as_code
 from handoffd.store.core import CoreStore
 from handoffd.threads import thread_text as form
 from handoffd.threads.service import ThreadService
+from mcp_socket_client import TYPES
 
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 # MCP's assumptions for missing hints.

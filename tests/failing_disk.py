@@ -1,4 +1,4 @@
-"""A disk that fails when it is told to, for whole programs: see faulty_disk.c."""
+"""A disk that fails when it is told to, for whole programs: see failing_disk.c."""
 
 import errno
 import mmap
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent / "faulty_disk.c"
+SOURCE = Path(__file__).parent / "failing_disk.c"
 ERRORS = {name: getattr(errno, name) for name in ("ENOSPC", "EACCES", "EROFS", "EIO")}
 # Those that come when a file is filled; the others, when it is opened or named.
 FILLING = ("ENOSPC", "EIO")
@@ -20,7 +20,7 @@ def build(directory: Path) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler: install one (Debian: apt-get install gcc libc6-dev)")
-    made = directory / "faulty_disk.so"
+    made = directory / "failing_disk.so"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O1", "-o", made, SOURCE, "-ldl"], check=True, timeout=60
     )
@@ -28,27 +28,27 @@ def build(directory: Path) -> Path:
 
 
 class Disk:
-    """What the programs of a house see of the disk; `environment` is theirs."""
+    """The disk as the programs of a sandbox see it; `environment` is theirs."""
 
     def __init__(self, directory: Path):
-        page = directory / "faulty-page"
+        page = directory / "failing-page"
         page.write_bytes(b"\0" * 4096)
         with page.open("r+b") as stream:
             self._page = mmap.mmap(stream.fileno(), 4096)
         self.environment = {"LD_PRELOAD": str(build(directory)), "FAULTY_DISK": str(page)}
 
     def fail(self, name: str, part: str) -> None:
-        """Let whatever changes a file with `part` in its path fail from now on."""
+        """Make every change of a file with `part` in its path fail from now on."""
         self._page[8 : 8 + 1024] = part.encode().ljust(1024, b"\0")
         self._page[:8] = struct.pack("ii", ERRORS[name], 0)
 
     def fail_reading(self, path: Path, offset: int = 0) -> None:
-        """Let no byte of a file behind an offset be read from now on, also under another name."""
+        """Fail every read of a file behind an offset from now on, also under another name."""
         self._page[1032:1048] = struct.pack("LL", path.stat().st_ino, offset)
         self._page[4:8] = struct.pack("i", 0)
 
     def mend(self) -> int:
-        """Let everything work again; returns how often it did not."""
+        """Let everything work again; return the number of failures."""
         failed = self.failed
         self._page[:4] = struct.pack("i", 0)
         self._page[1032:1040] = bytes(8)

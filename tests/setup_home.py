@@ -1,4 +1,4 @@
-"""A HOME into which `handoff setup` puts things, and from which `handoff teardown` takes them."""
+"""A HOME that `handoff setup` changes, and `handoff teardown` restores."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from conftest import BIN, House, paths_below
+from conftest import BIN, DaemonSandbox, paths_below
 
 SETTINGS = """{
     "model": "opus",
@@ -21,42 +21,42 @@ SETTINGS = """{
 }
 """
 HANDOFF = str(BIN / "handoff")
-# Our state and logs are no part of what setup changes.
+# Our state and logs are not among the files that setup changes.
 OUR_OWN = (".local/state/handoffd",)
 
 
 class Place:
     """A HOME, without a service manager, as a container has it."""
 
-    def __init__(self, house: House):
-        self.house = house
-        self.home = house.home
+    def __init__(self, sandbox: DaemonSandbox):
+        self.sandbox = sandbox
+        self.home = sandbox.home
         self.settings = self.home / ".claude/settings.json"
         self.servers = self.home / ".claude.json"
         self.commands = self.home / ".claude/commands"
         self.config = self.home / ".config/handoffd/config.toml"
-        self.noted = house.state / "setup/setup.json"
+        self.noted = sandbox.state / "setup/setup.json"
         # Neither our program nor systemctl is on PATH.
         self.environment = {"PATH": str(self.home / "bin")}
 
     def handoff(self, *words: str, **environment: str) -> subprocess.CompletedProcess:
-        return self.house.handoff(*words, env={**self.environment, **environment})
+        return self.sandbox.handoff(*words, env={**self.environment, **environment})
 
     def does(self, *words: str, **environment: str) -> str:
-        """Run it; it must succeed, and complain of nothing."""
+        """Run a command; it must succeed, without a message on stderr."""
         done = self.handoff(*words, **environment)
         assert (0, "") == (done.returncode, done.stderr), (words, done.stdout)
         return done.stdout
 
     def setup(self, *words: str, **environment: str) -> str:
-        """Set up all but the service, which takes its time to start."""
+        """Set up all parts but the service, which is slow to start."""
         return self.does("setup", "--yes", "--without", "service", *words, **environment)
 
     def setup_all(self, *words: str, **environment: str) -> str:
         return self.does("setup", "--yes", *words, **environment)
 
     def refuses(self, *words: str, **environment: str) -> str:
-        """Set up what cannot be; nothing has changed then."""
+        """Run a setup that must fail, and assert that it changed nothing."""
         before = self.tree()
         done = self.handoff("setup", "--yes", *words, **environment)
         assert 1 == done.returncode, done.stdout
@@ -85,7 +85,7 @@ class Place:
         return path
 
     def tree(self) -> dict[str, object]:
-        """Return everything in the HOME but our own state: content, mode, where links lead."""
+        """Return everything in the HOME but our own state: content, mode, targets of links."""
         found: dict[str, object] = {}
         for path in sorted({*paths_below(self.home)} - {self.home}):
             name = str(path.relative_to(self.home))
@@ -95,11 +95,11 @@ class Place:
         return found
 
     def at_terminal(self, *words: str, answers: Sequence[tuple[str, str]]) -> tuple[int, str]:
-        """Run it at a terminal and answer its questions; return exit code and what was shown."""
+        """Run it at a terminal and answer its questions; return exit code and output."""
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             [HANDOFF, *words], stdin=follower, stdout=follower, stderr=follower,
-            env={**self.house.environment, **self.environment}, cwd=self.home,
+            env={**self.sandbox.environment, **self.environment}, cwd=self.home,
             start_new_session=True,
         )  # fmt: skip
         os.close(follower)
@@ -155,12 +155,12 @@ class Killable:
         with self.said.open("wb") as stream:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", FORKING],
-                env={**place.house.environment, **place.environment}, cwd=place.home,
+                env={**place.sandbox.environment, **place.environment}, cwd=place.home,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream, text=True,
             )  # fmt: skip
 
     def run(self, *words: str, killed_at: int = 0) -> bool:
-        """Run a command, and tell whether it was killed."""
+        """Run a command, and return True if it was killed."""
         self.process.stdin.write(json.dumps([killed_at, *words]) + "\n")
         self.process.stdin.flush()
         code = int(self.process.stdout.readline() or "1")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from conftest import House, contents_below
+from conftest import DaemonSandbox, contents_below
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 MODERN = "2026-07-28"
@@ -46,11 +46,11 @@ def envelope(version: Any = MODERN, capabilities: Any = None) -> dict:
 class Mcp:
     """A connection; with `client` or `cwd` it begins with a relay's hello."""
 
-    def __init__(self, house: House, client: str | None = None, cwd: Path | None = None):
+    def __init__(self, sandbox: DaemonSandbox, client: str | None = None, cwd: Path | None = None):
         self._ids = itertools.count(1)
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(90)
-        self._socket.connect(house.socket_path)
+        self._socket.connect(sandbox.socket_path)
         self._stream = self._socket.makefile("rb")
         if client or cwd:
             self.hello(client or "chat", cwd or "/")
@@ -102,7 +102,7 @@ class Mcp:
         return result["structuredContent"]
 
     def refusal(self, tool: str, **arguments: Any) -> str:
-        """Call a tool that must fail; returns what it says."""
+        """Call a tool that must fail; return its message."""
         result = self.result("tools/call", {"name": tool, "arguments": arguments})
         assert True is result["isError"], result
         assert "structuredContent" not in result
@@ -136,34 +136,36 @@ class Mcp:
 
 
 @contextlib.contextmanager
-def serving(directory: Path, configuration: str = "", *, start: bool = True) -> Iterator[House]:
+def serving(
+    directory: Path, configuration: str = "", *, start: bool = True
+) -> Iterator[DaemonSandbox]:
     """A HOME with a running daemon, or without one, for more than one test."""
     runtime = Path(tempfile.mkdtemp(prefix="ho-", dir="/tmp"))
-    house = House(directory, runtime)
-    house.transcripts.mkdir(parents=True)
+    sandbox = DaemonSandbox(directory, runtime)
+    sandbox.transcripts.mkdir(parents=True)
     if configuration:
-        configure(house, configuration)
+        configure(sandbox, configuration)
     try:
-        yield house.start() if start else house
+        yield sandbox.start() if start else sandbox
     finally:
-        house.kill()
+        sandbox.kill()
         shutil.rmtree(runtime, ignore_errors=True)
 
 
-def configure(house: House, text: str) -> None:
-    path = house.home / ".config/handoffd/config.toml"
+def configure(sandbox: DaemonSandbox, text: str) -> None:
+    path = sandbox.home / ".config/handoffd/config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
-def ask(house: House, question: str, *values: Any) -> list[tuple]:
+def ask(sandbox: DaemonSandbox, question: str, *values: Any) -> list[tuple]:
     """Ask core.db itself."""
-    path = f"file:{house.state}/core.db?mode=ro"
+    path = f"file:{sandbox.state}/core.db?mode=ro"
     with contextlib.closing(sqlite3.connect(path, uri=True)) as db:
         return db.execute(question, values).fetchall()
 
 
 def files_with(directory: Path, marker: bytes) -> list[str]:
-    """Return the files below a directory that hold these bytes, wherever they are in them."""
+    """Return the files below a directory that hold these bytes."""
     found = sorted(contents_below(directory).items())
     return [str(path.relative_to(directory)) for path, text in found if marker in text]

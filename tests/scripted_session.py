@@ -1,4 +1,4 @@
-"""A session told step by step, written as Claude Code writes its transcripts."""
+"""A scripted session, written as Claude Code writes its transcripts."""
 
 import itertools
 import json
@@ -79,7 +79,7 @@ class Told:
         call = self.use("Edit", **given)
         return self.result(call, "done", error=error)
 
-    # What it comes to
+    # Its results
 
     @property
     def data(self) -> bytes:
@@ -103,5 +103,5 @@ def folded(data: bytes, session_id: str = "s") -> SessionState:
 
 
 def view(state: SessionState) -> ProjectView:
-    """Compose what the checkpoint says of one session alone."""
+    """Compose the checkpoint of one session alone."""
     return compose(ROOT, [Lane(state, 0.0)], {}, None, [])

@@ -284,7 +284,7 @@ def plant(chance: random.Random) -> Iterator[tuple[str, str, str]]:
                 yield kind, secret, frame.format(secret)
 
 
-# Lines as sessions hold them by the thousand, with what looks like a secret and is none.
+# Lines as sessions hold them by the thousand, with values that look like secrets and are none.
 PLAIN = (
     "commit <h40>", "index <h7>..<h7> 100644", "Merge pull request #<d4> from kim/fix-<d2>", "HEAD is now at <h7> Fix it",
     "session <u> resumed", '{"uuid":"<u>","parentUuid":"<u>","type":"assistant"}', "toolu_01<w22> finished in <d2> ms",
@@ -331,6 +331,6 @@ def plain_lines(chance: random.Random, rounds: int) -> Iterator[str]:
 
 
 def left(secret: str, masked: str) -> bool:
-    """Tell whether a masked text still holds a secret, or eight characters of its middle."""
+    """Return True if a masked text still holds a secret, or eight characters of its middle."""
     pieces = (secret[at : at + 8] for at in range(4, len(secret) - 8))
     return secret in masked or "[redacted:" not in masked or any(map(masked.__contains__, pieces))

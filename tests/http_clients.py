@@ -1,4 +1,4 @@
-"""A daemon whose HTTP door is open, and requests to it as a client would send them."""
+"""A daemon with HTTP turned on, and requests to it as a client would send them."""
 
 import http.client
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -29,33 +29,33 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def configure(house: House, **settings) -> int:
+def configure(sandbox: DaemonSandbox, **settings) -> int:
     """Write the [http] section; returns the port."""
     settings = {"enabled": True, "port": free_port(), **settings}
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    path = house.home / ".config/handoffd/config.toml"
+    path = sandbox.home / ".config/handoffd/config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(["[http]", *lines]) + "\n")
     return settings["port"]
 
 
-def reload(house: House, **settings) -> int:
-    port = configure(house, **settings)
-    house.process.send_signal(signal.SIGHUP)
+def reload(sandbox: DaemonSandbox, **settings) -> int:
+    port = configure(sandbox, **settings)
+    sandbox.process.send_signal(signal.SIGHUP)
     return port
 
 
-def open_door(house: House, **settings) -> "Visitor":
-    """Start a daemon with the door open."""
-    port = configure(house, **settings)
-    house.transcripts.mkdir(parents=True, exist_ok=True)
-    house.start()
-    wait_for(lambda: house.call("status")["http"], what="the door is open")
-    return Visitor(house, port)
+def open_door(sandbox: DaemonSandbox, **settings) -> "Visitor":
+    """Start a daemon with HTTP turned on."""
+    port = configure(sandbox, **settings)
+    sandbox.transcripts.mkdir(parents=True, exist_ok=True)
+    sandbox.start()
+    wait_for(lambda: sandbox.call("status")["http"], what="the door is open")
+    return Visitor(sandbox, port)
 
 
-def warnings(house: House) -> dict[str, str]:
-    found = house.request("status")["result"]["warnings"]
+def warnings(sandbox: DaemonSandbox) -> dict[str, str]:
+    found = sandbox.request("status")["result"]["warnings"]
     return {warning["code"]: warning["text"] for warning in found}
 
 
@@ -77,9 +77,9 @@ class Answer:
 
 @dataclass
 class Visitor:
-    """A client that sends what it is told to, and the token unless it is told otherwise."""
+    """An HTTP client that sends the given requests, with the token unless told otherwise."""
 
-    house: House
+    sandbox: DaemonSandbox
     port: int
     tls: ssl.SSLContext | None = None
     version: str | None = "2025-11-25"
@@ -87,7 +87,7 @@ class Visitor:
 
     @property
     def token(self) -> str:
-        return (self.house.state / "http-token").read_text().strip()
+        return (self.sandbox.state / "http-token").read_text().strip()
 
     @property
     def url(self) -> str:

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conftest import House
+from conftest import DaemonSandbox
 
 STATUS = b'{"jsonrpc":"2.0","id":1,"method":"status"}\n'
 
 
-def connected(house: House, seconds: float = 30.0) -> socket.socket:
+def connected(sandbox: DaemonSandbox, seconds: float = 30.0) -> socket.socket:
     """Connect; a full backlog is EAGAIN on a Unix socket, and passes."""
     while True:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(seconds)
         try:
-            connection.connect(house.socket_path)
+            connection.connect(sandbox.socket_path)
         except BlockingIOError:
             connection.close()
             time.sleep(0.005)
@@ -28,9 +28,9 @@ def connected(house: House, seconds: float = 30.0) -> socket.socket:
 
 
 @contextlib.contextmanager
-def opened(house: House) -> Iterator[tuple[socket.socket, Any]]:
+def opened(sandbox: DaemonSandbox) -> Iterator[tuple[socket.socket, Any]]:
     """A connection, and its lines."""
-    with connected(house) as connection, connection.makefile("rb") as lines:
+    with connected(sandbox) as connection, connection.makefile("rb") as lines:
         yield connection, lines
 
 
@@ -40,9 +40,9 @@ def send(connection: socket.socket, data: bytes) -> None:
         connection.sendall(data)
 
 
-def exchange(house: House, data: bytes) -> dict:
+def exchange(sandbox: DaemonSandbox, data: bytes) -> dict:
     """Send bytes on a connection of their own, and return the first answer; {} for none."""
-    with opened(house) as (connection, lines):
+    with opened(sandbox) as (connection, lines):
         send(connection, data)
         return answer(lines)
 
@@ -61,7 +61,7 @@ def _refuse(constant: str) -> Any:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """Tell whether the other side has hung up; what it sent is taken."""
+    """Return True if the other side has hung up; its bytes are read."""
     connection.setblocking(False)
     try:
         while connection.recv(1 << 16):
@@ -73,12 +73,12 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
-def resident_kib(house: House) -> int:
-    assert house.process is not None
-    status = Path(f"/proc/{house.process.pid}/status").read_text()
+def resident_kib(sandbox: DaemonSandbox) -> int:
+    assert sandbox.process is not None
+    status = Path(f"/proc/{sandbox.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0])
 
 
-def descriptors(house: House) -> int:
-    assert house.process is not None
-    return len(list(Path(f"/proc/{house.process.pid}/fd").iterdir()))
+def descriptors(sandbox: DaemonSandbox) -> int:
+    assert sandbox.process is not None
+    return len(list(Path(f"/proc/{sandbox.process.pid}/fd").iterdir()))

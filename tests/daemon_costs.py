@@ -1,4 +1,4 @@
-"""What a daemon costs while it is under load: its memory, and how long others wait for it."""
+"""The costs of a daemon under load: its memory, and the waiting time of its clients."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from conftest import House
+from conftest import DaemonSandbox
 
 
 def kilobytes(pid: int, name: str) -> int:
@@ -49,13 +49,13 @@ def milliseconds(values: list[float], share: float) -> int:
 
 
 class Asking:
-    """Asks the same again and again beside a load, and keeps how long each answer took."""
+    """Sends the same request again and again beside a load, and keeps the time of each answer."""
 
-    def __init__(self, house: House, method: str = "status", **params):
+    def __init__(self, sandbox: DaemonSandbox, method: str = "status", **params):
         self.seconds: list[float] = []
         frame = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         self._frame = json.dumps(frame).encode() + b"\n"
-        self._path = house.socket_path
+        self._path = sandbox.socket_path
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._ask)
 

@@ -1,4 +1,4 @@
-"""Ways to damage a database, and a house with something in its stores that can be lost."""
+"""Ways to damage a database, and functions to fill and read the stores of a sandbox."""
 
 import contextlib
 import os
@@ -6,30 +6,30 @@ import random
 import sqlite3
 from pathlib import Path
 
-from conftest import House, wait_for
+from conftest import DaemonSandbox, wait_for
 
 PAGE = 4096
 
 
 def garbage(path: Path) -> None:
-    """Something else is there."""
+    """Replace the file by other bytes."""
     path.write_bytes(b"this is no database " * 1000)
 
 
 def header(path: Path) -> None:
-    """Its first page is overwritten."""
+    """Overwrite the first page."""
     _overwrite(path, 0)
 
 
 def page(path: Path, words: bytes = b"") -> None:
-    """One page in the middle is overwritten: that with these words, if any are given."""
+    """Overwrite one page in the middle: the one with these words, if any are given."""
     found = path.read_bytes().find(words) // PAGE if words else path.stat().st_size // PAGE // 2
     assert found > 0, words
     _overwrite(path, found)
 
 
 def entries(path: Path) -> None:
-    """A page with what was said in a thread is overwritten."""
+    """Overwrite a page with the entries of a thread."""
     page(path, b"entry 30 ")
 
 
@@ -40,7 +40,7 @@ def _overwrite(path: Path, number: int) -> None:
 
 
 def stale(path: Path, table: str) -> None:
-    """The page of a table is as it was when nothing was in it: it can be read without a fault."""
+    """Overwrite a table's page with an empty one, which can be read without an error."""
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
@@ -50,12 +50,12 @@ def stale(path: Path, table: str) -> None:
         stream.write(bytes([13, 0, 0, 0, 0, PAGE >> 8, 0, 0]) + bytes(PAGE - 8))
 
 
-# What no cell may hold: bytes that are no text, and a text that is no JSON.
+# Values that no cell may hold: bytes that are no text, and a text that is no JSON.
 NO_TEXT, NO_JSON = "CAST(X'2fff' AS TEXT)", "'{'"
 
 
 def cell(path: Path, table: str, column: str, value: str) -> None:
-    """A value of a row is not what it should be; SQLite sees nothing wrong with it."""
+    """Give a row an invalid value in which SQLite sees no error."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         first = f"(SELECT min(rowid) FROM {table})"
         done = db.execute(f"UPDATE {table} SET {column} = {value} WHERE rowid = {first}")
@@ -64,12 +64,12 @@ def cell(path: Path, table: str, column: str, value: str) -> None:
 
 
 def half(path: Path) -> None:
-    """The second half of it is gone."""
+    """Cut off the second half."""
     os.truncate(path, path.stat().st_size // 2 // PAGE * PAGE)
 
 
 def empty(path: Path) -> None:
-    """Nothing of it is left, and not its log, either."""
+    """Empty the file and remove its log."""
     path.write_bytes(b"")
     log_of(path).unlink(missing_ok=True)
 
@@ -80,7 +80,7 @@ def gone(path: Path) -> None:
 
 
 def log(path: Path) -> None:
-    """What lies in the place of its log is none."""
+    """Replace the database's log by bytes that are no log."""
     log_of(path).write_bytes(b"this is no log" * 1000)
 
 
@@ -94,33 +94,33 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def core_of(house: House) -> Path:
-    return house.state / "core.db"
+def core_of(sandbox: DaemonSandbox) -> Path:
+    return sandbox.state / "core.db"
 
 
-def talk(house: House, number: int, size: int = 300, after: str = "") -> tuple[str, int]:
-    """Say something in a thread, and have a copy of core.db; `after` is said after that."""
-    thread = house.call("thread", action="create", title="t", content="first")["id"]
+def talk(sandbox: DaemonSandbox, number: int, size: int = 300, after: str = "") -> tuple[str, int]:
+    """Write entries to a thread, and make a copy of core.db; `after` is written after that."""
+    thread = sandbox.call("thread", action="create", title="t", content="first")["id"]
     for count in range(number - 1):
-        say(house, thread, f"entry {count} " + "x" * size)
-    house.restart()  # which makes the copy
-    wait_for(core_of(house).with_name("core.db.backup").exists, what="the copy")
+        say(sandbox, thread, f"entry {count} " + "x" * size)
+    sandbox.restart()  # which makes the copy
+    wait_for(core_of(sandbox).with_name("core.db.backup").exists, what="the copy")
     if after:
-        say(house, thread, after)
+        say(sandbox, thread, after)
     return thread, number + bool(after)
 
 
-def say(house: House, thread: str, words: str) -> dict:
-    return house.request(
+def say(sandbox: DaemonSandbox, thread: str, words: str) -> dict:
+    return sandbox.request(
         "thread", action="add", id=thread, type="progress", content=words, as_client="chat"
     )
 
 
-def heard(house: House, thread: str) -> list[str]:
-    """Return what a thread says."""
-    found = house.call("thread", action="get", id=thread)
+def heard(sandbox: DaemonSandbox, thread: str) -> list[str]:
+    """Return the entries of a thread."""
+    found = sandbox.call("thread", action="get", id=thread)
     return [entry["content"] for entry in found["result"]["entries"]]
 
 
-def warnings(house: House) -> dict[str, str]:
-    return {item["code"]: item["text"] for item in house.request("status")["result"]["warnings"]}
+def warnings(sandbox: DaemonSandbox) -> dict[str, str]:
+    return {item["code"]: item["text"] for item in sandbox.request("status")["result"]["warnings"]}

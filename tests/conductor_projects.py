@@ -1,4 +1,4 @@
-"""conductor/ as people and their agents keep it, and what was made of it."""
+"""conductor/ as people and their agents keep it, and the records made of it."""
 
 import contextlib
 import json
@@ -44,10 +44,10 @@ def track(project, track_id=TRACK, *, plan=PLAN, **metadata):
     return directory
 
 
-def commit(house, project, message="a commit"):
-    house.git(project, "add", "-A")
-    house.git(project, "commit", "-q", "--allow-empty", "-m", message)
-    return house.git(project, "rev-parse", "--short=7", "HEAD").strip()
+def commit(sandbox, project, message="a commit"):
+    sandbox.git(project, "add", "-A")
+    sandbox.git(project, "commit", "-q", "--allow-empty", "-m", message)
+    return sandbox.git(project, "rev-parse", "--short=7", "HEAD").strip()
 
 
 def settings(project, text):
@@ -56,7 +56,7 @@ def settings(project, text):
     (project / "conductor/workflow.md").write_text(f"# Workflow\n\n```yaml\nhandoff:\n{text}```\n")
 
 
-# What was made
+# The made records
 
 
 def records(project, track_id=TRACK):
@@ -102,7 +102,7 @@ def assert_whole(project, track_id=TRACK):
 
 
 def temporary(project):
-    """Return what a writer of ours left behind."""
+    """Return the temporary files that a writer of ours left behind."""
     return [path for path in paths_below(project) if path.name.endswith("handoffd-tmp")]
 
 
@@ -115,12 +115,12 @@ def tree(directory):
     return found
 
 
-# Asking for it
+# Commands
 
 
-def asked(house, *words, cwd, code=0, **run):
-    """Run a command with --json; returns what it says."""
-    done = house.handoff(*words, "--json", cwd=cwd, **run)
+def asked(sandbox, *words, cwd, code=0, **run):
+    """Run a command with --json; return its output."""
+    done = sandbox.handoff(*words, "--json", cwd=cwd, **run)
     assert code == done.returncode, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -133,11 +133,11 @@ def said(data, number):
     return next(step["text"] for step in data["steps"] if step["number"] == number)
 
 
-def at_terminal(house, *words, cwd, answers):
-    """Run a command at a terminal; `answers` has what is typed, or done, at each question."""
+def at_terminal(sandbox, *words, cwd, answers):
+    """Run a command at a terminal; `answers` has the text typed, or the action, per question."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [str(BIN / "handoff"), *words], env=house.environment, cwd=cwd,
+        [str(BIN / "handoff"), *words], env=sandbox.environment, cwd=cwd,
         stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
@@ -168,17 +168,17 @@ def at_terminal(house, *words, cwd, answers):
         process.wait()
 
 
-def at_rest(house):
-    """Tell whether nothing is pending, and nothing waits to be sent."""
-    found = house.call("triggers", cwd="/", all=True)
+def at_rest(sandbox):
+    """Return True if nothing is pending, and nothing waits to be sent."""
+    found = sandbox.call("triggers", cwd="/", all=True)
     return not found["letters"] and not any(item["pending"] for item in found["triggers"])
 
 
-# A house for it
+# Its daemon and its HOME
 
 
-def configure(house, text):
-    path = house.home / ".config/handoffd/config.toml"
+def configure(sandbox, text):
+    path = sandbox.home / ".config/handoffd/config.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -190,14 +190,14 @@ def beads_section(program):
     return f'[beads]\ncommand = "{program}"\nconfine = {confine}\n'
 
 
-def with_beads(house, line, factory, config="", how="real"):
+def with_beads(sandbox, line, factory, config="", how="real"):
     """Make a project with a Beads of a line, and say in the configuration where it is."""
-    (house.home / "code").mkdir()
-    found = beads_world.fresh(f"{how} {line}", house.home / "code", factory)
-    configure(house, config + beads_section(found.program))
-    house.transcripts.mkdir(parents=True, exist_ok=True)
+    (sandbox.home / "code").mkdir()
+    found = beads_world.fresh(f"{how} {line}", sandbox.home / "code", factory)
+    configure(sandbox, config + beads_section(found.program))
+    sandbox.transcripts.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(found.root / ".git", ignore_errors=True)  # one line makes a repository of its own
-    house.git(found.root, "init", "-q", "-b", "main")
+    sandbox.git(found.root, "init", "-q", "-b", "main")
     return found
 
 
@@ -212,9 +212,9 @@ def beads_left(world):
     return found
 
 
-def claim(house, session, process):
-    """Say that a process runs a session, as the client does."""
-    path = house.home / ".claude/sessions" / f"{process.pid}.json"
+def claim(sandbox, session, process):
+    """Write the client's file that claims a session for a process."""
+    path = sandbox.home / ".claude/sessions" / f"{process.pid}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         json.dumps({"pid": process.pid, "sessionId": session.id, "kind": "interactive"})
@@ -243,30 +243,30 @@ def end_tool(session, call="t1", **fields):
     session.raw(session.line("user", message={"role": "user", "content": [block]}, **fields))
 
 
-def fired(house, project=None):
+def fired(sandbox, project=None):
     """Return the triggers that fired, the oldest first."""
-    found = house.call("triggers", cwd=str(project or "/"), all=project is None, limit=1000)
+    found = sandbox.call("triggers", cwd=str(project or "/"), all=project is None, limit=1000)
     return list(reversed(found["triggers"]))
 
 
-def names_fired(house, project=None):
-    return [item["trigger"] for item in fired(house, project)]
+def names_fired(sandbox, project=None):
+    return [item["trigger"] for item in fired(sandbox, project)]
 
 
 class Witness:
-    """A project of its own, in which something fires: by then every other one was looked at."""
+    """A project in which a trigger fires: by then every other project was looked at."""
 
-    def __init__(self, house):
-        self.house, self.looks = house, 0
-        self.project = house.project("witness")
+    def __init__(self, sandbox):
+        self.sandbox, self.looks = sandbox, 0
+        self.project = sandbox.project("witness")
         (self.project / "conductor/tracks").mkdir(parents=True)
         settings(self.project, "  quiet: true\n")
-        self.session = house.session(self.project)
+        self.session = sandbox.session(self.project)
         self.session.prompt("Look at the tracks of this project, please")
 
     def look(self, times=1):
         """Wait until the daemon has looked at everything that was there before."""
-        wait_for(lambda: is_seen(self.house, self.project), what="the witness is known")
+        wait_for(lambda: is_seen(self.sandbox, self.project), what="the witness is known")
         for _ in range(times):
             self.looks += 1
             name = f"look-{self.looks}"
@@ -276,15 +276,15 @@ class Witness:
             wait_for(lambda n=name: records(self.project, n), what="the daemon looked")
 
 
-def is_seen(house, project):
-    """Tell whether the tracks of a project have been looked at."""
+def is_seen(sandbox, project):
+    """Return True if the tracks of a project have been looked at."""
     query = "SELECT 1 FROM seen JOIN projects ON id = project_id WHERE root = ? AND kind = 'track'"
-    return bool(stored(house, query, str(project)))
+    return bool(stored(sandbox, query, str(project)))
 
 
-def stored(house, query, *values):
-    """Ask core.db, as the daemon left it."""
-    with contextlib.closing(sqlite3.connect(house.state / "core.db")) as db:
+def stored(sandbox, query, *values):
+    """Query core.db, as the daemon left it."""
+    with contextlib.closing(sqlite3.connect(sandbox.state / "core.db")) as db:
         found = db.execute(query, values).fetchall()
         db.commit()
     return found
@@ -299,17 +299,17 @@ handoffd.triggers.trigger_detector.BARE_SECONDS = 2.0
 """
 
 
-def run_after(house, prelude):
-    """Let the daemon of a house run with something changed in it; an empty text: as it is."""
+def run_after(sandbox, prelude):
+    """Run the sandbox's daemon with some code before it; an empty text changes nothing."""
     code = f"{prelude}\nimport sys\nsys.argv = ['handoffd', 'run']\nfrom handoffd.__main__ import main\nmain()\n"
 
     def spawn(**popen):
-        with house.log.open("ab") as stream:
+        with sandbox.log.open("ab") as stream:
             return subprocess.Popen(
                 [sys.executable, "-P", "-c", code],
-                env=house.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+                env=sandbox.environment, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
                 cwd="/", **popen,
             )  # fmt: skip
 
-    house.spawn = spawn
-    return house
+    sandbox.spawn = spawn
+    return sandbox

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from bridged import Mcp
-from conftest import BIN, House, wait_for
+from conftest import BIN, DaemonSandbox, wait_for
+from mcp_socket_client import Mcp
 
 # Of a relay to which a slow machine makes no difference.
 PATIENT = {
@@ -32,10 +32,16 @@ class Relayed(Mcp):
     """
 
     def __init__(
-        self, house: House, *words: str, env: Any = None, limits: Any = None, before="", **popen
+        self,
+        sandbox: DaemonSandbox,
+        *words: str,
+        env: Any = None,
+        limits: Any = None,
+        before="",
+        **popen,
     ):
         self._ids = itertools.count(1)
-        self._errors = (house.home / f"relay-{os.urandom(4).hex()}.stderr").open("w+b")
+        self._errors = (sandbox.home / f"relay-{os.urandom(4).hex()}.stderr").open("w+b")
         command = [str(BIN / "handoff"), "mcp", *words]
         if limits or before:
             settings = [f"relay.{name} = {value}" for name, value in (limits or {}).items()]
@@ -47,10 +53,10 @@ class Relayed(Mcp):
                 f"relay.run({client!r})",
             ]
             command = [sys.executable, "-P", "-c", "\n".join(text)]
-        environment = {**house.environment, **(env or {})}
+        environment = {**sandbox.environment, **(env or {})}
         self.process = subprocess.Popen(
             command,
-            **{"cwd": house.home, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **popen},
+            **{"cwd": sandbox.home, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **popen},
             env={name: value for name, value in environment.items() if value is not None},
             stderr=self._errors,
         )
@@ -73,18 +79,18 @@ class Relayed(Mcp):
         return self.process.stdout.readline()
 
     def finish(self) -> tuple[int, list[dict]]:
-        """Close stdin; returns the exit code and what came till then."""
+        """Close stdin; return the exit code and the replies until then."""
         out, _ = self.process.communicate(timeout=60)
         return self.process.returncode, [json.loads(line) for line in out.splitlines()]
 
     def unread(self) -> int:
-        """Return how many bytes lie in its stdout, which holds no more than 64 KiB."""
+        """Return the number of bytes in its stdout, which holds no more than 64 KiB."""
         assert self.process.stdout is not None
         size = fcntl.ioctl(self.process.stdout, termios.FIONREAD, bytes(4))
         return int.from_bytes(size, sys.byteorder)
 
     def rest(self) -> None:
-        """Wait until it does nothing any more."""
+        """Wait until the relay does nothing any more."""
         pid = self.process.pid
         looks: list[str] = []
 
@@ -105,10 +111,10 @@ class Relayed(Mcp):
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def holder(house: House, name: str = "handoffd.lock") -> int:
-    """Return the process that holds a lock, 1 for one that does not say, or 0."""
+def holder(sandbox: DaemonSandbox, name: str = "handoffd.lock") -> int:
+    """Return the process that holds a lock, 1 if it is unknown, or 0."""
     try:
-        handle = os.open(house.state / name, os.O_RDWR)
+        handle = os.open(sandbox.state / name, os.O_RDWR)
     except OSError:
         return 0
     try:
@@ -120,21 +126,21 @@ def holder(house: House, name: str = "handoffd.lock") -> int:
     return 0
 
 
-def kill_daemon(house: House) -> int:
-    """End whichever daemon runs here, without a warning; returns the process it was."""
-    pid = holder(house)
+def kill_daemon(sandbox: DaemonSandbox) -> int:
+    """Kill the daemon that runs here; return its process id."""
+    pid = holder(sandbox)
     if pid > 1:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: holder(house) != pid, what="the daemon is gone")
+        wait_for(lambda: holder(sandbox) != pid, what="the daemon is gone")
     return pid
 
 
-def clear(house: House) -> None:
-    """End whatever relays have left running, also what is only starting."""
+def clear(sandbox: DaemonSandbox) -> None:
+    """End all processes that relays have started, also those that are only starting."""
 
     def ended() -> bool:
-        found = _processes(house)
+        found = _processes(sandbox)
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -143,9 +149,9 @@ def clear(house: House) -> None:
     wait_for(ended, what="nothing runs here any more")
 
 
-def _processes(house: House) -> list[int]:
-    """Return what runs in this HOME; its runtime directory is nobody else's."""
-    mark, found = f"XDG_RUNTIME_DIR={house.runtime}\0".encode(), []
+def _processes(sandbox: DaemonSandbox) -> list[int]:
+    """Return the processes of this HOME; its runtime directory is in no other environment."""
+    mark, found = f"XDG_RUNTIME_DIR={sandbox.runtime}\0".encode(), []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
             if mark in path.read_bytes():
@@ -154,13 +160,13 @@ def _processes(house: House) -> list[int]:
 
 
 class Pretender:
-    """Listens where the daemon would, keeps what it is told, and answers as a test wants."""
+    """Listens in the daemon's place, keeps the requests, and answers as a test wants."""
 
     def __init__(self, path: str, greeting: dict):
         self.frames: list[dict] = []
-        # How many requests it takes before it hangs up in the middle of its answer.
+        # The number of requests that it takes before it hangs up in the middle of its answer.
         self.patience: list[int] = []
-        # Members of its answers, in place of what it says otherwise.
+        # Members of its answers, in place of its usual ones.
         self.reply: dict = {}
         self.connections = 0
         self._greeting = greeting
@@ -210,16 +216,16 @@ class Pretender:
 
 
 @contextlib.contextmanager
-def hanging(house: House) -> Iterator[None]:
-    """Let the daemon hang, while it is not writing: what it locks nobody else can write."""
-    assert house.process is not None
-    pid = house.process.pid
+def hanging(sandbox: DaemonSandbox) -> Iterator[None]:
+    """Let the daemon hang, but not during a write: its lock would block every other writer."""
+    assert sandbox.process is not None
+    pid = sandbox.process.pid
 
     def is_stopped() -> bool:
         os.kill(pid, signal.SIGSTOP)
         stat = Path(f"/proc/{pid}/stat")
         wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
-        database = sqlite3.connect(house.state / "core.db", timeout=0, isolation_level=None)
+        database = sqlite3.connect(sandbox.state / "core.db", timeout=0, isolation_level=None)
         with contextlib.closing(database):
             try:
                 database.execute("BEGIN IMMEDIATE")
