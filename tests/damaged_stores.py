@@ -103,8 +103,11 @@ def talk(sandbox: DaemonSandbox, number: int, size: int = 300, after: str = "") 
     thread = sandbox.call("thread", action="create", title="t", content="first")["id"]
     for count in range(number - 1):
         say(sandbox, thread, f"entry {count} " + "x" * size)
-    sandbox.restart()  # which makes the copy
-    wait_for(core_of(sandbox).with_name("core.db.backup").exists, what="the copy")
+    copy = core_of(sandbox).with_name("core.db.backup")
+    sandbox.stop()
+    copy.unlink(missing_ok=True)  # a copy that was made while the first entries were written
+    sandbox.start()  # which makes the copy
+    wait_for(copy.exists, what="the copy")
     if after:
         say(sandbox, thread, after)
     return thread, number + bool(after)

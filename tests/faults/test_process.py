@@ -214,8 +214,10 @@ def test_orphans_of_a_killed_daemon(sandbox, record_property):
     sandbox.start()
     sandbox.session(project).prompt("A project with a hanging git")
     wait_for((sandbox.home / "pids").exists, HANG_SECONDS)
-    sandbox.kill()
     pids = [int(pid) for pid in (sandbox.home / "pids").read_text().split()]
+    programs = sandbox.state / "programs"
+    wait_for(lambda: f"{pids[1]}:" in programs.read_text(), what="it is noted")
+    sandbox.kill()
     left = [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
     sandbox.environment["PATH"] = path
     sandbox.start()
