@@ -73,10 +73,8 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
     damaged_stores.entries(tmp_path / "core.db")
     context = SimpleNamespace(
         core=core,
-        copy_problem="",
-        core_problem="",
+        daemon=SimpleNamespace(copy_problem="", core_problem="", recovery=None),
         wiping=asyncio.Lock(),
-        recovery=None,
         policy=Mock(),
     )
 

@@ -147,9 +147,10 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
     store = StateStore(path)
     made = asyncio.Event()
     transcript_reader = SimpleNamespace(problem="", entries={}, start_anew=lambda _: made.set())
-    context = SimpleNamespace(
+    daemon = SimpleNamespace(
         state=store, transcript_reader=transcript_reader, state_rebuilt="", settled=True
     )
+    context = SimpleNamespace(daemon=daemon)
     real, tries = os.open, []
 
     def full(name, *rest, **more):

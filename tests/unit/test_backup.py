@@ -200,9 +200,9 @@ def test_several_processes_scrub_at_once(core):
 
 
 def run(core: CoreStore, problem: str = "") -> str:
-    parts = SimpleNamespace(core=core, copy_problem=problem, core_problem="", wiping=asyncio.Lock())
-    asyncio.run(app.keep_core(parts))
-    return parts.copy_problem
+    daemon = SimpleNamespace(copy_problem=problem, core_problem="")
+    asyncio.run(app.keep_core(SimpleNamespace(core=core, daemon=daemon, wiping=asyncio.Lock())))
+    return daemon.copy_problem
 
 
 def test_the_daemon_copies_once_an_hour(core):

@@ -27,7 +27,9 @@ HEAD = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: applicatio
 async def serving(directory):
     """Serve HTTP without a daemon, and yield the port and the token."""
     settings = HttpConfig(enabled=True, port=free_port())
-    context = SimpleNamespace(http_listener=SimpleNamespace(state_dir=str(directory)))
+    context = SimpleNamespace(
+        daemon=SimpleNamespace(http_listener=SimpleNamespace(state_dir=str(directory)))
+    )
     token = http_token.ensure(str(directory))
     async with http_server.opened(context, settings, bind(settings), None):
         yield settings.port, token

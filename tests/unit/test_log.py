@@ -153,7 +153,7 @@ def test_a_loop_that_loses_a_connection():
 
     async def run() -> SimpleNamespace:
         parts = SimpleNamespace(failed=False, stop=asyncio.Event())
-        app._guarded(broken(), parts)
+        app._guarded(broken(), SimpleNamespace(daemon=parts))
         await asyncio.wait_for(parts.stop.wait(), 30)
         return parts
 

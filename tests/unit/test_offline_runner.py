@@ -3,9 +3,11 @@
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 import damaged_stores
 from conftest import Session
@@ -22,13 +24,15 @@ ONE, TWO = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-0000
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch) -> Path:
+def home(tmp_path: Path, monkeypatch) -> Iterator[Path]:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("HANDOFFD_CONFIG", raising=False)
     (tmp_path / "shop/.git").mkdir(parents=True)
-    return tmp_path
+    logging = structlog.get_config()
+    yield tmp_path
+    structlog.configure(**logging)  # the runner logs nothing
 
 
 def run(command: str, home: Path, **params) -> dict:
