@@ -6,14 +6,14 @@ AGO = 120.0
 PURPOSE = "Round tax per line in the invoice module"
 
 
-def shelf(sandbox, project):
+def handoff_directory(sandbox, project):
     """Return the handoff directory of a project, as the contract defines it."""
     encoded = "".join(c if c.isascii() and (c.isalnum() or c == "-") else "-" for c in str(project))
     return sandbox.home / ".claude/handoffs" / encoded
 
 
 def handoffs(sandbox, project):
-    directory = shelf(sandbox, project)
+    directory = handoff_directory(sandbox, project)
     return sorted(directory.glob("*.md")) if directory.is_dir() else []
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from conftest import BIN, timestamp, wait_for
-from written_handoffs import handoffs, known, shelf, text, work
+from written_handoffs import handoff_directory, handoffs, known, text, work
 
 PHRASE = "HUMAN REVIEW NEEDED"
 
@@ -110,7 +110,7 @@ def test_phrase_from_a_transcript_is_broken_up(world):
 def test_escalate_adds_to_the_newest(world):
     """The call goes into the newest handoff, regardless of its author; every other byte stays."""
     project = world.project()
-    directory = shelf(world, project)
+    directory = handoff_directory(world, project)
     directory.mkdir(parents=True)
     (directory / "old.md").write_text("# Handoff — 2026-01-01\n\n## Done\n- old\n")
     os.utime(directory / "old.md", (1, 1))
@@ -195,7 +195,7 @@ def test_open_elsewhere_is_silent(world):
 def test_list_shows_age_and_purpose(world):
     """list shows the newest first, with age, whether it was read, and purpose."""
     project = world.project()
-    directory = shelf(world, project)
+    directory = handoff_directory(world, project)
     directory.mkdir(parents=True)
     (directory / "x.md").write_text("# Handoff — 2026-01-01\n\npurpose: it's old\n")
     hours = time.time() - 3 * 3600
@@ -239,7 +239,7 @@ def test_lossy_name_is_told_apart(world):
     world.handoff("close", "--done", "x", "--purpose", "of the dash", cwd=one)
     world.handoff("close", "--done", "x", "--purpose", "of the underscore", cwd=other)
 
-    assert shelf(world, one) == shelf(world, other)
+    assert handoff_directory(world, one) == handoff_directory(world, other)
     assert "of the dash" in world.handoff("open", cwd=one).stdout
     assert "underscore" not in world.handoff("list", cwd=one).stdout
     assert "of the dash" not in world.handoff("list", cwd=other).stdout
@@ -252,7 +252,7 @@ def test_old_encoding_leads_to_the_new_directory(world):
     old = world.home / ".claude/handoffs" / str(project).replace("/", "-").replace(".", "-")
 
     assert old.is_symlink()
-    assert shelf(world, project).name == os.readlink(old)
+    assert handoff_directory(world, project).name == os.readlink(old)
     assert handoffs(world, project)[0].name in os.listdir(old)
 
 
@@ -408,7 +408,7 @@ def test_forget_of_an_empty_name(live):
 def test_foreign_bytes_survive(world):
     """escalate changes no other byte, not even one that is not UTF-8."""
     project = world.project()
-    directory = shelf(world, project)
+    directory = handoff_directory(world, project)
     directory.mkdir(parents=True)
     (directory / "x.md").write_bytes(b"# Handoff \xe2\x80\x94 2026-01-01\n\n## Done\n- caf\xe9\n")
     world.handoff("escalate", "look", cwd=project)

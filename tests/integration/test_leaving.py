@@ -8,7 +8,7 @@ import pytest
 
 from conftest import timestamp, wait_for
 from handoffd.contract import contract_writer
-from written_handoffs import handoffs, shelf, text, work
+from written_handoffs import handoff_directory, handoffs, text, work
 
 
 def claim(sandbox, session, process, **more):
@@ -47,7 +47,7 @@ def test_modes_and_nothing_else_visible(live):
     work(live, project)
     wait_for(lambda: live.run_due() and handoffs(live, project))
 
-    directory = shelf(live, project)
+    directory = handoff_directory(live, project)
     assert 0o700 == directory.stat().st_mode & 0o777
     assert 0o600 == handoffs(live, project)[0].stat().st_mode & 0o777
     assert all(name.endswith(".md") for name in os.listdir(directory) if not name.startswith("."))
@@ -207,7 +207,7 @@ def test_close_of_a_person_is_not_shadowed(live):
     """A handoff that /close wrote stands; only real work after it adds another, based on it."""
     project = live.project()
     session = work(live, project, ago=300)
-    directory = shelf(live, project)
+    directory = handoff_directory(live, project)
     wait_for(lambda: live.run_due() and handoffs(live, project))
     mine = handoffs(live, project)[0]
     words = f"# Handoff — 2026-01-01\n\nsession_id: {session.id}\npurpose: closed by hand\n\n## Done\n- all of it\n\n## Next\n- shipping, then invoices\n"
