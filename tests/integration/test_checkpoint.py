@@ -11,6 +11,7 @@ import time
 import pytest
 import yaml
 
+from conductor_projects import run_after
 from conftest import allowed, contents_below, timestamp, wait_for
 
 
@@ -404,6 +405,36 @@ def test_file_that_is_no_yaml_is_left_alone(live):
     path.write_text(broken.replace("[half a list", "[a list]"))
     wait_for(lambda: "Going on meanwhile." in live.yaml(project))
     assert "notes:" in live.yaml(project)
+
+
+# An editor that empties the file, and fills it again right before the daemon writes it.
+FILL_BEFORE_WRITING = """
+import os
+from handoffd.checkpoint.checkpoint_writer import CheckpointWriter
+write = CheckpointWriter._write
+async def fill_then_write(self, active, view):
+    path = f"{active.project.root.path}/.flow-guardian/handoff.yaml"
+    if os.path.exists(f"{path}.full") and not os.path.getsize(path):
+        os.rename(f"{path}.full", path)
+    await write(self, active, view)
+CheckpointWriter._write = fill_then_write
+"""
+
+
+def test_an_emptied_file_that_is_filled_again_holds_no_edits(sandbox):
+    """Values of ours that an editor's save brings back do not count as set by a person."""
+    live = run_after(sandbox, FILL_BEFORE_WRITING).start()
+    project, session = begin(live)
+    path = project / ".flow-guardian/handoff.yaml"
+    whole = path.read_text()
+    path.write_text(f"{whole}notes: [half a list\n")  # so that the next words are not written yet
+    session.say("Going on after the save.")
+    wait_for(lambda: "unreadable" in str(live.request("status")["result"]["warnings"]))
+    wait_for(lambda: "after the save" in live.document(project)["now"])
+    path.with_name("handoff.yaml.full").write_text(whole)
+    path.write_text("")
+
+    wait_for(lambda: "now: Going on after the save." in live.yaml(project), 30)
 
 
 def test_own_keys_are_shown(live):

@@ -177,15 +177,15 @@ class CheckpointWriter:
             and self._is_unchanged(active)
         ):
             return
-        baseline = active.file.baseline or {}
-        # An absent file may come back together with its disk; it then holds our last write.
-        last = baseline or self.core.checkpoint(active.project.id)[0]
+        # A file that is absent, or that an editor has emptied and is about to fill, holds our last
+        # write when it comes back: those values are no edits.
+        last = active.file.baseline or self.core.checkpoint(active.project.id)[0]
         self.reader.remember(active.project, last, new)
         edited: dict[str, Any] = {}
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
             edited.clear()
-            edited.update(edited_values(found or {}, (baseline, new)))
+            edited.update(edited_values(found or {}, (last, new)))
             return merge(found, new, edited, clock.iso())
 
         done = await self._change(active, compute, BUSY_WAIT_SECONDS)
