@@ -50,6 +50,7 @@ def test_every_question_is_asked():
     assert public <= QUESTIONS.keys()
 
 
+@pytest.mark.quick
 def test_one_module_runs_git():
     """No other module starts git, and two modules alone ask it."""
     users: dict[str, set[str]] = {"program": set(), "git_process": set()}
@@ -60,7 +61,7 @@ def test_one_module_runs_git():
                 found.add(path.relative_to(REPOSITORY / "daemon/handoffd").as_posix())
 
     starting = {"links/git_process.py", "links/beads_program.py", "links/desktop.py"}
-    ending = {"app.py", "scribe.py"}
+    ending = {"app.py", "projects/git_questions.py"}
     assert starting | ending == users["program"]
     assert {"links/git.py", "links/repository.py", "app.py"} == users["git_process"]
 

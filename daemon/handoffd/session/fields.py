@@ -1,4 +1,4 @@
-"""The fields of handoff.yaml: the one table from which every list of them is made. Pure."""
+"""The fields of handoff.yaml, and which of them are lists, settable or in the brief. Pure."""
 
 from typing import NamedTuple
 
@@ -13,22 +13,22 @@ class Field(NamedTuple):
     settable: bool = False
     # A person may set it to nothing.
     clearable: bool = False
-    # A brief of ordinary length mentions it.
+    # A brief of ordinary length has this list.
     in_brief: bool = False
     # `handoffd replay --trace` shows how its value came about.
     traced: bool = True
 
 
 TABLE = (
-    Field("goal", settable=True, in_brief=True),
-    Field("status", settable=True, in_brief=True),
-    Field("now", settable=True, in_brief=True),
-    Field("hypothesis", settable=True, clearable=True, in_brief=True),
-    Field("outcome", settable=True, clearable=True, in_brief=True),
-    Field("files", in_brief=True),
-    Field("branch", in_brief=True),
-    Field("timestamp", in_brief=True, traced=False),
-    Field("session_id", in_brief=True, traced=False),
+    Field("goal", settable=True),
+    Field("status", settable=True),
+    Field("now", settable=True),
+    Field("hypothesis", settable=True, clearable=True),
+    Field("outcome", settable=True, clearable=True),
+    Field("files"),
+    Field("branch"),
+    Field("timestamp", traced=False),
+    Field("session_id", traced=False),
     Field("next", is_list=True, in_brief=True),
     Field("questions", is_list=True, in_brief=True),
     Field("dead_ends", is_list=True, in_brief=True),
