@@ -437,6 +437,21 @@ def test_an_emptied_file_that_is_filled_again_holds_no_edits(sandbox):
     wait_for(lambda: "now: Going on after the save." in live.yaml(project), 30)
 
 
+def test_a_deleted_file_clears_nothing(live):
+    """A file that is deleted while a session has a theory does not count as clearing the theory."""
+    project, session = begin(live)
+    session.say("I suspect that the cache key lacks the user id.")
+    wait_for(lambda: live.document(project)["hypothesis"])
+    stated = live.document(project)["hypothesis"]
+    wait_for(lambda: "hypothesis: I" in live.yaml(project) or stated[:20] in live.yaml(project))
+    (project / ".flow-guardian/handoff.yaml").unlink()
+    session.say("Looking at the cache module now.")
+    wait_for((project / ".flow-guardian/handoff.yaml").exists)
+    live.run_due()
+
+    assert stated == live.document(project)["hypothesis"]
+
+
 def test_own_keys_are_shown(live):
     """A person's own keys and lists are in `show`, and at level L3 in the brief."""
     project, _ = begin(live)

@@ -424,3 +424,24 @@ def test_configurations_are_not_kept(make):
         tracemalloc.stop()
 
     assert kept < 1 << 20
+
+
+@pytest.mark.parametrize("place", ["link", "commondir", "worktree"])
+def test_a_path_with_a_nul_byte_is_refused(tmp_path, place):
+    """A repository whose files name a path with a NUL byte is refused, and raises nothing else."""
+    root = tmp_path / "project"
+    root.mkdir()
+    if place == "link":
+        (root / ".git").write_bytes(b"gitdir: /x\0y\n")
+    else:
+        (root / ".git").mkdir()
+        (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        name, text = (
+            ("commondir", b"../a\0b\n")
+            if place == "commondir"
+            else ("config", b"[core]\n\tworktree = a\0b\n")
+        )
+        (root / ".git" / name).write_bytes(text)
+
+    assert project_root.branch(str(root)) is None
+    assert "" == project_root.reflog_stamp(str(root))

@@ -185,7 +185,8 @@ class CheckpointWriter:
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
             edited.clear()
-            edited.update(edited_values(found or {}, (last, new)))
+            if found:  # an absent or empty file holds no edits
+                edited.update(edited_values(found, (last, new)))
             return merge(found, new, edited, clock.iso())
 
         done = await self._change(active, compute, BUSY_WAIT_SECONDS)

@@ -163,6 +163,8 @@ def _path_in_file(file: str) -> str:
 
 
 def _resolved(directory: str, named: str) -> str:
+    if "\0" in named:
+        raise refusal(f"{directory} names a path with a NUL byte")
     path = os.path.realpath(os.path.join(directory, named))
     if not mounts.answers(path):
         raise _silent(directory)
@@ -217,7 +219,10 @@ def is_there(path: str, *kinds: int) -> bool:
 
 def small_text(path: str) -> str:
     """Return the text of a small file, or an empty text if it does not exist."""
-    return _read(path, SMALL_BYTES).decode("utf-8", "surrogateescape")
+    data = _read(path, SMALL_BYTES)
+    if b"\0" in data:  # no path holds one, and calls of the system would raise a ValueError
+        raise refusal(f"{path} holds a NUL byte")
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _read(path: str, limit: int) -> bytes:
@@ -228,8 +233,11 @@ def _read(path: str, limit: int) -> bytes:
         handle = os.open(path, _FLAGS)
     except OSError as problem:
         raise refusal(f"{path} cannot be read: {problem.strerror}") from None
-    with open(handle, "rb") as stream:
-        data = stream.read(limit + 1)
+    try:
+        with open(handle, "rb") as stream:
+            data = stream.read(limit + 1)
+    except OSError as problem:
+        raise refusal(f"{path} cannot be read: {problem.strerror}") from None
     if len(data) > limit:
         raise refusal(f"{path} has more than {limit} bytes")
     return data

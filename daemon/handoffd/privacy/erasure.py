@@ -251,6 +251,7 @@ def _erase_rows_and_memory(context: Context, target: ErasureTarget, report: Eras
         context.daemon.state.sweep()
     for session_id in report.sessions:
         context.daemon.session_liveness.forget(session_id)
+        context.record_maker.forget(session_id)
     if target.project is not None:
         context.project_states.forget(target.project)
         context.daemon.trigger_detector.forget(target.project.id)

@@ -15,7 +15,7 @@ from handoffd.projects import project_root
 from handoffd.projects.lanes import Lane, ProjectView, choose, compose
 from handoffd.projects.learning_policy import LearningPolicy
 from handoffd.projects.registry import Project, ProjectRegistry
-from handoffd.runtime import clock
+from handoffd.runtime import clock, log
 from handoffd.runtime.announcement import Announcement
 from handoffd.session.fields import LISTS
 from handoffd.session.state import Value
@@ -158,10 +158,14 @@ class ProjectStates:
         if not project.id or self.policy.refusal(project.id, project.root.path):
             return
         active = self.active(project)
-        branch = project_root.branch(project.root.path)
-        if branch != active.git.branch:
-            active.git.branch = branch
-            self.touch(project.id)
+        try:
+            branch = project_root.branch(project.root.path)
+        except OSError as problem:  # one project must not stop the others
+            log.get().warning("project_failed", project=project.root.path, why=log.why(problem))
+        else:
+            if branch != active.git.branch:
+                active.git.branch = branch
+                self.touch(project.id)
         self.refreshed.announce(active)
 
     def set_values(self, project: Project, values: dict[str, Any], at: str) -> None:

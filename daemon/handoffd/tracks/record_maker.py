@@ -64,8 +64,8 @@ class RecordMaker:
     _tries: dict[str, int] = field(default_factory=dict)
     # Sessions that were handed off and may go on: the number of their prompts at that time.
     _handed_off_at: dict[str, int] = field(default_factory=dict)
-    # Sessions that did go on since the last look.
-    _went_on: list[str] = field(default_factory=list)
+    # Those of them that went on, whose tracks are not set to active yet.
+    _went_on: set[str] = field(default_factory=set)
     # Ended sessions whose tracks are already marked as handed off.
     _handed_off: set[str] = field(default_factory=set)
 
@@ -225,6 +225,10 @@ class RecordMaker:
 
     def _note_handed_off(self, state: SessionState) -> None:
         self._handed_off_at[state.session_id] = state.prompts
+        # Prompts that came while the record was made were announced before this.
+        now = self._stored_session(state.session_id)
+        if now is not None and now.prompts > state.prompts:
+            self._went_on.add(state.session_id)
         while len(self._handed_off_at) > HANDED_OFF_MAX:
             del self._handed_off_at[next(iter(self._handed_off_at))]
 
@@ -306,20 +310,26 @@ class RecordMaker:
         """Note a session that was handed off and goes on after all."""
         handed_off_at = self._handed_off_at.get(state.session_id)
         if handed_off_at is not None and state.prompts > handed_off_at:
-            del self._handed_off_at[state.session_id]
-            self._went_on.append(state.session_id)
+            self._went_on.add(state.session_id)
 
     async def _reactivate(self) -> None:
         """Set the tracks of sessions that went on after all to active."""
-        went_on, self._went_on = self._went_on, []
-        for session_id in went_on:
+        for session_id in list(self._went_on):
+            if session_id in self.project_states.ended:
+                self._went_on.discard(session_id)  # it may go on once more
+                continue
             stored = self.sessions.session(session_id)
             project = self.projects.by_id(stored.project_id or "") if stored else None
-            if project is None or session_id in self.project_states.ended:
-                continue
-            track_id = self._track_of_session(session_id)
-            if track_id not in ("", GENERAL) and self.project_states.may_write_unasked(project):
+            track_id = self._track_of_session(session_id) if project else ""
+            is_track = track_id not in ("", GENERAL)
+            if project and is_track and self.project_states.may_write_unasked(project):
                 await asyncio.to_thread(set_status, project.root.path, track_id, "active")
+            self.forget(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Drop all that is kept of a session in memory."""
+        self._went_on.discard(session_id)
+        self._handed_off_at.pop(session_id, None)
 
     async def _send(self) -> None:
         if not self.core.outbox.due(clock.wall(), 1):
