@@ -100,7 +100,7 @@ def test_a_mail_that_holds_a_secret(sandbox):
 
 # The job of the records goes on as long as a file is there, so that its next run is skipped.
 HELD = """
-import asyncio, os, handoffd.recorder
+import asyncio, os, handoffd.tracks.record_maker
 usual = handoffd.tracks.record_maker.RecordMaker.look
 async def look(self):
     await usual(self)
