@@ -7,7 +7,7 @@ import time
 import pytest
 
 from conftest import timestamp, wait_for
-from handoffd.contract import contract_writer
+from handoffd.triggers import session_liveness
 from written_handoffs import handoff_directory, handoffs, text, work
 
 
@@ -114,7 +114,7 @@ def test_client_that_came_and_went_between_two_looks(live, client):
     path.unlink()
 
     wait_for(lambda: live.run_due() and handoffs(live, project))
-    assert time.monotonic() - began < contract_writer.QUIET_SECONDS
+    assert time.monotonic() - began < session_liveness.QUIET_SECONDS
 
 
 @pytest.mark.quick

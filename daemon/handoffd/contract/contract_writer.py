@@ -9,7 +9,6 @@ import os
 import re
 from dataclasses import dataclass, field, replace
 
-from handoffd.agents.claude_code.processes import RunningClient
 from handoffd.config import LiveConfig
 from handoffd.contract import handoff_directory, session_file
 from handoffd.contract.composition import Surroundings, account, is_worth
@@ -28,13 +27,7 @@ from handoffd.session.storage import load
 from handoffd.store.core import CoreStore, StoredContract
 from handoffd.store.state import SessionStore
 
-LOOK_SECONDS = 5.0
-CLAIMS_SECONDS = 1.0
-# With a check every five seconds, a handoff exists within a minute of the last record.
-QUIET_SECONDS = 50.0
-RETRY_SECONDS = 60.0
 SCANNED_MAX = 256
-Claims = dict[str, RunningClient]
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 

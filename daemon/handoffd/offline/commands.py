@@ -1,4 +1,4 @@
-"""What works while the daemon is down: the client's one door in here is handoff.local."""
+"""The entry points for commands without a daemon; the client calls them by handoff.local."""
 
 import contextlib
 import os
@@ -254,7 +254,7 @@ def mend_stores() -> dict[str, Any]:
 
 
 def token(*, rotate: bool) -> str:
-    """Return the token of the HTTP door, or a new one."""
+    """Return the token of the HTTP listener, or a new one."""
     from handoffd.runtime.directories import make_state_dir
     from handoffd.threads import http_token
 

@@ -28,10 +28,6 @@ class SkippedError(Exception):
     """The step has nothing to do; the message says why."""
 
 
-class WaitingError(Exception):
-    """The work is not finished yet and is retried until it is; the message says why."""
-
-
 class StoppedError(Exception):
     """The workflow ends here: it was cancelled, needs a choice, or has nothing to work on."""
 
@@ -92,8 +88,6 @@ def run_steps(run: R, actions: Sequence[StepAction[R]]) -> bool:
             text = action.act(run)
         except SkippedError as reason:
             outcome, text = SKIPPED, str(reason)
-        except WaitingError as reason:
-            outcome, text = WAITING, str(reason)
         except StoppedError as reason:
             run.note(action.number, action.name, SKIPPED, str(reason))
             return False
