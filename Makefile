@@ -67,7 +67,7 @@ $(TEST)/installed: $(shell find client daemon docs/man docs/troubleshooting.md s
 # From the checkout, so that a new command is in it before the wheel is built anew.
 man: $(TEST)/installed
 	@for name in handoff handoffd; do \
-		PYTHONPATH=client:daemon $(TEST)/bin/python -m handoff.man_pages $$name >docs/man/$$name.1 || exit 1; \
+		PYTHONPATH=client:daemon $(TEST)/bin/python docs/man_pages.py $$name >docs/man/$$name.1 || exit 1; \
 	done
 
 # The documents as a site; a link or an anchor that leads nowhere is an error.

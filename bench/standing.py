@@ -66,15 +66,15 @@ class Standing:
 def measure(table: Table, window_seconds: float) -> None:
     with contextlib.ExitStack() as stack:
         worlds = {count: _filled(stack, count) for count in (FEW, MANY, MOST)}
-        door = _filled(stack, MANY)
-        floor_mb = resting_memory([PYTHON, "-P", "-c", _IMPORTS], door.environment)[0] / 1e6
-        for world in (*worlds.values(), door):
-            port = _open_door(world) if world is door else 0
+        listener = _filled(stack, MANY)
+        floor_mb = resting_memory([PYTHON, "-P", "-c", _IMPORTS], listener.environment)[0] / 1e6
+        for world in (*worlds.values(), listener):
+            port = _open_listener(world) if world is listener else 0
             world.start().settle(0.5)
             if port:
-                _use_door(world, port)
+                _use_listener(world, port)
         found = {count: Standing(_known(count), world.pid) for count, world in worlds.items()}
-        http = Standing(f"{_known(MANY)}, HTTP on", door.pid)
+        http = Standing(f"{_known(MANY)}, HTTP on", listener.pid)
         watch = _start_watch(table, stack)
         time.sleep(SETTLE_SECONDS)
         _observe([*found.values(), http, *(other for _, other in watch)], window_seconds)
@@ -107,7 +107,7 @@ def _filled(stack: contextlib.ExitStack, count: int) -> World:
 # The HTTP listener
 
 
-def _open_door(world: World) -> int:
+def _open_listener(world: World) -> int:
     """Have the daemon listen for HTTP; returns the port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -118,13 +118,13 @@ def _open_door(world: World) -> int:
     return port
 
 
-def _use_door(world: World, port: int) -> None:
+def _use_listener(world: World, port: int) -> None:
     """List the tools once: modules loaded for a first request stay."""
     deadline = time.monotonic() + 30
     with contextlib.closing(world.connect()) as connection:
         while not connection.call("status")["http"]:
             if time.monotonic() > deadline:
-                raise RuntimeError("the HTTP door did not open")
+                raise RuntimeError("the HTTP listener did not open")
             time.sleep(0.1)
     token = (world.home / ".local/state/handoffd/http-token").read_text().strip()
     headers = {
@@ -138,7 +138,7 @@ def _use_door(world: World, port: int) -> None:
         client.request("POST", "/mcp", body, headers)
         answer = client.getresponse().read()
     if b"get_handoff" not in answer:
-        raise RuntimeError(f"the HTTP door answered {answer[:200]!r}")
+        raise RuntimeError(f"the HTTP listener answered {answer[:200]!r}")
 
 
 # The other that stands by

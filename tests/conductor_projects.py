@@ -44,6 +44,20 @@ def track(project, track_id=TRACK, *, plan=PLAN, **metadata):
     return directory
 
 
+def mark(project, box, track_id=TRACK, title="Log in with signed tokens"):
+    """Mark a track in conductor/tracks.md, as Conductor-Beads does."""
+    path = project / "conductor/tracks.md"
+    text = path.read_text() if path.exists() else "# Project Tracks\n\nAll major work.\n"
+    link = f"./conductor/tracks/{track_id}/"
+    if link in text:
+        parts = text.split("\n---\n")
+        here = next(number for number, part in enumerate(parts) if link in part)
+        parts[here] = re.sub(r"## \[.\]", f"## [{box}]", parts[here])
+        path.write_text("\n---\n".join(parts))
+    else:
+        path.write_text(f"{text}\n---\n\n## [{box}] Track: {title}\n*Link: [{link}]({link})*\n")
+
+
 def commit(sandbox, project, message="a commit"):
     sandbox.git(project, "add", "-A")
     sandbox.git(project, "commit", "-q", "--allow-empty", "-m", message)

@@ -125,10 +125,11 @@ class Session:
         self.envelope = envelope
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / f"{self.id}.jsonl"
+        self.last: str | None = None
 
     def line(self, kind: str, **fields) -> bytes:
         record = {
-            "parentUuid": None,
+            "parentUuid": self.last,
             "isSidechain": False,
             "type": kind,
             "uuid": str(uuid.uuid4()),
@@ -141,6 +142,7 @@ class Session:
             **self.envelope,
             **fields,
         }
+        self.last = record["uuid"]
         return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
     def raw(self, data: bytes) -> None:

@@ -81,7 +81,7 @@ def committed_yaml(text: str) -> str:
 def handoff(text: str) -> str:
     """A contract: told beside the state."""
     left = NewestHandoff(
-        text, contract_format.parse(f"purpose: {text}\n\n## Next\n- {text}\n## Risks\n- {text}\n")
+        0.0, contract_format.parse(f"purpose: {text}\n\n## Next\n- {text}\n## Risks\n- {text}\n")
     )
     return brief.render(DOCUMENT, "/p", context=BriefContext(newest=left))
 

@@ -1,10 +1,15 @@
 """A daemon with HTTP turned on, and requests to it as a client would send them."""
 
+import asyncio
+import contextlib
 import http.client
 import json
 import signal
 import socket
 import ssl
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,12 +50,12 @@ def reload(sandbox: DaemonSandbox, **settings) -> int:
     return port
 
 
-def open_door(sandbox: DaemonSandbox, **settings) -> "Visitor":
+def open_listener(sandbox: DaemonSandbox, **settings) -> "Visitor":
     """Start a daemon with HTTP turned on."""
     port = configure(sandbox, **settings)
     sandbox.transcripts.mkdir(parents=True, exist_ok=True)
     sandbox.start()
-    wait_for(lambda: sandbox.call("status")["http"], what="the door is open")
+    wait_for(lambda: sandbox.call("status")["http"], what="the listener is open")
     return Visitor(sandbox, port)
 
 
@@ -158,7 +163,7 @@ def rest(connection: socket.socket) -> bytes:
     return found
 
 
-def certificate(directory: Path, name: str = "door") -> tuple[str, str]:
+def certificate(directory: Path, name: str = "listener") -> tuple[str, str]:
     """Make a certificate for localhost; returns its path and that of its key."""
     import datetime as dt
 
@@ -191,3 +196,51 @@ def certificate(directory: Path, name: str = "door") -> tuple[str, str]:
         )
     )
     return str(paths[0]), str(paths[1])
+
+
+@contextlib.contextmanager
+def tls_proxy(directory: Path, target: Callable[[], int]) -> Iterator["Proxy"]:
+    """Speak TLS on a port of loopback and pass the bytes on, as a reverse proxy does."""
+    made, key = certificate(directory, "proxy")
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(made, key)
+    opened: Future[tuple[int, Callable[[], object]]] = Future()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError), contextlib.closing(writer):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(writer):
+            inner = await asyncio.open_connection("127.0.0.1", target())
+            await asyncio.gather(pass_on(reader, inner[1]), pass_on(inner[0], writer))
+
+    async def listen() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_side)
+        port = server.sockets[0].getsockname()[1]
+        opened.set_result((port, lambda: loop.call_soon_threadsafe(stop.set)))
+        await stop.wait()
+        server.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(listen()), daemon=True)
+    thread.start()
+    port, stop = opened.result(90)
+    try:
+        yield Proxy(port, ssl.create_default_context(cafile=made))
+    finally:
+        stop()
+        thread.join(90)
+
+
+@dataclass
+class Proxy:
+    port: int
+    # What a client needs to trust the proxy's certificate.
+    trust: ssl.SSLContext
+
+    @property
+    def url(self) -> str:
+        return f"https://localhost:{self.port}"

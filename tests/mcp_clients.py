@@ -42,7 +42,7 @@ class Address:
 
 
 @contextlib.contextmanager
-def open_door(
+def open_listener(
     kind: str, directory: Path
 ) -> Iterator[tuple[DaemonSandbox, StdioServerParameters | Address]]:
     """Yield a HOME with a running daemon, for more than one test, and one of its two transports."""
@@ -72,7 +72,7 @@ def _settings(port: int) -> str:
 def _address(sandbox: DaemonSandbox, port: int) -> Address:
     """Wait until the listener is open, and return its address."""
     root = f"http://127.0.0.1:{port}"
-    wait_for(lambda: _healthy(root), what="the HTTP door is open")
+    wait_for(lambda: _healthy(root), what="the HTTP listener is open")
     shown = sandbox.handoff("token", "show")
     assert shown.returncode == 0, shown.stderr
     return Address(f"{root}/mcp", shown.stdout.strip())
@@ -130,14 +130,16 @@ class Side:
 
 
 @contextlib.asynccontextmanager
-async def side(door: StdioServerParameters | Address, mode: str = "auto") -> AsyncIterator[Side]:
+async def side(
+    listener: StdioServerParameters | Address, mode: str = "auto"
+) -> AsyncIterator[Side]:
     """Connect a client to the relay or to the HTTP listener."""
-    if isinstance(door, StdioServerParameters):
-        async with Client(door, mode=mode) as client:
+    if isinstance(listener, StdioServerParameters):
+        async with Client(listener, mode=mode) as client:
             yield Side(client)
         return
-    headers = {"Authorization": f"Bearer {door.token}"}
+    headers = {"Authorization": f"Bearer {listener.token}"}
     async with create_mcp_http_client(headers=headers) as http:
-        transport = streamable_http_client(door.url, http_client=http)
+        transport = streamable_http_client(listener.url, http_client=http)
         async with Client(transport, mode=mode) as client:
             yield Side(client)

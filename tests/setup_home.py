@@ -45,7 +45,7 @@ class Place:
     def does(self, *words: str, **environment: str) -> str:
         """Run a command; it must succeed, without a message on stderr."""
         done = self.handoff(*words, **environment)
-        assert (0, "") == (done.returncode, done.stderr), (words, done.stdout)
+        assert (0, "") == (done.returncode, done.stderr), (words, done.stdout, done.stderr)
         return done.stdout
 
     def setup(self, *words: str, **environment: str) -> str:

@@ -6,9 +6,20 @@ because every hook of the editor imports it.
 
 __version__ = "0.1.0"
 
+# The names of the specification of handoff.yaml, and those of the program that it comes from.
+FLOW_GUARDIAN_DIR = ".flow-guardian"
+HANDOFF_FILE = "handoff.yaml"
+VALID_STATUSES = frozenset({"in_progress", "completed", "blocked"})
+
 __all__ = [
+    "FLOW_GUARDIAN_DIR",
+    "HANDOFF_FILE",
+    "VALID_STATUSES",
     "Client",
+    "HandoffError",
+    "HandoffValidationError",
     "__version__",
+    "clear_handoff",
     "find_project_root",
     "get_handoff_path",
     "load_handoff",
@@ -22,6 +33,10 @@ def __getattr__(name: str) -> object:
         from handoff.client import Client
 
         return Client
+    if name in ("HandoffError", "HandoffValidationError"):
+        from handoff.common import errors
+
+        return getattr(errors, name)
     if name in __all__:
         from handoff import local
 

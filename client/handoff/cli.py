@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import importlib
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from handoff import __version__, fast
@@ -20,6 +20,8 @@ COMMANDS = {
     "show": "the state of a project: goal, now, files, branch, live sessions",
     "why": "the receipt of a value: who said it, when, and in which record",
     "save": "write what you are doing into handoff.yaml",
+    "done": "close an open item, by its number in `handoff show`: it is done",
+    "drop": "close an open item, by its number in `handoff show`: it is not to be done",
     "inject": "print the state for a new session (for hooks: quick, silent on failure, exit 0)",
     "hook": "answer a hook of Claude Code: what it says on stdin tells which (quick, exit 0)",
     "statusline": "one line for Claude Code's status line: goal, last handoff, unread, progress",
@@ -38,7 +40,7 @@ COMMANDS = {
     "trigger": "make a trigger's record by hand, or with --dry-run show what it would be",
     "mcp": "the tools by which Chat and Code share a thread, over MCP on stdin and stdout",
     "thread": "a conversation of Chat and Code: create, get, add ID TYPE TEXT, read, close",
-    "token": "the token of the HTTP door: show it, or rotate it",
+    "token": "access over HTTP: the token; the clients that ask by OAuth: approve, list, revoke",
     "pause": "learn nothing from now on: of one project, or of everything",
     "unpause": "learn again; what was written during the pause stays unknown",
     "forget": "erase what was derived of a project or a session; the transcripts are left",
@@ -157,17 +159,16 @@ def show_offline(params: dict[str, Any], reason: str, remedy: str) -> tuple[int,
 
     from handoff import local
 
-    render = params["render"]
     start = os.path.normpath(
         os.path.join(params["cwd"], os.path.expanduser(params.get("project") or ""))
     )
     try:
-        text = local.daemon_code().show_text(
-            start, columns=render["columns"], colour=render["colour"], as_json=render["json"]
-        )
+        text = local.daemon_code().show_text(start, params["render"])
     except HandoffError as problem:
         return EXIT_FAILED, "", f"handoff: {problem}\n{reason} {remedy}"
     note = " (Receipts come from the daemon only.)" if params.get("receipts") else ""
+    if params.get("log"):
+        note = " (The log comes from the daemon only.)"
     return 0, text, f"{reason} This is what is on disk.{note} {remedy}"
 
 
@@ -191,25 +192,45 @@ def run_hot(command: str, arguments: argparse.Namespace) -> int:
 
 
 def run_online_or_offline(command: str, params: dict[str, Any], *, as_json: bool = False) -> int:
-    """Run a command in the daemon, or run the same code in this process if no daemon runs."""
-    from handoff import local
-    from handoff.client import Client
-
-    params = {
-        "cwd": current_directory(),
-        **{name: value for name, value in params.items() if value},
-    }
-    style = fast.rendering(as_json)
-    note = ""
-    try:
-        text = Client(ASKED_SECONDS).call(command, render=style, **params)["text"]
-    except NotRunningError as reason:
-        text = local.daemon_code().run(command, params, style)[1]
-        note = f"{reason.title} {_offline_note(command)}\n"
+    """Run a command in the daemon or in this process, and print the result."""
+    _, text, note = call(command, stated(params), as_json=as_json)
     sys.stdout.write(PlainText(text))
     sys.stdout.flush()
     sys.stderr.write(note)
     return 0
+
+
+def call(
+    command: str,
+    params: dict[str, Any],
+    on_step: Callable[[dict[str, Any]], None] | None = None,
+    *,
+    as_json: bool = False,
+) -> tuple[dict[str, Any], str, str]:
+    """Run a command in the daemon, or run the same code in this process if no daemon runs.
+
+    Return its data, its text, and a note for stderr.
+    """
+    from handoff import local
+    from handoff.client import Client
+
+    params = {"cwd": current_directory(), **params}
+    style = fast.rendering(as_json)
+    client = Client(ASKED_SECONDS)
+    try:
+        if on_step:
+            result = client.follow(command, on_step, render=style, **params)
+        else:
+            result = client.call(command, render=style, **params)
+    except NotRunningError as reason:
+        data, text = local.daemon_code("runner").run(command, params, style, on_step)
+        return data, text, f"{reason.title} {_offline_note(command)}\n"
+    return result["data"], result["text"], ""
+
+
+def stated(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that have a value: a daemon of another version may not know all."""
+    return {name: value for name, value in params.items() if value}
 
 
 def _offline_note(command: str) -> str:

@@ -46,25 +46,15 @@ class Client:
         self, method: str, on_step: Callable[[dict[str, Any]], None], **params: Any
     ) -> dict[str, Any]:
         """Return the result of a method that reports its steps; the time limit holds per step."""
-        params["protocol"] = wire.PROTOCOL
         try:
-            connection = fast.connect(time.monotonic() + self.timeout_seconds)
-        except fast.Unreachable as reason:
-            raise NotRunningError(*unreachable_message(str(reason))) from None
-        with socket.socket(fileno=connection.detach()) as stream:
-            stream.settimeout(self.timeout_seconds)
-            try:
-                stream.sendall(wire.request(method, params))
-                with stream.makefile("rb") as lines:
-                    for line in lines:
-                        frame = json.loads(line)
-                        if "method" not in frame:
-                            return _result(frame)
-                        on_step(frame["params"])
-            except TimeoutError:
-                raise NotAnsweringError from None
-            except (OSError, ValueError):
-                pass  # the daemon ended, perhaps in the middle of a frame
+            for frame in self._frames(method, params, self.timeout_seconds):
+                if "method" not in frame:
+                    return _result(frame)
+                on_step(frame["params"])
+        except TimeoutError:
+            raise NotAnsweringError from None
+        except (OSError, ValueError):
+            pass  # the daemon ended, perhaps in the middle of a frame
         raise HandoffError(
             "handoffd ended while it was at work.",
             "What was begun is finished when it runs again: handoff up",
@@ -72,19 +62,26 @@ class Client:
 
     def watch(self, method: str = "watch", **params: Any) -> Iterator[dict[str, Any]]:
         """Yield the daemon's answer, then every change, until the daemon ends."""
+        with contextlib.suppress(OSError):
+            for frame in self._frames(method, params, None):
+                yield frame["params"] if "method" in frame else _result(frame)
+
+    def _frames(
+        self, method: str, params: dict[str, Any], seconds: float | None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the frames on a connection, each within some seconds, until the daemon ends."""
         try:
             connection = fast.connect(time.monotonic() + self.timeout_seconds)
         except fast.Unreachable as reason:
             raise NotRunningError(*unreachable_message(str(reason))) from None
         with socket.socket(fileno=connection.detach()) as stream:
-            stream.settimeout(None)
-            with contextlib.suppress(OSError), stream.makefile("rb") as lines:
-                stream.sendall(wire.request(method, {**params, "protocol": wire.PROTOCOL}))
+            stream.settimeout(seconds)
+            stream.sendall(wire.request(method, {**params, "protocol": wire.PROTOCOL}))
+            with stream.makefile("rb") as lines:
                 for line in lines:
                     if not line.endswith(b"\n"):
                         return  # the daemon ended in the middle of a frame
-                    frame = json.loads(line)
-                    yield frame["params"] if "method" in frame else _result(frame)
+                    yield json.loads(line)
 
 
 def _result(reply: dict[str, Any]) -> dict[str, Any]:

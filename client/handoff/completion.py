@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from handoff.man_pages import DIRECTORY, FILE, Argument, CommandManual, program
+from handoff.command_tree import DIRECTORY, FILE, Argument, CommandManual, program
 
 _FOLDER = Path(__file__).parent / "shells"
 

@@ -276,7 +276,8 @@ def _serve_hook(command: str, params: "Params") -> tuple[str, str]:
                 return outcome(call(command, params, HOOK_BUDGET_SECONDS, connection))[1:]
         except Unreachable:
             pass
-        return _from_disk(command, params, fields_of(hook))
+        why = "handoffd did not answer in time" if connection else "handoffd is not running"
+        return _from_disk(command, params, fields_of(hook), why)
     except Exception as problem:  # noqa: BLE001  a hook never fails the program it serves
         return "", f"handoff {command}: {problem}\n"
 
@@ -288,7 +289,7 @@ def _connect_or_none() -> "_socket.socket | None":
         return None
 
 
-def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str]:
+def _from_disk(command: str, params: "Params", hook: "Params", why: str) -> tuple[str, str]:
     if command == "hook" and not (
         text_of(hook, "hook_event_name") == "SessionStart"
         and text_of(hook, "source") in SOURCES_FROM_DISK
@@ -297,9 +298,9 @@ def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str
     start = paths.variable("CLAUDE_PROJECT_DIR") or text_of(hook, "cwd") or params["cwd"]
     root = paths.project_root(start)
     plain = not params.get("save_state") and params.get("level", "L1") == "L1"
-    brief = paths.read_brief(root) if plain else None
+    brief = paths.read_dated_brief(root) if plain else None
     if brief is not None:
-        return brief, ""
+        return _aged(*brief, why), ""
     if command == "hook" and paths.checkpoint_stamp(root) == "none":
         return "", ""
     from handoff import local
@@ -308,7 +309,22 @@ def _from_disk(command: str, params: "Params", hook: "Params") -> tuple[str, str
     if params.get("save_state"):
         code.save_state(start)
         return "", ""
-    return code.inject_text(start, params.get("level", "L1")), ""
+    text = code.inject_text(start, params.get("level", "L1"))
+    return _noted(text, f"{why}; this is what is on disk"), ""
+
+
+def _aged(text: str, written: float, why: str) -> str:
+    """Return a brief on disk with its age: later work may be missing."""
+    from handoff.common.ages import ago, with_ages
+
+    now = time.time()
+    return _noted(with_ages(text, now), f"{why}; this was written {ago(now - written)}")
+
+
+def _noted(text: str, why: str) -> str:
+    from handoff.common.ages import with_note
+
+    return with_note(text, f"**Not up to date:** {why}, and later work may be missing.")
 
 
 def fields_of(hook: str) -> "Params":

@@ -7,10 +7,11 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser
 
 
-def daemon_code() -> ModuleType:
-    from handoffd.offline import commands
+def daemon_code(module: str = "commands") -> ModuleType:
+    """Return a module of the daemon's package for clients without a daemon."""
+    from importlib import import_module
 
-    return commands
+    return import_module(f"handoffd.offline.{module}")
 
 
 def mcp_answers() -> ModuleType:

@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from handoff import fast
-from handoff.cli import ASKED_SECONDS, add_json, current_directory, positive
+from handoff.cli import add_json, call, positive, stated
 from handoff.common import paths, triggers
-from handoff.common.errors import NotRunningError
 from handoff.common.plain_text import PlainText
 
 # In the order of the help: the most usual trigger first.
@@ -80,7 +78,7 @@ def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
         params["if_parallel"] = wanted
     on_step: Callable[[dict[str, Any]], None] = print_step
     while True:
-        data, text, note = call(command, params, given.json, on_step)
+        data, text, note = call(command, stated(params), on_step, as_json=given.json)
         choice: dict[str, Any] = data.get("choice") or {}
         workers = isinstance(choice.get("options"), dict)
         if workers and waits_until and time.monotonic() < waits_until:
@@ -103,26 +101,6 @@ def run(command: str, params: dict[str, Any], given: argparse.Namespace) -> int:
     sys.stdout.flush()
     sys.stderr.write(note)
     return int(data.get("exit", 0))
-
-
-def call(
-    command: str, params: dict[str, Any], as_json: bool, on_step: Callable[[dict[str, Any]], None]
-) -> tuple[dict[str, Any], str, str]:
-    """Ask the daemon, or run the command here without one; return data, text and a note."""
-    from handoff import local
-    from handoff.client import Client
-
-    params = {
-        "cwd": current_directory(),
-        **{name: value for name, value in params.items() if value},
-    }
-    style = fast.rendering(as_json)
-    try:
-        result = Client(ASKED_SECONDS).follow(command, on_step, render=style, **params)
-    except NotRunningError as reason:
-        data, text = local.daemon_code().run(command, params, style, on_step)
-        return data, text, f"{reason.title} Done without it.\n"
-    return result["data"], result["text"], ""
 
 
 def print_step(step: dict[str, Any]) -> None:

@@ -16,32 +16,36 @@ from handoff import __version__
 from handoff.common.errors import HandoffError
 from handoff.common.plain_text import plain
 from handoffd import config
+from handoffd.agents import registry
+from handoffd.agents.agent import BackgroundJob
 from handoffd.api.server import SocketServer
 from handoffd.checkpoint.checkpoint_reader import CheckpointReader
 from handoffd.checkpoint.checkpoint_writer import CheckpointWriter
 from handoffd.config import LiveConfig
 from handoffd.context import Context, RunningDaemon
 from handoffd.contract.contract_writer import ContractWriter
-from handoffd.errors import DamagedError, StoreError
+from handoffd.errors import StoreError
 from handoffd.fs import files, mounts, start_failures
-from handoffd.hooks.briefs import Briefs
+from handoffd.hooks.brief_writer import BriefWriter
 from handoffd.hooks.session_hooks import SessionHooks
+from handoffd.ingest.state_rebuild import StateRebuild
 from handoffd.ingest.transcript_reader import TranscriptReader
 from handoffd.ingest.transcript_watcher import TICK_SECONDS, TranscriptWatcher
 from handoffd.links import beads_program, git_process, program
 from handoffd.projects.git_questions import GitQuestions
+from handoffd.projects.history import ProjectHistory
 from handoffd.projects.learning_policy import LearningPolicy
 from handoffd.projects.project_state import ProjectStates
 from handoffd.projects.registry import ProjectRegistry
+from handoffd.projects.stored_sessions import state_of
 from handoffd.redaction.redact import use_patterns
 from handoffd.runtime import clock, lock, log, memory, service_manager
 from handoffd.runtime.announcement import Announcement
-from handoffd.runtime.directories import claude_dirs
 from handoffd.runtime.schedule import Schedule
 from handoffd.session.state import SessionState
-from handoffd.session.storage import load
-from handoffd.store import damage, recovery
+from handoffd.store import damage
 from handoffd.store.core import CoreStore
+from handoffd.store.core_keeper import CoreKeeper, recover_before_opening
 from handoffd.store.database import LOOP_BUSY_SECONDS
 from handoffd.store.state import open_state
 from handoffd.threads.http_listener import HttpListener
@@ -58,12 +62,10 @@ CORE_LOOK_SECONDS = 60.0
 RECENT_SESSIONS = 128
 STOP_SECONDS = 1.5
 STORE_RETRY_SECONDS = 1.0
-REBUILD_RETRY_SECONDS = 10.0
-SETTLE_SECONDS = 2.0
-# They stay once they were needed; by default there would be four more than processors.
+JOBS_SECONDS = 2.0
+# Threads stay once they were needed; the default is four more than processors.
 THREADS_MAX = 6
 SessionChanged = Announcement[[SessionState, str, float]]
-_REBUILT = "state.db was damaged; it is at {} and is being rebuilt."
 
 
 def run(directory: str, config_path: str, log_file: str | None) -> None:
@@ -87,7 +89,7 @@ async def _main(
 ) -> None:
     use_patterns(settings.redact.patterns)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS_MAX))
-    _recover_before(f"{directory}/core.db")
+    recover_before_opening(f"{directory}/core.db")
     had_core = os.path.exists(f"{directory}/core.db")  # noqa: ASYNC240  nobody waits yet
     context = build(directory, config_path, settings, log_file)
     daemon, server = context.daemon, SocketServer(context)
@@ -100,7 +102,7 @@ async def _main(
         daemon.schedule.every("rescan", TICK_SECONDS, daemon.transcript_watcher.tick)
         daemon.schedule.every("records", RECORD_SECONDS, partial(_look_for_triggers, context))
         daemon.schedule.every("retention", RETENTION_SECONDS, partial(forget_old, context))
-        daemon.schedule.every("core", CORE_LOOK_SECONDS, partial(keep_core, context))
+        daemon.schedule.every("core", CORE_LOOK_SECONDS, daemon.core_keeper.look)
         daemon.schedule.start()
         loops = (
             daemon.transcript_reader.run,
@@ -110,8 +112,8 @@ async def _main(
             partial(_keep_house, directory, server, daemon.schedule),
         )
         tasks = [_guarded(_go_on(loop), context) for loop in loops]
-        if had_core:  # and perhaps no time left to wipe what was deleted
-            tasks.append(_guarded(keep_core(context), context))
+        if had_core:  # the last run may have had no time to wipe deleted rows
+            tasks.append(_guarded(daemon.core_keeper.look(), context))
         log.get().info("started", version=__version__, socket=daemon.socket_path)
         service_manager.notify("READY=1")
         await daemon.stop.wait()
@@ -143,28 +145,52 @@ def build(
     watcher = TranscriptWatcher(transcript_roots(settings, core), reader, states)
     checkpoint_reader = CheckpointReader(core, states)
     git_questions = GitQuestions(policy, states)
-    briefs = Briefs(config, policy, states)
+    brief_writer = BriefWriter(config, policy, states)
     checkpoints = CheckpointWriter(
-        core, policy, projects, states, checkpoint_reader, git_questions, briefs, project_changed
+        core,
+        policy,
+        projects,
+        states,
+        checkpoint_reader,
+        git_questions,
+        brief_writer,
+        project_changed,
     )
     contracts = ContractWriter(core, state, config, policy, projects, states)
     records = RecordMaker(core, state, config, projects, states, contracts)
     detector = TriggerDetector(core, config, projects, states)
-    liveness = SessionLiveness(
-        state, states, contracts, detector, lambda: [os.path.dirname(r) for r in watcher.roots]
-    )
+    liveness = SessionLiveness(state, states, contracts, detector, lambda: watcher.roots)
+    states.background_jobs = _jobs_lately(watcher)
     hooks = SessionHooks(
-        core, state, config, policy, states, git_questions, checkpoints, briefs, liveness
+        core,
+        state,
+        config,
+        policy,
+        states,
+        git_questions,
+        checkpoints,
+        brief_writer,
+        liveness,
+        lambda: watcher.first_scan_done and not reader.backlog[0],
     )
     http = HttpListener(settings.http, directory, lambda: partial(_load_http().opened, context))
+    wiping = asyncio.Lock()
+
+    def run_guarded(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return _guarded(work, context)
+
+    keeper = CoreKeeper(core, wiping, run_guarded, policy.reload)
+    rebuild = StateRebuild(state, reader, run_guarded, lambda: watcher.settled)
     daemon = RunningDaemon(
         config_path=config_path,
         log_path=log_file,
         state=state,
+        state_rebuild=rebuild,
+        core_keeper=keeper,
         transcript_reader=reader,
         transcript_watcher=watcher,
         git_questions=git_questions,
-        briefs=briefs,
+        brief_writer=brief_writer,
         checkpoint_writer=checkpoints,
         trigger_detector=detector,
         session_liveness=liveness,
@@ -185,27 +211,43 @@ def build(
         record_requests=RecordRequests(core, records),
         daemon=daemon,
         unread_changed=partial(states.touch, git_too=False),
+        wiping=wiping,
     )
 
+    states.items_closed.subscribe(contracts.renew_soon)
     states.refreshed.subscribe(checkpoint_reader.look)
+    states.published.subscribe(ProjectHistory(state).note)
     session_changed.subscribe(lambda _session, project_id, _at: states.touch(project_id))
-    session_changed.subscribe(liveness.session_changed)
-    session_changed.subscribe(hooks.session_changed)
-    session_changed.subscribe(detector.session_changed)
-    session_changed.subscribe(records.session_changed)
+    for part in (liveness, hooks, detector, records):
+        session_changed.subscribe(part.session_changed)
     project_changed.subscribe(lambda _change: watcher.want_watches())
     project_changed.subscribe(context.tell_watchers)
     if rebuilt:
-        _begin_anew(context, aside)
-    state.on_damage = partial(_rebuild_soon, context)
+        rebuild.note_damage(aside)
+    state.on_damage = rebuild.begin_soon
     try:
         _take_up(context)
     except StoreError:
         if not state.given_up:
             raise
-        _rebuild_state(context)
-    core.on_damage = partial(_recover_soon, context)
+        rebuild.begin()
+    core.on_damage = keeper.recover_soon
     return context
+
+
+def _jobs_lately(watcher: TranscriptWatcher) -> Callable[[], list[BackgroundJob]]:
+    """Return a function that reads the background agents of the last day, for a few seconds."""
+    read_at, found = float("-inf"), list[BackgroundJob]()
+
+    def read() -> list[BackgroundJob]:
+        nonlocal read_at, found
+        if clock.monotonic() - read_at > JOBS_SECONDS:
+            since = clock.wall() - clock.DAY_SECONDS
+            found = registry.background_jobs(filter(mounts.answers, watcher.roots), since)
+            read_at = clock.monotonic()
+        return found
+
+    return read
 
 
 def only_recent(session_changed: SessionChanged) -> Callable[[SessionState, str, float], None]:
@@ -224,7 +266,7 @@ def _load_http() -> ModuleType:
 
 
 def _take_up(context: Context) -> None:
-    """Go on with what the last run kept."""
+    """Continue with the stored state of the last run."""
     daemon = context.daemon
     daemon.state.sweep()
     context.project_states.ended = daemon.state.ended(clock.wall() - clock.DAY_SECONDS)
@@ -233,7 +275,7 @@ def _take_up(context: Context) -> None:
         if stored.project_id is None:
             continue
         try:
-            session = load(stored.fold)
+            session = state_of(stored)
         except ValueError:
             daemon.transcript_reader.start_anew({stored.session_id})
         else:
@@ -241,56 +283,16 @@ def _take_up(context: Context) -> None:
             daemon.transcript_reader.changed(session, stored.project_id, heard)
 
 
-def _rebuild_soon(context: Context) -> None:
-    asyncio.get_running_loop().call_soon(_rebuild_state, context)
-
-
-def _rebuild_state(context: Context, aside: str = "") -> None:
-    """Begin anew with a state.db that was damaged while we used it; nobody is in it now."""
-    daemon = context.daemon
-    if not daemon.state.given_up:
-        return
-    aside = aside or damage.name_aside(daemon.state.path)
-    try:
-        daemon.state.renew(aside)
-    except StoreError as problem:
-        daemon.transcript_reader.problem = problem.title
-        later = asyncio.get_running_loop().call_later
-        later(REBUILD_RETRY_SECONDS, _rebuild_state, context, aside)
-        return
-    daemon.transcript_reader.problem = ""
-    daemon.transcript_reader.start_anew(
-        {entry.cursor.session_id for entry in daemon.transcript_reader.entries.values()}
-    )
-    _begin_anew(context, aside)
-
-
-def _begin_anew(context: Context, aside: str) -> None:
-    """Say that state.db is being rebuilt, until everything is read again."""
-    log.get().error("state_damaged", moved_to=aside)
-    context.daemon.state_rebuilt = _REBUILT.format(aside)
-    context.daemon.rebuild = _guarded(_read_anew(context), context)
-
-
-async def _read_anew(context: Context) -> None:
-    while True:
-        await asyncio.sleep(SETTLE_SECONDS)
-        if context.daemon.settled:
-            break
-    context.daemon.state_rebuilt = ""
-    log.get().info("state_rebuilt")
-
-
 def transcript_roots(settings: config.Config, core: CoreStore) -> list[str]:
-    """Return every `projects` directory to listen to, by its real path."""
-    places = [f"{d}/projects" for d in claude_dirs(settings.claude.config_dirs)]
+    """Return the roots of all transcripts to listen to, by their real paths."""
+    places = registry.roots(settings)
     found = [os.path.realpath(place) if mounts.answers(place) else place for place in places]
     found += core.transcript_roots()
     return list(dict.fromkeys(found))
 
 
 async def _go_on(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a loop that a store may fail under: locked, full or damaged, it is no end of all."""
+    """Run a loop again after a store failed under it: locked, full or damaged."""
     while True:
         try:
             await loop()
@@ -300,7 +302,7 @@ async def _go_on(loop: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def _guarded(loop: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[None]:
-    """Run a loop that must not end; if it does, so do we, and the service manager starts anew."""
+    """Run a loop that must not fail; else the daemon ends and the service manager restarts it."""
 
     def ended(task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
@@ -332,7 +334,7 @@ async def _look_for_triggers(context: Context) -> None:
 
 
 def reload(context: Context) -> None:
-    """Read the configuration again; a broken one changes nothing and is said."""
+    """Read the configuration again; a broken one changes nothing and is reported."""
     daemon = context.daemon
     try:
         settings = config.load(daemon.config_path)
@@ -351,83 +353,15 @@ def reload(context: Context) -> None:
 
 
 async def forget_old(context: Context) -> None:
-    """Forget what is older than is to be kept; by default nothing is, and nothing is loaded."""
+    """Forget data older than the retention time, if the user set one; else load nothing."""
     if context.config.current.privacy.retention_days:
         from handoffd.privacy import erasure  # noqa: PLC0415
 
         await erasure.forget_old(context)
 
 
-def _recover_before(path: str) -> None:
-    """Recover core.db before it is opened, if it is damaged."""
-    recovery.finish(path)
-    if problem := recovery.find_problem(path):
-        log.get().error("core_damaged", why=problem)
-        log.get().warning("core_mended", note=recovery.recover(path, problem).describe())
-
-
-def _recover_soon(context: Context, why: str, *, retry: bool = False) -> None:
-    """Recover core.db as soon as the statement that met the damage has given up.
-
-    While that fails, as on a full disk, only the look of each minute tries again.
-    """
-    daemon = context.daemon
-    idle = daemon.recovery is None or daemon.recovery.done()
-    if idle and (retry or not daemon.core_problem):
-        log.get().error("core_damaged", why=why)
-        daemon.recovery = _guarded(_recover(context, why), context)
-
-
-async def _recover(context: Context, why: str) -> None:
-    """Recover core.db in a thread; if that fails, the next look tries again."""
-    async with context.wiping:
-        context.core.suspend()
-        try:
-            found = await asyncio.to_thread(recovery.recover, context.core.path, why)
-        except StoreError as problem:
-            context.daemon.core_problem = problem.title
-            log.get().error("core_not_mended", why=problem.title)
-        else:
-            context.daemon.core_problem = ""
-            log.get().warning("core_mended", note=found.describe())
-        context.core.resume()
-    context.policy.reload()
-
-
-async def keep_core(context: Context) -> None:
-    """Bring the log of core.db into it, and copy it when due; in a thread: it may be large."""
-    daemon = context.daemon
-    try:
-        if context.core.restore_deleted():
-            log.get().warning("core_restored", why="it was deleted")
-        if daemon.core_problem or recovery.is_lost(context.core.path):
-            if problem := recovery.find_problem(context.core.path):
-                _recover_soon(context, problem, retry=True)
-                return
-            daemon.core_problem = ""
-        due = context.core.needs_copy()
-        if not due and not damage.size(context.core.path + damage.LOG):
-            return
-        async with context.wiping:
-            await asyncio.to_thread(_keep, context.core.path, due=due)
-    except DamagedError as damaged:
-        _recover_soon(context, damaged.title)
-    except (OSError, HandoffError) as failed:
-        daemon.copy_problem = str(failed).splitlines()[0]
-        log.get().warning("copy_failed", why=daemon.copy_problem)
-    else:
-        daemon.copy_problem = ""
-
-
-def _keep(path: str, *, due: bool) -> None:
-    with contextlib.closing(CoreStore(path, LOOP_BUSY_SECONDS)) as core:
-        core.shorten_log()
-        if due:
-            core.back_up()
-
-
 async def _keep_house(directory: str, server: SocketServer, schedule: Schedule) -> None:
-    """Say that we live; see that lock and socket are still ours, and that the clock was not set."""
+    """Ping the service manager; check that lock and socket are still ours, and the clock."""
     ping = service_manager.watchdog_seconds()
     interval = min(ping or HOUSEKEEPING_SECONDS, HOUSEKEEPING_SECONDS)
     while True:
@@ -444,7 +378,7 @@ async def _keep_house(directory: str, server: SocketServer, schedule: Schedule) 
 
 
 async def _shut(context: Context, server: SocketServer, tasks: list[asyncio.Task[None]]) -> None:
-    """Stop in reverse order; what is unwritten is written, what is read is committed already."""
+    """Stop in reverse order; write pending changes. All records that were read are committed."""
     daemon = context.daemon
     await server.stop()
     daemon.schedule.stop()

@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from handoff.common.safe_parsing import load_toml
 from handoffd.errors import ConfigError
@@ -19,7 +27,14 @@ def _refuse_boolean(value: object) -> object:
     return value
 
 
+def _require_below(path: str) -> str:
+    if path.startswith(("/", "~")) or ".." in path.split("/"):
+        raise ValueError("a directory below the project is wanted")
+    return path
+
+
 _Text = Annotated[str, Field(min_length=1, max_length=4096)]
+_Below = Annotated[_Text, AfterValidator(_require_below)]
 _Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
 _Number = Annotated[float, BeforeValidator(_refuse_boolean)]
 
@@ -81,10 +96,11 @@ class MailConfig(_Section):
 
 
 class ContractConfig(_Section):
-    """The directory of the handoffs, one subdirectory per project, and whether we write any."""
+    """The directory of the handoffs, whether we write any, and where links to them are kept."""
 
     directory: _Text = "~/.claude/handoffs"
     write: Literal["all", "none"] = "all"
+    also: Annotated[list[_Below], Field(max_length=10)] = []
 
 
 class HooksConfig(_Section):
@@ -114,6 +130,8 @@ class HttpConfig(_Section):
     tls_key: Annotated[str, Field(max_length=4096)] = ""
     behind_trusted_proxy: bool = False
     secret_path: bool = False
+    # The address by which clients on the web come; with it they may use OAuth.
+    public_url: Annotated[str, Field(max_length=500, pattern=r"^(https://[a-z0-9.:\[\]-]+)?$")] = ""
 
 
 class RedactConfig(_Section):

@@ -59,6 +59,8 @@ OURS = Contract(
 
 
 @pytest.mark.parametrize("cwd", ["/home/u/my_app", "/home/u/Übung mit\nZeile", "/home/u/a\udcffb"])
+@pytest.mark.seed("002", "This document specifies the stable contract")
+@pytest.mark.seed("002", "Handoff directory location and path encoding")
 def test_our_own_output_holds(tmp_path, cwd):
     """Our own handoffs keep every point of the contract, for paths with any characters."""
     place = handoff_directory.directory_of(f"{tmp_path}/handoffs", cwd)
@@ -73,6 +75,8 @@ def test_our_own_output_holds(tmp_path, cwd):
     assert "1a2b3c4d.md calls for a person: a secret was committed" in printed
 
 
+@pytest.mark.seed("002", "Does not know or care whether the previous session")
+@pytest.mark.seed("002", "Filename scheme")
 def test_other_writers_hold(directory):
     """The origin's handoffs, automatic ones, a later version's zones and CRLF keep the contract."""
     put(directory / "close.md")
@@ -128,6 +132,7 @@ def test_cwd_must_lead_here(directory):
 # Discovery
 
 
+@pytest.mark.seed("002", "Currently UUID-based (e.g.")
 def test_what_ls_would_find(directory):
     """A visible entry that is not a regular `.md` file breaks the discovery; dotfiles do not."""
     put(directory / "a.md")
@@ -147,6 +152,7 @@ def test_what_ls_would_find(directory):
     } == breaks(directory)
 
 
+@pytest.mark.seed("002", "Most recent file by modification time")
 def test_newest(directory):
     """The newest handoff is named, with the rule that decides a tie."""
     put(directory / "old.md", GOOD, 50)
@@ -173,6 +179,7 @@ def test_index_newer_than_handoffs(directory):
 # Metadata
 
 
+@pytest.mark.seed("002", "`purpose` — human-readable summary.")
 def test_blank_purpose(directory):
     """A blank purpose is distinguished from a missing one."""
     put(directory / "a.md", GOOD.replace("purpose: p", "purpose:"))
@@ -190,6 +197,7 @@ def test_blank_purpose(directory):
         ("purpose: p", " purpose: p", "purpose:"),
     ],
 )
+@pytest.mark.seed("002", "# Handoff — YYYY-MM-DD")
 def test_metadata(directory, old, new, missing):
     """Each metadata line must be in the first five lines, where `grep '^…'` finds it."""
     put(directory / "a.md", GOOD.replace(old, new))
@@ -200,6 +208,7 @@ def test_metadata(directory, old, new, missing):
 # Escalation
 
 
+@pytest.mark.seed("002", "Plaintext, grep-able, anywhere in the body.")
 def test_escalation(directory):
     """Each handoff that calls for a person is named, in any case, without secrets and escapes."""
     put(directory / "a.md", GOOD + "x human review needed: ask ghp_" + "aB3" * 12 + "\x1b[31m\n")
@@ -217,6 +226,7 @@ def test_escalation(directory):
 @pytest.mark.parametrize(
     "words", ["HUMAN REVIEW\nNEEDED", "HUMAN_REVIEW_NEEDED", "human\xa0review\xa0needed"]
 )
+@pytest.mark.seed("002", "No structured vocabulary beyond this.")
 def test_call_that_grep_does_not_find(directory, words):
     """Words that look like a call, but that grep does not find, break the escalation."""
     put(directory / "a.md", GOOD + words)
@@ -238,6 +248,7 @@ def test_call_that_grep_does_not_find(directory, words):
         (b"## Done\n\0\n", "holds NUL bytes"),
     ],
 )
+@pytest.mark.seed("002", "File format: markdown with sections")
 def test_format(directory, data, why):
     """A file that is not UTF-8 markdown with sections breaks the format, with a reason."""
     put(directory / "a.md", data)

@@ -50,12 +50,9 @@ def test_example_configuration_has_every_default():
 
 def test_every_warning_has_an_anchor():
     """Each anchor that a warning or a finding names is a heading of docs/troubleshooting.md."""
-    anchors = set(
-        re.findall(
-            r"HealthWarning\([^)]*?\"([a-z-]+)\",?\s*(?:(?:root|ALL_ONLY),?\s*)?\)",
-            read("daemon/handoffd/api/health_warnings.py"),
-        )
-    )
+    source = read("daemon/handoffd/api/health_warnings.py")
+    codes = re.findall(r"(?:HealthWarning\(|yield )\"([a-z_]+)\"", source)
+    anchors = {code.replace("_", "-") for code in codes}
     for path in (REPOSITORY / "client/handoff/doctor").glob("*.py"):
         anchors |= set(re.findall(r"explained\([\"']([a-z-]+)", path.read_text()))
     headings = set(re.findall(r"(?m)^## (.+)$", read("docs/troubleshooting.md")))

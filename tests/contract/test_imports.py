@@ -38,6 +38,8 @@ LINES = (
 )
 LINE_OF = {package: number for number, line in enumerate(LINES) for package in line}
 ROOT_MODULES_MAX = 8
+# An agent is known by its protocol (agents/agent.py); the fold still reads Claude Code's records.
+AGENT_BY_NAME = ("agents", "session", "hooks/brief.py")
 # `handoffd --client` runs the client in the daemon's interpreter if the client finds none.
 CLIENT_ENTRY = ("__main__.py", "handoff.fast")
 
@@ -47,6 +49,7 @@ PURE = (
     "agents/events.py",
     "agents/test_commands.py",
     "agents/test_runs.py",
+    "agents/test_scopes.py",
     "agents/claude_code/records.py",
     "agents/claude_code/record_events.py",
     "agents/claude_code/tool_events.py",
@@ -92,7 +95,7 @@ IMPURE = {
     "handoffd.runtime.log",
 }
 ONE_IMPORTER = {
-    "mcp": ["api/http_server.py"],
+    "mcp": ["api/http_oauth.py", "api/http_server.py"],
     "mcp_types": ["api/http_server.py"],
     "uvicorn": ["api/http_server.py"],
     "apscheduler": ["runtime/schedule.py"],
@@ -106,7 +109,9 @@ ONE_IMPORTER = {
         "store/damage.py",
         "store/database.py",
         "store/erasure.py",
+        "store/item_marks.py",
         "store/ledger.py",
+        "store/oauth.py",
         "store/outbox.py",
         "store/recovery.py",
         "store/state.py",
@@ -166,6 +171,35 @@ def test_imports_go_one_way(path):
     wrong = {name for name in packages(path) - {own} if LINE_OF[name] <= LINE_OF[own]}
 
     assert set() == wrong
+
+
+def test_an_agent_is_chosen_in_one_place():
+    """Outside agents/ no module names an agent, so that another one is one directory."""
+    by_name = [
+        str(path.relative_to(DAEMON))
+        for path in files(DAEMON)
+        if any(name.startswith("handoffd.agents.claude_code") for name in imports(path))
+    ]
+
+    assert [] == [name for name in by_name if not name.startswith(AGENT_BY_NAME)]
+
+
+@pytest.mark.parametrize(
+    ("module", "makers"),
+    [
+        ("links.beads", ["links/trackers.py"]),
+        ("store.threads", ["store/core.py", "store/schema.py"]),
+    ],
+)
+def test_an_implementation_is_chosen_in_one_place(module, makers):
+    """One module imports the issue tracker, and one the thread store; others know the protocol."""
+    users = [
+        str(path.relative_to(DAEMON))
+        for path in files(DAEMON)
+        if any(name.startswith(f"handoffd.{module}.") for name in imports(path))
+    ]
+
+    assert makers == users
 
 
 def test_every_package_has_its_line():

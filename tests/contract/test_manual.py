@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from conftest import BIN, REPOSITORY
-from handoff import cli, completion, man_pages
+from handoff import cli, command_tree, completion
+
+sys.path.append(str(REPOSITORY / "docs"))
+import man_pages
 
 PAGES = ("handoff", "handoffd")
 # The typed text, and the one word to which it is completed.
@@ -169,7 +172,7 @@ def test_nothing_is_guessed_by_fish(place, typed):
 def test_every_command_is_completed():
     """Each script knows every command and every option of each command."""
     scripts = {shell: make() for shell, make in completion.SHELLS.items()}
-    for command in man_pages.program("handoff").walk():
+    for command in command_tree.program("handoff").walk():
         for flag in (flag for option in command.options for flag in option.flags):
             assert flag in scripts["bash"], command.name
             assert flag in scripts["zsh"], command.name
@@ -190,7 +193,7 @@ def test_the_committed_page_is_the_generated_one(name):
 def test_a_page_does_not_depend_on_where_it_is_made(name, tmp_path):
     """The width of the terminal, HOME and other variables do not change a page."""
     done = subprocess.run(
-        [sys.executable, "-m", "handoff.man_pages", name],
+        [sys.executable, str(REPOSITORY / "docs/man_pages.py"), name],
         env={
             "HOME": str(tmp_path), "COLUMNS": "30", "XDG_CONFIG_HOME": str(tmp_path / "c"),
             "CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s", "LANG": "de_DE.UTF-8",
@@ -208,7 +211,7 @@ def test_groff_has_nothing_to_complain_of(name):
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
 
     assert "" == done.stderr
-    for command in man_pages.program(name).walk():
+    for command in command_tree.program(name).walk():
         assert command.name in done.stdout
 
 

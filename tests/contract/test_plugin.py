@@ -42,6 +42,17 @@ def files_below(directory: Path) -> dict[str, bytes]:
 # The seed's files
 
 
+@pytest.mark.seed("003", "**Scattered documentation** - 6 separate files")
+@pytest.mark.seed("003", "Consolidate into 2 unified files")
+@pytest.mark.seed("003", "**Decision:** Delete 5 files, keep 1, create 2")
+@pytest.mark.seed("003", "`handoff/create.md` → merged")
+@pytest.mark.seed("003", "`handoff/resume.md` → merged")
+@pytest.mark.seed("003", "`handoff/triggers.md` → merged")
+@pytest.mark.seed("003", "`handoff/idle-detection.md` → merged")
+@pytest.mark.seed("003", "`handoff/agent-mail-format.md` → merged")
+@pytest.mark.seed("003", "`handoff/template.md` - Still needed")
+@pytest.mark.seed("003", "`workflows/handoff.md` - Full workflow")
+@pytest.mark.seed("003", "5 files deleted, 2 created")
 def test_the_seeds_files():
     """Two files exist, one is kept, and the five merged files do not exist."""
     for name in ("commands/handoff.toml", "workflows/handoff.md", "handoff/template.md"):
@@ -53,6 +64,7 @@ def test_the_seeds_files():
     assert 250 <= len(WORKFLOW.splitlines()) <= 350
 
 
+@pytest.mark.seed("003", "`commands/handoff.toml` - Command definition")
 def test_the_command_for_other_agents():
     """The command has a description, and a prompt that quotes the typed text for our command."""
     found = tomllib.loads((PLUGIN / "commands/handoff.toml").read_text())
@@ -61,6 +73,7 @@ def test_the_command_for_other_agents():
     assert ["handoff slash conductor-handoff {{args}}"] == re.findall(r"!\{(.+)\}", found["prompt"])
 
 
+@pytest.mark.seed("003", "Not changing handoff file format")
 def test_the_template_is_what_is_written():
     """Our record has the template's keys and headings, in its order."""
     facts = RecordFacts("auth_20260301", Progress(1, 3, "plan"), git="main, clean")
@@ -79,6 +92,7 @@ def test_the_template_is_what_is_written():
     assert re.findall(labels, template) == re.findall(labels, written)
 
 
+@pytest.mark.seed("003", "`workflows/handoff.md` - Full workflow")
 def test_the_workflow_names_every_step():
     """The nine steps of both modes match the program's in number, name and order."""
     rows = re.findall(r"(?m)^\| (\d+a?) \| ([^|]+) \|", WORKFLOW)
@@ -87,6 +101,7 @@ def test_the_workflow_names_every_step():
     assert steps == [(number, name.strip()) for number, name in rows]
 
 
+@pytest.mark.seed("003", "Not adding new triggers")
 def test_the_workflow_is_true():
     """The workflow's triggers, its note and the index's columns are those of the program."""
     table = re.findall(r"(?m)^\| `([a-z-]+)` \| .+ \| (?:yes|no) \|$", WORKFLOW)
@@ -122,6 +137,8 @@ def test_commands_that_are_named_exist(path):
 # The commands
 
 
+@pytest.mark.seed("003", "**Decision:** Replace `/create_handoff` and")
+@pytest.mark.seed("003", "Backward-compatible aliases maintained")
 def test_every_slash_command_has_its_file():
     """`handoff slash` knows exactly the commands of the plugin."""
     assert sorted(slash._ACTIONS) == sorted(path.stem for path in COMMANDS)

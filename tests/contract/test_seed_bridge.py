@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import NewEntry
+from handoffd.store.thread_store import NewEntry
 from mcp_socket_client import ENTRY, HANDOFF, SEED, TYPES, Mcp, ask
 
 TOOLS = {
@@ -22,6 +22,10 @@ TOOLS = {
 BY_ID = [name for name, (required, _) in TOOLS.items() if "id" in required]
 GIVEN = {"title": "A title", "content": "Some words", "type": "task"}
 UNKNOWN = "hof_AAAAAAAAAAAAAAAAAAAAA"
+_UNREAD_BY_CODE = (
+    "SELECT count(*) FROM handoff_entries JOIN handoffs ON handoffs.id = handoff_id"
+    " WHERE handoff_id = ? AND from_client = 'chat' AND seq > code_last_seen"
+)
 
 
 def arguments(tool: str, thread_id: str = UNKNOWN) -> dict:
@@ -33,6 +37,9 @@ def arguments(tool: str, thread_id: str = UNKNOWN) -> dict:
 
 
 @pytest.mark.parametrize("creator", ["chat", "code"])
+@pytest.mark.seed("000", "A context-sharing bridge between Claude Chat")
+@pytest.mark.seed("000", "When Chat has context, tasks, or decisions")
+@pytest.mark.seed("000", "The other client reads the handoff by ID")
 def test_the_other_client_reads_by_id_and_picks_up_the_thread(mcp, creator):
     """A client that has the id reads the shared entries as new, from Chat to Code or vice versa."""
     other = "code" if creator == "chat" else "chat"
@@ -41,6 +48,8 @@ def test_the_other_client_reads_by_id_and_picks_up_the_thread(mcp, creator):
     assert ["Here's what we decided..."] == mcp.new(thread, as_client=other)
 
 
+@pytest.mark.seed("000", "One handoff ID = one working session")
+@pytest.mark.seed("000", 'Chat: "Here\'s what we decided..."')
 def test_one_id_is_one_session_spanning_both_clients(mcp):
     """Under one id are the entries of both clients, in the order in which they were added."""
     thread = mcp.create("Here's what we decided...")
@@ -62,6 +71,7 @@ def test_one_id_is_one_session_spanning_both_clients(mcp):
 # ID-based access only
 
 
+@pytest.mark.seed("000", "There are no list or search tools.")
 def test_there_are_no_list_or_search_tools(mcp):
     """There are exactly five tools, and no other part of MCP lists the existing threads."""
     tools = [tool["name"] for tool in mcp.result("tools/list")["tools"]]
@@ -71,6 +81,7 @@ def test_there_are_no_list_or_search_tools(mcp):
         assert -32601 == mcp.request(method)["error"]["code"]
 
 
+@pytest.mark.seed("000", "You access a handoff exclusively by its ID")
 def test_a_thread_is_accessed_exclusively_by_its_id(mcp):
     """A title, a tag, a part of an id or a pattern does not find a thread."""
     thread = mcp.create(title="Campaign", project="dnd")
@@ -79,6 +90,7 @@ def test_a_thread_is_accessed_exclusively_by_its_id(mcp):
         assert f"Handoff '{other.strip('*')}' not found." == mcp.refusal("get_handoff", id=other)
 
 
+@pytest.mark.seed("000", "CREATE TABLE handoffs (")
 def test_an_id_is_a_nanoid_with_the_prefix_hof(mcp):
     """An id is hof_ and 21 characters of A-Za-z0-9_-, different each time."""
     ids = {mcp.create() for _ in range(20)}
@@ -87,6 +99,7 @@ def test_an_id_is_a_nanoid_with_the_prefix_hof(mcp):
     assert [] == [found for found in ids if not re.fullmatch(r"hof_[A-Za-z0-9_-]{21}", found)]
 
 
+@pytest.mark.seed("000", "The user manually pastes the ID")
 def test_the_user_pastes_the_id(mcp):
     """Characters that a person copies along with the id from a text are ignored."""
     thread = mcp.create()
@@ -98,6 +111,7 @@ def test_the_user_pastes_the_id(mcp):
 # Client identity
 
 
+@pytest.mark.seed("000", "Every entry is tagged with who wrote it")
 def test_every_entry_is_tagged_with_who_wrote_it(mcp):
     """Each entry names its writer: chat or code."""
     thread = mcp.create(as_client="code")
@@ -108,6 +122,9 @@ def test_every_entry_is_tagged_with_who_wrote_it(mcp):
     assert ["code", "chat", "code"] == [entry["from_client"] for entry in entries]
 
 
+@pytest.mark.seed("000", "**Chat** = Claude Desktop, Claude.ai, mobile")
+@pytest.mark.seed("000", 'Detection: all clients default to `"chat"`.')
+@pytest.mark.seed("000", '| `as_client` | "chat" \\| "code" | no | Defaults to "chat". Set')
 def test_all_clients_default_to_chat(mcp):
     """Without as_client every tool treats the caller as Chat."""
     thread = mcp.create()
@@ -121,6 +138,7 @@ def test_all_clients_default_to_chat(mcp):
     assert [] == mcp.new(thread)
 
 
+@pytest.mark.seed("000", 'Claude Code must explicitly pass `as_client: "code"`')
 def test_code_passes_as_client_on_every_call(mcp):
     """as_client: "code" applies only to the call that has it."""
     thread = mcp.create()
@@ -134,6 +152,7 @@ def test_code_passes_as_client_on_every_call(mcp):
     assert mcp.call("close_handoff", id=thread, as_client="code")["closed"]
 
 
+@pytest.mark.seed("000", "**Code** = Claude Code CLI")
 def test_a_server_started_as_code_defaults_to_code_and_the_argument_wins(served):
     """A connection that was started as code is Code's, unless a call names another client."""
     with Mcp(served, client="code") as code:
@@ -145,6 +164,7 @@ def test_a_server_started_as_code_defaults_to_code_and_the_argument_wins(served)
 
 
 @pytest.mark.parametrize("tool", [name for name, names in TOOLS.items() if "as_client" in names[1]])
+@pytest.mark.seed("000", "Every entry is tagged with who wrote it")
 def test_nobody_is_anything_but_chat_or_code(mcp, tool):
     """as_client accepts exactly two values."""
     text = mcp.refusal(tool, **arguments(tool), as_client="desktop")
@@ -155,6 +175,8 @@ def test_nobody_is_anything_but_chat_or_code(mcp, tool):
 # Read tracking
 
 
+@pytest.mark.seed("000", "Each handoff tracks two cursors")
+@pytest.mark.seed("000", "These are entry sequence numbers.")
 def test_each_handoff_tracks_two_cursors_which_are_sequence_numbers(mcp):
     """chat_last_seen and code_last_seen hold the number of the last entry that each client saw."""
     thread = mcp.create()
@@ -169,6 +191,8 @@ def test_each_handoff_tracks_two_cursors_which_are_sequence_numbers(mcp):
     assert (second, 0) == (after["chat_last_seen"], after["code_last_seen"])
 
 
+@pytest.mark.seed("000", "When you call `get_handoff`, the response includes")
+@pytest.mark.seed("000", "`new_entries` — only entries with `seq > your last_seen`")
 def test_get_shows_the_entries_that_the_client_has_not_seen(mcp):
     """new_entries are the other client's above the cursor; reading them does not mark them."""
     thread = mcp.create("one")
@@ -178,6 +202,7 @@ def test_get_shows_the_entries_that_the_client_has_not_seen(mcp):
         assert [] == mcp.new(thread, as_client="chat")
 
 
+@pytest.mark.seed("000", "Call `mark_handoff_read` to advance your cursor.")
 def test_mark_handoff_read_advances_your_cursor_and_only_yours(mcp):
     """Marking read advances the cursor of one client only."""
     thread = mcp.create("one")
@@ -189,6 +214,7 @@ def test_mark_handoff_read_advances_your_cursor_and_only_yours(mcp):
 
 
 @pytest.mark.parametrize("client", ["chat", "code"])
+@pytest.mark.seed("000", "When you write an entry (via `create_handoff`")
 def test_your_own_cursor_is_advanced_when_you_create(mcp, client):
     """The creator has seen its own entry, in the second thread as in the first."""
     for _ in range(2):
@@ -200,6 +226,7 @@ def test_your_own_cursor_is_advanced_when_you_create(mcp, client):
 
 
 @pytest.mark.parametrize("client", ["chat", "code"])
+@pytest.mark.seed("000", "When you write an entry (via `create_handoff`")
 def test_your_own_cursor_is_advanced_when_you_add(mcp, client):
     """The writer has seen its own entry."""
     thread = mcp.create(as_client=client)
@@ -219,6 +246,47 @@ def test_writing_before_reading_marks_nothing_read(mcp):
     assert ["Go with option B"] == mcp.new(thread, as_client="code")
 
 
+@pytest.mark.parametrize("client", ["chat", "code"])
+@pytest.mark.seed("000", "When you write an entry (via `create_handoff`")
+def test_writing_marks_what_the_writer_was_shown(mcp, client):
+    """A client that reads and then writes has seen the entries that it read."""
+    other = "code" if client == "chat" else "chat"
+    thread = mcp.create("context", as_client=other)
+    assert ["context"] == mcp.new(thread, as_client=client)
+    added = mcp.call("add_to_handoff", id=thread, type="task", content="c", as_client=client)
+
+    assert added["entry"]["seq"] == added["handoff"][f"{client}_last_seen"]
+    assert [] == mcp.new(thread, as_client=client)
+    assert ["c"] == mcp.new(thread, as_client=other)
+
+
+@pytest.mark.seed("000", "When you write an entry (via `create_handoff`")
+def test_an_answer_that_came_between_reading_and_writing_stays_new(mcp):
+    """Writing moves the cursor past the entries that were shown, and not past a later one."""
+    thread = mcp.create("context", as_client="code")
+    shown = mcp.add(thread, "Go with option B", "decision")
+    assert ["Go with option B"] == mcp.new(thread, as_client="code")
+    mcp.add(thread, "Stop, option C", "decision")
+    mcp.add(thread, "Done with option B", "done", as_client="code")
+    got = mcp.get(thread, as_client="code")
+
+    assert ["Stop, option C"] == [entry["content"] for entry in got["new_entries"]]
+    assert shown == got["handoff"]["code_last_seen"]
+    mcp.add(thread, "Option C then", as_client="code")
+    assert [] == mcp.new(thread, as_client="code")
+
+
+def test_what_one_client_was_shown_marks_nothing_for_the_other(mcp):
+    """Chat was shown an entry of Code; Code's cursor is moved by what Code was shown."""
+    thread = mcp.create("context")
+    mcp.get(thread)
+    mcp.add(thread, "Written before reading", as_client="code")
+
+    assert ["context"] == mcp.new(thread, as_client="code")
+    assert ["Written before reading"] == mcp.new(thread)
+
+
+@pytest.mark.seed("000", "Advance your read cursor to the latest entry.")
 def test_mark_up_to_leaves_what_came_after_the_last_look(mcp):
     """With up_to an entry that arrived meanwhile stays new; a cursor never goes back."""
     thread = mcp.create("one")
@@ -244,6 +312,7 @@ def test_mark_up_to_stays_within_the_thread(mcp):
 # Entry lifecycle
 
 
+@pytest.mark.seed("000", "Entries are append-only during an active session.")
 def test_entries_are_append_only(mcp):
     """An entry keeps its text and number through all later calls."""
     thread = mcp.create()
@@ -257,6 +326,7 @@ def test_entries_are_append_only(mcp):
         kept = entries
 
 
+@pytest.mark.seed("000", "No editing or deleting individual entries.")
 def test_no_tool_edits_or_deletes_a_single_entry(mcp):
     """Only mark_handoff_read takes an entry's number, and no tool edits or deletes an entry."""
     tools = mcp.result("tools/list")["tools"]
@@ -268,6 +338,8 @@ def test_no_tool_edits_or_deletes_a_single_entry(mcp):
         assert f"There is no tool {name!r}." == mcp.refusal(name).splitlines()[0]
 
 
+@pytest.mark.seed("000", "When `close_handoff` is called, all entries")
+@pytest.mark.seed("000", "Deletes all entries and marks the handoff as `completed`.")
 def test_close_deletes_all_entries_and_marks_completed(served, mcp):
     """After close_handoff no entry of the thread is left in the database."""
     thread = mcp.create()
@@ -280,6 +352,8 @@ def test_close_deletes_all_entries_and_marks_completed(served, mcp):
     assert [("completed",)] == ask(served, "SELECT status FROM handoffs WHERE id = ?", thread)
 
 
+@pytest.mark.seed("000", "The handoff row itself persists (for reference)")
+@pytest.mark.seed("000", "After `close_handoff`, the handoff row persists")
 def test_the_handoff_row_persists_after_close(mcp):
     """The row stays for reference with title, tag and creation; the conversation is gone."""
     thread = mcp.create(title="Auth", project="hlg")
@@ -299,6 +373,9 @@ def test_the_handoff_row_persists_after_close(mcp):
 
 
 @pytest.mark.parametrize("table", ["handoffs", "handoff_entries"])
+@pytest.mark.seed("000", "Two tables in `core.db`")
+@pytest.mark.seed("000", "CREATE TABLE handoffs (")
+@pytest.mark.seed("000", "CREATE TABLE handoff_entries (")
 def test_the_schema_is_the_seeds(served, table):
     """Both tables have the seed's columns, types, defaults and order; ours come after them."""
     with contextlib.closing(sqlite3.connect(":memory:")) as seed:
@@ -308,12 +385,12 @@ def test_the_schema_is_the_seeds(served, table):
     ours = ask(served, f"PRAGMA table_info({table})")
 
     assert columns == ours[: len(columns)]
-    assert {"handoffs": ["content_bytes"], "handoff_entries": []}[table] == [
-        name for _, name, *_ in ours[len(columns) :]
-    ]
+    added = {"handoffs": ["content_bytes", "chat_shown", "code_shown"], "handoff_entries": []}
+    assert added[table] == [name for _, name, *_ in ours[len(columns) :]]
     assert foreign == ask(served, f"PRAGMA foreign_key_list({table})")
 
 
+@pytest.mark.seed("000", "CREATE TABLE handoff_entries (")
 def test_seq_is_a_global_auto_increment(served, mcp):
     """A number is given once across all threads, even after its entry was deleted."""
     one, other = mcp.create(), mcp.create()
@@ -326,6 +403,7 @@ def test_seq_is_a_global_auto_increment(served, mcp):
     assert "AUTOINCREMENT" in sql[0]
 
 
+@pytest.mark.seed("000", "CREATE TABLE handoffs (")
 def test_the_status_is_active_or_completed(mcp):
     """A thread is active until it is closed."""
     thread = mcp.create()
@@ -337,6 +415,12 @@ def test_the_status_is_active_or_completed(mcp):
 
 @pytest.mark.parametrize("client", ["chat", "code"])
 @pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.seed("000", "| `context` | Background info")
+@pytest.mark.seed("000", "| `task` | Specific work item")
+@pytest.mark.seed("000", "| `progress` | Status update")
+@pytest.mark.seed("000", "| `question` | Need input/decision")
+@pytest.mark.seed("000", "| `decision` | Answer to a question")
+@pytest.mark.seed("000", "| `done` | Work completed")
 def test_entry_types(mcp, kind, client):
     """Either client may use each of the six types: the typical sender is not a rule."""
     thread = mcp.create()
@@ -346,6 +430,7 @@ def test_entry_types(mcp, kind, client):
 
 
 @pytest.mark.parametrize("kind", ["note", "Task", "", "context "])
+@pytest.mark.seed("000", "| `type` | enum | yes | One of")
 def test_there_are_no_other_entry_types(mcp, kind):
     """Another type is refused, and the error names the six types."""
     thread = mcp.create()
@@ -360,6 +445,12 @@ def test_there_are_no_other_entry_types(mcp, kind):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.seed("000", "| `title` | string | yes | Short title")
+@pytest.mark.seed("000", "| `content` | string | yes | Initial context")
+@pytest.mark.seed("000", '| `as_client` | "chat" \\| "code" | no | Defaults to "chat". Set')
+@pytest.mark.seed("000", "| `id` | string | yes | Handoff ID |")
+@pytest.mark.seed("000", '| `as_client` | "chat" \\| "code" | no | Defaults to "chat" |')
+@pytest.mark.seed("000", "| `content` | string | yes | The message")
 def test_parameters_of_a_tool(mcp, tool):
     """A tool takes exactly the seed's parameters, with the same ones required and optional."""
     (found,) = [each for each in mcp.result("tools/list")["tools"] if each["name"] == tool]
@@ -380,6 +471,7 @@ def test_parameters_of_a_tool(mcp, tool):
 @pytest.mark.parametrize(
     ("tool", "name"), [(tool, name) for tool, (names, _) in TOOLS.items() for name in names]
 )
+@pytest.mark.seed("000", "| `title` | string | yes | Short title")
 def test_a_required_parameter_that_is_missing_is_named(mcp, tool, name):
     """A call without a required parameter is refused by the parameter's name."""
     given = {key: value for key, value in arguments(tool).items() if key != name}
@@ -388,6 +480,7 @@ def test_a_required_parameter_that_is_missing_is_named(mcp, tool, name):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.seed("000", "| `project` | string | no | Project tag")
 def test_optional_parameters_may_be_null(mcp, tool):
     """null counts as an omitted optional parameter."""
     given = arguments(tool, mcp.create()) | dict.fromkeys(TOOLS[tool][1])
@@ -396,11 +489,16 @@ def test_optional_parameters_may_be_null(mcp, tool):
 
 
 @pytest.mark.parametrize("tool", BY_ID)
+@pytest.mark.seed("000", "Retrieve a handoff by ID.")
 def test_a_thread_that_does_not_exist(mcp, tool):
     """The error has the origin's text."""
     assert f"Handoff '{UNKNOWN}' not found." == mcp.refusal(tool, **arguments(tool))
 
 
+@pytest.mark.seed("000", "Create a new handoff session.")
+@pytest.mark.seed("000", "The `content` becomes the first entry")
+@pytest.mark.seed("000", "**Returns:** The handoff record + initial entry.")
+@pytest.mark.seed("000", 'create_handoff( title: "DnD campaign arc planning"')
 def test_create_handoff(mcp):
     """The content becomes the first entry, of type context, and both records are returned."""
     made = mcp.call(
@@ -428,6 +526,7 @@ def test_create_handoff(mcp):
     assert made["handoff"]["created_at"] == made["handoff"]["updated_at"] == entry["created_at"]
 
 
+@pytest.mark.seed("000", "| `project` | string | no | Project tag")
 def test_create_handoff_without_a_project(mcp):
     """The tag is optional."""
     made = mcp.call("create_handoff", title="t", content="c")
@@ -435,6 +534,11 @@ def test_create_handoff_without_a_project(mcp):
     assert None is made["handoff"]["project"]
 
 
+@pytest.mark.seed("000", "Retrieve a handoff by ID.")
+@pytest.mark.seed("000", "Shows all entries and highlights unseen ones.")
+@pytest.mark.seed("000", "**Returns:** `{ handoff, entries, new_entries, new_count }`")
+@pytest.mark.seed("000", "`entries` — all entries in order")
+@pytest.mark.seed("000", "`new_count` — how many new entries there are")
 def test_get_handoff_shows_all_entries_and_highlights_unseen_ones(mcp):
     """entries has all in order, new_entries those above the cursor, new_count their number."""
     thread = mcp.create("one")
@@ -451,6 +555,8 @@ def test_get_handoff_shows_all_entries_and_highlights_unseen_ones(mcp):
     assert 2 == got["new_count"]
 
 
+@pytest.mark.seed("000", "Append an entry to an active handoff.")
+@pytest.mark.seed("000", "**Returns:** The updated handoff + the new entry.")
 def test_add_to_handoff_returns_the_updated_handoff_and_the_new_entry(mcp):
     """The result has both, and the row's updated_at is the entry's time."""
     thread = mcp.create()
@@ -463,6 +569,7 @@ def test_add_to_handoff_returns_the_updated_handoff_and_the_new_entry(mcp):
     assert added["entry"]["created_at"] == added["handoff"]["updated_at"]
 
 
+@pytest.mark.seed("000", "Fails if the handoff is already completed.")
 def test_add_to_handoff_fails_if_the_handoff_is_already_completed(mcp):
     """No entry is added to a completed thread, and the error has the origin's text."""
     thread = mcp.create()
@@ -473,6 +580,8 @@ def test_add_to_handoff_fails_if_the_handoff_is_already_completed(mcp):
     assert [] == mcp.get(thread)["entries"]
 
 
+@pytest.mark.seed("000", "Advance your read cursor to the latest entry.")
+@pytest.mark.seed("000", "After this, `get_handoff` will show `new_count: 0`.")
 def test_mark_handoff_read_advances_to_the_latest_entry(mcp):
     """After mark_handoff_read, get_handoff shows new_count 0."""
     thread = mcp.create()
@@ -495,6 +604,7 @@ def test_mark_handoff_read_of_a_completed_handoff(mcp):
     assert 0 == mcp.get(thread, as_client="code")["new_count"]
 
 
+@pytest.mark.seed("000", "Close the session.")
 def test_close_handoff(mcp):
     """The result names the closed thread, and a second close gives the same result."""
     thread = mcp.create(title="Auth")
@@ -505,6 +615,7 @@ def test_close_handoff(mcp):
 
 
 @pytest.mark.parametrize("client", ["chat", "code"])
+@pytest.mark.seed("000", 'Either client: close_handoff(id: "hof_abc123")')
 def test_close_handoff_knows_no_client(mcp, client):
     """Either client may close a thread, with any as_client."""
     thread = mcp.create()
@@ -516,8 +627,16 @@ def test_close_handoff_knows_no_client(mcp, client):
 # Typical workflow
 
 
+@pytest.mark.seed("000", 'Chat: "Here\'s what we decided..."')
+@pytest.mark.seed("000", "Once decisions are made:")
+@pytest.mark.seed("000", 'User: "Hand this off to Claude Code')
+@pytest.mark.seed("000", 'User: "Pick up handoff hof_abc123"')
+@pytest.mark.seed("000", 'Code calls: add_to_handoff(id: "hof_abc123", type: "question"')
+@pytest.mark.seed("000", 'User: "Check handoff hof_abc123"')
+@pytest.mark.seed("000", 'User: "Check the handoff"')
+@pytest.mark.seed("000", 'Either client: close_handoff(id: "hof_abc123")')
 def test_the_six_steps(served):
-    """The seed's workflow works with two clients that are connected at the same time."""
+    """The seed's calls, and no others, show each entry as new once, and leave none unread."""
     with Mcp(served) as chat, Mcp(served) as code:
         # 1. Chat creates the handoff
         context = "We decided on JWT with refresh tokens. Requirements: ..."
@@ -525,7 +644,6 @@ def test_the_six_steps(served):
         # 2. The user switches to Claude Code
         assert [context] == code.new(thread, as_client="code")
         code.mark(thread, as_client="code")
-        assert [] == code.new(thread, as_client="code")
         # 3. Code hits a question
         question = "Should refresh tokens expire after 7d or 30d?"
         code.add(thread, question, "question", as_client="code")
@@ -537,8 +655,12 @@ def test_the_six_steps(served):
         assert [decision] == code.new(thread, as_client="code")
         done = "Auth system implemented. PR #42 ready for review."
         code.add(thread, done, "done", as_client="code")
-        kinds = [entry["type"] for entry in chat.get(thread)["entries"]]
-        assert ["context", "question", "decision", "done"] == kinds
+        assert [(0,)] == ask(served, _UNREAD_BY_CODE, thread)
+        got = chat.get(thread)
+        assert ["context", "question", "decision", "done"] == [
+            entry["type"] for entry in got["entries"]
+        ]
+        assert [done] == [entry["content"] for entry in got["new_entries"]]
         # 6. Close it out
         assert {"closed": True, "id": thread, "title": "Implement auth system"} == chat.close(
             thread
@@ -551,6 +673,7 @@ def test_the_six_steps(served):
 # Notes
 
 
+@pytest.mark.seed("000", "Handoffs live in `core.db` -- accessible from both")
 def test_handoffs_live_in_core_db_which_both_transports_share(served, mcp):
     """Two processes share the threads in core.db: each reads the other's entries."""
     thread = mcp.create("from the socket")
@@ -564,6 +687,7 @@ def test_handoffs_live_in_core_db_which_both_transports_share(served, mcp):
     assert ["from another process"] == mcp.new(thread)
 
 
+@pytest.mark.seed("000", "No FTS or search indexing on handoff tables")
 def test_no_fts_or_search_indexing(served):
     """There is no virtual table, no trigger, and no index on the content of entries."""
     rows = ask(served, "SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_master")
@@ -577,6 +701,7 @@ def test_no_fts_or_search_indexing(served):
     ]
 
 
+@pytest.mark.seed("000", "The `project` tag is informational only")
 def test_the_project_tag_is_informational_only(mcp):
     """Threads with the same tag share nothing, and only create_handoff takes the tag."""
     one, other = mcp.create("one", project="dnd"), mcp.create("other", project="dnd")
@@ -589,6 +714,7 @@ def test_the_project_tag_is_informational_only(mcp):
         assert f"{tool}: there is no argument 'project'." == text.splitlines()[0]
 
 
+@pytest.mark.seed("000", "Entries accumulate during the session")
 def test_entries_accumulate_without_pruning(mcp):
     """Two thousand entries are all kept, in order."""
     thread = mcp.create("0")

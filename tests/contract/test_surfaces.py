@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from handoff import man_pages
+from handoff import command_tree
 from handoff.common import errors
 from handoffd.api import registry, tools
 from handoffd.config import Config
@@ -23,7 +23,7 @@ RECORDED = Path(__file__).with_name("surfaces.txt")
 def surfaces() -> Iterator[str]:
     """Yield one line per command, exit code, method, setting, tool and column."""
     for program in ("handoff", "handoffd"):
-        for command in man_pages.program(program).walk():
+        for command in command_tree.program(program).walk():
             options = ("|".join(option.flags) for option in command.options)
             operands = (operand.value for operand in command.operands)
             yield f"command {' '.join([command.name, *operands, *options])}"

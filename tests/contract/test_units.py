@@ -37,6 +37,7 @@ LAUNCHD_KEYS = {
     "ThrottleInterval": int,
     "ProcessType": str,
     "LowPriorityIO": bool,
+    "StandardErrorPath": str,
     "Umask": int,
 }
 LAUNCHD_KEEP_ALIVE_KEYS = {
@@ -164,6 +165,15 @@ def test_plist_has_only_known_keys():
         assert isinstance(value, LAUNCHD_KEEP_ALIVE_KEYS[key]), key
     assert agent["ProcessType"] in LAUNCHD_PROCESS_TYPES
     assert agent["Umask"] == 0o077
+
+
+def test_launchd_does_not_throttle_the_daemon():
+    """Hooks wait for it: its class is not that of background work, nor is its disk's priority."""
+    agent = plistlib.loads(PLIST.read_bytes())
+
+    assert "Standard" == agent["ProcessType"]
+    assert not agent.get("LowPriorityIO")
+    assert agent["StandardErrorPath"].startswith("/")
 
 
 def test_plist_command_runs_daemon(sandbox):

@@ -63,11 +63,11 @@ def known(sandbox: DaemonSandbox, claude: Claude, **values: str) -> dict:
         return document if all(v in str(document.get(k)) for k, v in values.items()) else None
 
     try:
-        found = wait_for(right)
+        wait_for(right)
     except AssertionError:
         raise AssertionError((values, sandbox.document(claude.cwd))) from None
     sandbox.run_due()  # also for a client that will not wait for the daemon, and reads the file
-    return found
+    return wait_for(right)
 
 
 @contextlib.contextmanager

@@ -31,8 +31,8 @@ def add_relay(claude: Claude, *command: str) -> None:
     claude.does(*relay_words(*(command or RELAY)))
 
 
-def add_http(claude: Claude, door: Address, name: str = NAME) -> None:
-    claude.does(*http_words(name, door.url, door.header))
+def add_http(claude: Claude, listener: Address, name: str = NAME) -> None:
+    claude.does(*http_words(name, listener.url, listener.header))
 
 
 def test_the_documents_have_these_words():
@@ -72,14 +72,14 @@ def test_claude_code_connects(claude: Claude):
 
 def test_claude_code_connects_over_http(sandbox: DaemonSandbox, model: Model, version: str):
     """The line for HTTP, with the token in a header, connects; another token does not."""
-    door = open_http(sandbox)
+    listener = open_http(sandbox)
     claude = Claude(version, sandbox, model, sandbox.project())
-    add_http(claude, door)
-    add_http(claude, Address(door.url, "wrong"), "stranger")
+    add_http(claude, listener)
+    add_http(claude, Address(listener.url, "wrong"), "stranger")
     shown = claude.does("mcp", "list")
 
-    assert f"{NAME}: {door.url} (HTTP) - ✔ Connected" in shown
-    assert f"stranger: {door.url} (HTTP) - ✘ Failed to connect" in shown
+    assert f"{NAME}: {listener.url} (HTTP) - ✔ Connected" in shown
+    assert f"stranger: {listener.url} (HTTP) - ✘ Failed to connect" in shown
 
 
 def test_the_tools_and_the_instructions_reach_the_model(claude: Claude, model: Model):
@@ -157,7 +157,7 @@ async def play(chat: Side, claude: Claude, **as_code: str) -> str:
     assert "Done: 30 days." == told
     got = json.loads(results(model.requests[-1])[-2])
     assert [decision["content"]] == [e["content"] for e in got["new_entries"]]
-    assert [question["content"], done["content"]] == seen_by_chat
+    assert [done["content"]] == seen_by_chat
     assert ["chat", "code", "chat", "code"] == [
         entry["from_client"] for entry in (await chat.call("get_handoff", id=thread))["entries"]
     ]
@@ -186,12 +186,12 @@ def test_six_steps_by_the_relay(claude: Claude, live: DaemonSandbox):
 
 def test_six_steps_over_http(sandbox: DaemonSandbox, model: Model, version: str):
     """The same holds with Chat and Code both over HTTP, where Code names itself."""
-    door = open_http(sandbox)
+    listener = open_http(sandbox)
     claude = Claude(version, sandbox, model, sandbox.project())
-    add_http(claude, door)
+    add_http(claude, listener)
 
     async def together() -> None:
-        async with side(door) as chat:
+        async with side(listener) as chat:
             await play(chat, claude, as_client="code")
 
     asyncio.run(together())

@@ -4,7 +4,7 @@ import pytest
 
 from conftest import DaemonSandbox
 from e2e.claude import Claude
-from e2e.model import Model, reading, say, words
+from e2e.model import Model, reading, say, use, words
 from e2e.story import GOAL, brief, briefs, field, known, work, writing
 from e2e.terminal import Terminal
 from written_handoffs import PURPOSE
@@ -72,7 +72,7 @@ def test_by_itself(hooked: Claude, model: Model, served: DaemonSandbox):
 
     assert 1 == len(model.compactions)
     assert GOAL == field(told, "Goal")
-    assert "Do the same for shipping, then" in field(told, "Now")
+    assert "Do the same for shipping, then" in field(told, "Next")
     assert "shipping.py" in field(told, "Files")
 
 
@@ -107,3 +107,23 @@ def test_twice(hooked: Claude, model: Model, served: DaemonSandbox):
         assert not any(PURPOSE in text or "handoffd" in text for text in echoes), echoes
     assert [MINE, MINE] == [field(text, "Goal") for text in told]
     assert not any(PURPOSE in field(text, name) for text in told for name in ("Now", "Next"))
+
+
+def test_what_the_summary_lacks(hooked: Claude, model: Model, served: DaemonSandbox):
+    """A failed command that the summary lacks reaches the session with the next prompt."""
+    work(hooked)
+    with Terminal(hooked, *MODEL, GOAL) as terminal:
+        terminal.played()
+        model.will(use("Bash", command="cat tariffs-of-2027"), say("The tariffs are missing."))
+        terminal.asks("Read the tariffs")
+        known(served, hooked, now="The tariffs are missing.")
+        model.summary = f"<summary>\n1. Primary Request and Intent:\n   {GOAL}\n</summary>"
+        compact(terminal, model)
+        model.will(say("Well."))
+        terminal.asks("Go on")
+        model.will(say("Well, well."))
+        terminal.asks("Go on")
+    told = [text for text in briefs(model.requests[-1]) if "Not in the summary:" in text]
+
+    assert 1 == len(told)
+    assert "cat tariffs-of-2027 failed" in told[0]

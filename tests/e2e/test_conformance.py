@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from e2e.claude import program
-from mcp_clients import open_door
+from mcp_clients import open_listener
 
 RELEASED = "HANDOFFD_TEST_CONFORMANCE"
 NEXT = "HANDOFFD_TEST_CONFORMANCE_NEXT"
@@ -138,8 +138,8 @@ PARTLY_2026 = {
 def url(tmp_path_factory) -> Iterator[str]:
     """The address of an open HTTP listener, with the secret path: the suite can send no token."""
     program(RELEASED)
-    with open_door("http", tmp_path_factory.mktemp("conformance")) as (_sandbox, door):
-        yield door.secret_url
+    with open_listener("http", tmp_path_factory.mktemp("conformance")) as (_sandbox, listener):
+        yield listener.secret_url
 
 
 def run(suite: Path, url: str, place: Path, *words: str) -> dict[str, list[dict]]:

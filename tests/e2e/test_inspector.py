@@ -9,7 +9,7 @@ from mcp import StdioServerParameters
 
 from conftest import DaemonSandbox
 from e2e.claude import program
-from mcp_clients import TOOLS, Address, open_door
+from mcp_clients import TOOLS, Address, open_listener
 
 PROGRAM = "HANDOFFD_TEST_INSPECTOR"
 # As it calls them: with the handshake of 2025-11-25, and without, as of 2026-07-28.
@@ -19,17 +19,17 @@ ERAS = ["legacy", "modern"]
 class Inspector:
     """The inspector, pointed at the relay or at the HTTP listener."""
 
-    def __init__(self, sandbox: DaemonSandbox, door: StdioServerParameters | Address):
+    def __init__(self, sandbox: DaemonSandbox, listener: StdioServerParameters | Address):
         self._program = program(PROGRAM)
         self._sandbox = sandbox
-        if isinstance(door, Address):
-            self._options = ["--transport", "http", "--header", door.header]
-            self._target = [door.url]
+        if isinstance(listener, Address):
+            self._options = ["--transport", "http", "--header", listener.header]
+            self._target = [listener.url]
         else:
             # It gives a server no more of its own environment than any client does.
             given = sandbox.environment.items()
             self._options = [word for name, value in given for word in ("-e", f"{name}={value}")]
-            self._target = [door.command, *door.args]
+            self._target = [listener.command, *listener.args]
 
     def run(self, era: str, *words: str) -> subprocess.CompletedProcess:
         return subprocess.run(
@@ -55,8 +55,8 @@ class Inspector:
 def inspector(request, tmp_path_factory) -> Iterator[Inspector]:
     """The inspector, over the relay and over HTTP."""
     program(PROGRAM)
-    with open_door(request.param, tmp_path_factory.mktemp("inspector")) as (sandbox, door):
-        yield Inspector(sandbox, door)
+    with open_listener(request.param, tmp_path_factory.mktemp("inspector")) as (sandbox, listener):
+        yield Inspector(sandbox, listener)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -7,22 +7,22 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from handoff import __version__
-from mcp_clients import ERAS, TOOLS, open_door, open_http, relay, side
+from mcp_clients import ERAS, TOOLS, open_http, open_listener, relay, side
 
 
 @pytest.fixture(scope="module", params=["stdio", "http"])
-def door(request, tmp_path_factory):
+def listener(request, tmp_path_factory):
     """Both transports: the relay's standard input and output, and HTTP."""
-    with open_door(request.param, tmp_path_factory.mktemp("sdk")) as (_sandbox, found):
+    with open_listener(request.param, tmp_path_factory.mktemp("sdk")) as (_sandbox, found):
         yield found
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
+def test_the_client_agrees_with_a_listener_on_the_protocol(listener, mode):
     """Version, name, instructions and the five tools are there, in each protocol."""
 
     async def play():
-        async with side(door, mode) as one:
+        async with side(listener, mode) as one:
             client = one.client
             listed = await client.list_tools()
 
@@ -43,11 +43,11 @@ def test_the_client_agrees_with_a_door_on_the_protocol(door, mode):
 
 
 @pytest.mark.parametrize("mode", ERAS)
-def test_the_five_tools_and_their_errors(door, mode):
+def test_the_five_tools_and_their_errors(listener, mode):
     """Each tool works over either transport, and its errors are told to the model."""
 
     async def play():
-        async with side(door, mode) as one:
+        async with side(listener, mode) as one:
             made = await one.call("create_handoff", title="Auth", content="JWT.", project="shop")
             thread = made["handoff"]["id"]
             assert re.fullmatch("hof_[A-Za-z0-9_-]{21}", thread)
@@ -81,11 +81,11 @@ def test_the_five_tools_and_their_errors(door, mode):
     asyncio.run(play())
 
 
-def test_what_is_not_there_is_an_error_at_once(door):
+def test_what_is_not_there_is_an_error_at_once(listener):
     """A request for resources or prompts is an error, and the conversation goes on."""
 
     async def play():
-        async with side(door, "legacy") as one:
+        async with side(listener, "legacy") as one:
             for ask in (one.client.list_resources, one.client.list_prompts):
                 with pytest.raises(MCPError, match=r"(?i)not found|no method|unknown"):
                     await ask()
@@ -95,7 +95,7 @@ def test_what_is_not_there_is_an_error_at_once(door):
     asyncio.run(play())
 
 
-def test_two_clients_at_two_doors_share_a_thread(sandbox):
+def test_two_clients_by_two_ways_share_a_thread(sandbox):
     """An entry written over HTTP is read over stdin and stdout, and the other way round."""
     http = open_http(sandbox)
 

@@ -194,6 +194,7 @@ def test_close_with_nothing_to_tell(bare: Commands):
 # /conductor-handoff and its aliases
 
 
+@pytest.mark.seed("003", "Single `/conductor-handoff` command works")
 def test_auto(commands: Commands):
     """/conductor-handoff resumes at a session's first message, and creates at its second."""
     track(commands.project)
@@ -236,6 +237,8 @@ def test_choice_about_parallel_workers(commands: Commands):
     assert "## Parallel Workers" in records(commands.project)[0].read_text()
 
 
+@pytest.mark.seed("003", "/conductor-handoff resume       # Force resume")
+@pytest.mark.seed("003", "Backward-compatible aliases maintained")
 def test_several_tracks(commands: Commands):
     """With several tracks the list is shown, and how to name one; the alias takes the name."""
     track(commands.project)

@@ -37,7 +37,7 @@ exec(code)
 LIGHT = {
     "_json", "_socket", "posix", "pwd", "select", "sys", "time", "__future__",
     "handoff", "handoff.fast", "handoff.common", "handoff.common.paths", "handoff.common.errors",
-    "handoff.common.wire",
+    "handoff.common.wire", "handoff.common.ages",
 }  # fmt: skip
 
 

@@ -7,14 +7,13 @@ import random
 import signal
 import sqlite3
 import time
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import damaged_stores
-from handoffd import app
 from handoffd.runtime import clock
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import NewEntry
+from handoffd.store.core_keeper import CoreKeeper
+from handoffd.store.thread_store import NewEntry
 
 KILLS = 40
 DAY = clock.DAY_SECONDS
@@ -71,16 +70,11 @@ def test_damaged_file_is_not_copied(tmp_path, record_property):
     before = os.stat(f"{path}.backup")
     core._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     damaged_stores.entries(tmp_path / "core.db")
-    context = SimpleNamespace(
-        core=core,
-        daemon=SimpleNamespace(copy_problem="", core_problem="", recovery=None),
-        wiping=asyncio.Lock(),
-        policy=Mock(),
-    )
 
     async def look() -> None:
-        await app.keep_core(context)
-        await context.daemon.recovery
+        keeper = CoreKeeper(core, asyncio.Lock(), asyncio.ensure_future, Mock())
+        await keeper.look()
+        await keeper.wait()
 
     asyncio.run(look())
 

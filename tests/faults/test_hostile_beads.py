@@ -75,11 +75,11 @@ class HostileProject:
         """Make every call to Beads that the daemon makes, and return all answers."""
         beads = self.world.beads
         asked = (
-            beads.exists, beads.stamp, beads.program, beads.home, beads.read_epics,
-            lambda: beads.show(self.epic), lambda: beads.children(self.epic),
+            beads.exists, beads.stamp, beads.program, beads.home, beads.read_issues,
+            lambda: beads.show(self.epic), lambda: beads.ready(self.child),
             lambda: beads.ready(self.epic), lambda: beads.notes(self.epic),
             lambda: beads.append_notes(self.epic, "ours"), lambda: beads.notes(self.epic),
-            lambda: beads.append_notes(self.child, "ours, too"), beads.read_epics,
+            lambda: beads.append_notes(self.child, "ours, too"), beads.read_issues,
         )  # fmt: skip
         told = []
         for ask in asked:

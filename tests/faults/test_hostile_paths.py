@@ -34,7 +34,7 @@ DOCUMENT = {"goal": "g", "status": "in_progress", "now": "n"}
 
 
 def save(root, number):
-    checkpoint_file.change(str(root), lambda _: DOCUMENT | {"now": str(number), "timestamp": "t"})
+    checkpoint_file.change(str(root), lambda _: DOCUMENT | {"now": str(number)})
 
 
 def leave(root, number):

@@ -6,7 +6,7 @@ import pytest
 
 from conductor_projects import TRACK, configure, settings, track
 from conftest import wait_for
-from http_clients import open_door
+from http_clients import open_listener
 from raw_socket import exchange
 
 DEPTHS = (101, 150, 950, 60_000)
@@ -116,7 +116,7 @@ def test_configuration_that_is_nested(sandbox, depth):
 
 def test_http_reads_on(sandbox):
     """A nested body over HTTP is refused, and the next one answered."""
-    visitor = open_door(sandbox)
+    visitor = open_listener(sandbox)
     for depth in DEPTHS:
         call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_handoff","arguments":%s}}'
         for body in (nested(depth), call % nested(depth, MAPPING)):

@@ -124,7 +124,7 @@ def test_every_line_of_the_log_is_json(sandbox, tmp_path_factory, record_propert
         sandbox.environment["PATH"] = f"{git.parent}:{sandbox.environment['PATH']}"
         flag = sandbox.home / "held"
         run_after(sandbox, QUICK + HELD.format(flag=str(flag))).start()
-        wait_for(lambda: sandbox.call("status")["http"], what="the door is open")
+        wait_for(lambda: sandbox.call("status")["http"], what="the listener is open")
         visitor = http_clients.Visitor(sandbox, port)
         visitor.raw(b"no request at all\r\n\r\n").close()
         visitor.post(b"{")

@@ -26,7 +26,7 @@ from handoffd.store.core import CoreStore, Setting
 from handoffd.store.erasure import Forgotten
 from handoffd.store.ledger import Firing
 from handoffd.store.schema import SCHEMA
-from handoffd.store.threads import NewEntry
+from handoffd.store.thread_store import NewEntry
 from mcp_socket_client import files_with
 
 LONG = pytest.mark.long

@@ -12,7 +12,7 @@ from handoffd.store import state as state_store
 from handoffd.store.core import CoreStore
 from handoffd.store.database import Schema, migrate
 from handoffd.store.state import open_state
-from handoffd.store.threads import NewEntry
+from handoffd.store.thread_store import NewEntry
 
 SCHEMAS = Path(__file__).parent / "schemas"
 PROJECT = "0123456789abcdef"
@@ -66,6 +66,11 @@ def test_old_core_is_taken_over(tmp_path, name, strange, record_property):
     assert {"/h/1.md": "x"} == core.read_marks(["/h/1.md"])
     assert ["k"] == [letter.key for letter in core.outbox.due(9.0, 9)]
     core.set_rewritten("s3", "t", None)
+    known = 0 if name == "core-9" else 1
+    assert known == len(core.oauth.clients())
+    assert bool(known) == core.oauth.exchange("refresh", "refresh", {}, 9.0)
+    marked = ["done"] if name == "core-12" else []
+    assert marked == [mark.state for mark in core.item_marks.of(PROJECT)]
     core.close()
     record_property("figure", f"{len(fixtures('core'))} of {len(fixtures('core'))}")
 

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import allowed, wait_for
 from handoff import fast
-from http_clients import open_door
+from http_clients import open_listener
 from raw_socket import (
     STATUS,
     answer,
@@ -179,7 +179,7 @@ def test_idle_clients_cut_off_no_watcher(live):
 
 def test_half_sent_heads(sandbox, record_property):
     """500 HTTP connections that send half a head, or nothing, keep no request out."""
-    visitor = open_door(sandbox)
+    visitor = open_listener(sandbox)
     held, times = [], []
     with contextlib.ExitStack() as stack:
         for number in range(500):

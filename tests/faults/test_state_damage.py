@@ -10,9 +10,10 @@ import damaged_stores
 from conftest import wait_for
 from damaged_stores import warnings
 from failing_disk import Disk
-from handoffd import app
 from handoffd.errors import StoreError
-from handoffd.store.state import StateStore, move_aside
+from handoffd.ingest import state_rebuild
+from handoffd.ingest.state_rebuild import StateRebuild
+from handoffd.store.state import StateStore, StoredEnd, move_aside
 
 LONG = pytest.mark.long
 KINDS = [
@@ -24,6 +25,7 @@ KINDS = [
     pytest.param(damaged_stores.empty, marks=LONG),
 ]
 SESSIONS = 40
+END = StoredEnd(1.0, "killed")
 
 
 def known(sandbox) -> dict[str, tuple]:
@@ -147,10 +149,7 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
     store = StateStore(path)
     made = asyncio.Event()
     transcript_reader = SimpleNamespace(problem="", entries={}, start_anew=lambda _: made.set())
-    daemon = SimpleNamespace(
-        state=store, transcript_reader=transcript_reader, state_rebuilt="", settled=True
-    )
-    context = SimpleNamespace(daemon=daemon)
+    replacement = StateRebuild(store, transcript_reader, asyncio.ensure_future, lambda: True)
     real, tries = os.open, []
 
     def full(name, *rest, **more):
@@ -161,20 +160,20 @@ def test_no_new_one_can_be_made(tmp_path, monkeypatch, record_property):
 
     async def rebuild() -> None:
         store._report_damage("malformed")
-        app._rebuild_state(context)
+        replacement.begin()
         assert "No space left" in transcript_reader.problem
-        for ask in (lambda: list(store.cursors()), lambda: store.set_ended("s", 1.0)):
+        for ask in (lambda: list(store.cursors()), lambda: store.set_ended("s", END)):
             with pytest.raises(StoreError, match="no new one can be made"):
                 ask()
         async with asyncio.timeout(30):
             await made.wait()
 
-    monkeypatch.setattr(app, "REBUILD_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(state_rebuild, "RETRY_SECONDS", 0.05)
     monkeypatch.setattr(os, "open", full)
     asyncio.run(rebuild())
-    store.set_ended("s", 1.0)
+    store.set_ended("s", END)
 
-    assert {"s": 1.0} == store.ended(0.0)
+    assert {"s": END} == store.ended(0.0)
     assert ("", 3) == (transcript_reader.problem, len(tries))
     assert 1 == len([name for name in os.listdir(tmp_path) if name.endswith("Z")])
     store.close()

@@ -55,6 +55,9 @@ def sandbox(sandbox):
 
 
 @pytest.mark.parametrize("line", [pytest.param("classic", marks=pytest.mark.long), "current"])
+@pytest.mark.seed("003", "Beads sync saves context on every handoff")
+@pytest.mark.seed("003", "| `epic-start` | Before each epic")
+@pytest.mark.seed("003", "| `epic-end` | After epic closes")
 def test_track_from_beginning_to_end(sandbox, client, tmp_path_factory, line):
     """Design, two epics, parallel work, idling, drift and the finish leave the expected files."""
     beads = with_beads(sandbox, line, tmp_path_factory)

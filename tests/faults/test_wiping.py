@@ -6,7 +6,7 @@ import time
 
 from conftest import DaemonSandbox, wait_for
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import NewEntry
+from handoffd.store.thread_store import NewEntry
 from mcp_socket_client import files_with
 
 THREADS, ENTRIES, ENTRY_BYTES = 13, 20, 200_000

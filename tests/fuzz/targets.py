@@ -14,11 +14,11 @@ from typing import Any
 import slow
 from pydantic import ValidationError
 
-from handoff.common import wire
+from handoff.common import json_edit, wire
 from handoff.common.errors import HandoffError
 from handoff.common.plain_text import plain, plain_json
 from handoff.mcp_relay.answerer import Lines, is_request
-from handoff.setup import json_edit, toml_edit
+from handoff.setup import toml_edit
 from handoffd.agents.claude_code.record_text import words
 from handoffd.agents.claude_code.records import parse_line
 from handoffd.api import mcp, mcp_initialize, registry, server

@@ -1,6 +1,6 @@
 """Scripted sessions, one per behaviour; the expected checkpoint is the file with the same name."""
 
-from scripted_session import ROOT, Told
+from scripted_session import ROOT, Told, Tree
 
 TODOS = [
     {"content": "Write the parser", "status": "completed"},
@@ -373,6 +373,304 @@ def completed_by_words_alone() -> Told:
     return told.edit("cart.py").say("Done, everything is renamed.")
 
 
+# What was rewound
+
+
+def two_turns(newest: bool = True) -> Tree:
+    tree = Tree(newest)
+    tree.ask("Add up the totals of the orders in totals.py").change("totals.py", None)
+    tree.done("The totals are added up.")
+    tree.ask("Round the taxes in taxes.py. Never use floats there.").stand(totals_py="t@v2")
+    tree.change("taxes.py", None).change("totals.py", None, known=True)
+    return tree.done("The taxes are rounded, and the totals use them.")
+
+
+def rewound() -> Told:
+    """After a rewind of conversation and code the dropped request, its rule and file are gone."""
+    tree = two_turns()
+    tree.ask("Print the labels of the parcels in labels.py", tree.parents[1])
+    tree.stand(taxes_py=None, totals_py="t@v2").change("labels.py", None)
+    return tree.done("The labels are printed.")
+
+
+def rewound_in_the_older_client() -> Told:
+    """The older client's rewind of the first request leaves nothing of the session before it."""
+    tree = two_turns(newest=False)
+    tree.ask("Print the labels of the parcels in labels.py", None)
+    return tree.stand(taxes_py=None, totals_py=None).change("labels.py", None)
+
+
+def rewound_conversation() -> Told:
+    """After a rewind of the conversation alone the files that were changed are still told."""
+    tree = two_turns()
+    tree.ask("Print the labels of the parcels in labels.py", tree.parents[1])
+    return tree.stand(taxes_py="x@v2", totals_py="t@v3").change("labels.py", None)
+
+
+def rewound_code() -> Told:
+    """After a rewind of the code alone the conversation stands, and the new file is gone."""
+    tree = two_turns().ask("Try it again, and round half even this time")
+    return tree.stand(taxes_py=None, totals_py="t@v2")
+
+
+def prompt_taken_back() -> Told:
+    """A prompt that was taken back before its answer is not told."""
+    tree = Tree().ask("Add up the totals of the orders").change("totals.py", None)
+    tree.done("The totals are added up.").ask("Round the taxis")
+    return tree.ask("Round the taxes", tree.parents[1])
+
+
+# Goals that stay, and goals that change
+
+
+def question_after_work() -> Told:
+    """A question after finished work and "continue" is not the goal, and nothing is left of it."""
+    told = Told().prompt("Let customers pay their invoices by card").edit("payment.py")
+    told.say("Cards are accepted now.").prompt("continue").edit("receipt.py")
+    told.say("The receipts name the card, too.")
+    told.prompt("How many tests does the payment module have?")
+    return told.run("grep -c 'def test' test_payment.py", "12").say("It has 12 tests.")
+
+
+def dropped_for_another_task() -> Told:
+    """A request that drops the current work and names another is the goal, before any edit."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    told.say("The parser reads the header. Next I'll read the rows.")
+    return told.prompt(
+        "Actually, forget the parser. Customers cannot log in when their name has a space, fix that"
+        " in login.py instead"
+    )
+
+
+def dropped_in_korean() -> Told:
+    """A change of task is understood in other languages, too."""
+    told = Told().prompt("가격표 파서를 작성해 주세요").edit("parser.py")
+    told.say("파서가 머리글을 읽습니다. 다음으로 행을 읽겠습니다:")
+    return told.prompt("파서는 그만두고 로그인 폼이 빈 비밀번호를 거부하게 고쳐 주세요").edit(
+        "login.py"
+    )
+
+
+def next_task_in_german() -> Told:
+    """After committed work a request about something else is the goal, once it is worked on."""
+    told = Told().prompt("Schreibe einen Parser für die Preislisten").edit("parser.py")
+    told.run('git commit -m "Lies die Preislisten"', "[main 1a2b3c4] Lies die Preislisten\n 1 file")
+    told.say("Fertig. Der Parser liest alle Preislisten, und alles ist eingecheckt.")
+    told.prompt("Jetzt die Rechnungen: sie brauchen eine Spalte für die Steuer").edit("invoice.py")
+    return told.say("Die Spalte ist eingefügt. Die Übersetzung der Überschrift ist noch offen.")
+
+
+def follow_up_with_dropping_words() -> Told:
+    """Words that drop a detail of the work leave the work."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    told.say("The parser reads the lists.").prompt("Drop the last column, nobody reads it")
+    return told.edit("parser.py").say("The last column is left out.")
+
+
+# A person's words
+
+
+def request_like_the_brief() -> Told:
+    """A person's request counts, however much it resembles what we told the session."""
+    added = {"type": "hook_additional_context", "content": [BRIEF], "hookEvent": "SessionStart"}
+    told = Told().record("attachment", attachment=added)
+    return told.prompt("Replace the payment provider by a new one, with a circuit breaker")
+
+
+def smallest_request() -> Told:
+    """The smallest request is a goal."""
+    return Told().prompt("Set x to 3.").edit("x.py", "x = 2", "x = 3").say("x is 3 now.")
+
+
+def pasted_log() -> Told:
+    """Of a prompt with a pasted log the words of the person are the goal."""
+    log = "\n".join(f"2026-03-01 09:00:{n:02d} ERROR worker 0x{n:04x} stopped" for n in range(40))
+    told = Told().prompt(f"{log}\n\nFind out why the workers stop at night, and repair it")
+    return told.edit("worker.py")
+
+
+def preamble() -> Told:
+    """The words that introduce a context are not the goal."""
+    return Told().prompt("Given this as a context:\n\nPrint the labels of all parcels on one page")
+
+
+def queued_before_a_kill() -> Told:
+    """A prompt that was typed during work is next, even if the client never took it up."""
+    told = Told().prompt("Count the orders of each customer").edit("count.py")
+    return told.queue("enqueue", "Then sort the customers by their orders")
+
+
+# Theories
+
+
+def confirmed_and_ruled_out() -> Told:
+    """A confirmed theory is a success, although the same statement rules out another one."""
+    told = Told().prompt("Customers see each other's basket since Monday, find out why")
+    told.say("I suspect that the cache key lacks the user id.").run("grep key cache.py", "key")
+    return told.say("Confirmed: the cache key lacked the user id. I ruled out the clock skew.")
+
+
+def confirmed_beside_red_tests() -> Told:
+    """A theory is no success as long as the tests are red."""
+    told = Told().prompt("Customers see each other's basket since Monday, find out why")
+    told.say("I suspect that the cache key lacks the user id.").edit("cache.py")
+    told.run("pytest -q tests", "FAILED tests/test_cache.py::test_user\n1 failed in 0.1s", code=1)
+    return told.say("Confirmed: the cache key lacked the user id. One test is still red.")
+
+
+# Plans and steps
+
+
+PLAN = "# Round the taxes\n\n1. Round the drinks\n2. Print the sums\n3. Mail the accountant\n"
+
+
+def plan_goes_on() -> Told:
+    """The steps of a plan stay next, over a question and a report of the first of them."""
+    told = Told().prompt("the taxes are wrong, think about it").approve(PLAN).edit("drinks.py")
+    told.say("The drinks are rounded.").prompt("Which law asks for that?")
+    return told.say("The tax code of 2024 does.").prompt("go on").edit("sums.py")
+
+
+def plan_over_compactions() -> Told:
+    """The steps of a plan survive two compactions whose summaries do not name them."""
+    told = Told().prompt("the taxes are wrong, think about it").approve(PLAN).edit("drinks.py")
+    for _ in range(2):
+        told.compact("Look at the drinks once more").say("I go on with the drinks.")
+    return told
+
+
+def plan_done() -> Told:
+    """A plan whose steps are all reported leaves nothing."""
+    told = Told().prompt("the taxes are wrong, think about it").approve(PLAN).edit("drinks.py")
+    return told.edit("sums.py").say("All three steps are done: drinks, sums and the mail.")
+
+
+def rest_survives_a_question() -> Told:
+    """The rest that a report named stays next while a question is answered."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    told.say("The parser is done.\n\nNext steps:\n- Describe the format\n- Print the labels")
+    return told.prompt("Which module reads the tax table?").say("The module tax.py reads it.")
+
+
+# Finished, or not
+
+
+def finished_with_an_offer() -> Told:
+    """Finished work is completed, although the answer ends with an offer."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    told.run("pytest -q", "4 passed in 0.01s")
+    return told.say(
+        "The parser is written, and its tests pass. I can also read XML lists if you like. Let me"
+        " know if you want more."
+    )
+
+
+def report_with_colons() -> Told:
+    """The headings of a report announce nothing: its request is answered."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    return told.say("Here is what changed:\n\n- `parser.py`: reads them\n- `rows.py`: sorts them")
+
+
+def written_and_committed() -> Told:
+    """Work that is written and committed is completed."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    told.run('git commit -qm "Read the price lists"')
+    return told.say("The parser is written and committed.")
+
+
+def rest_in_a_sentence() -> Told:
+    """What a report calls undone is next, and keeps the work open."""
+    told = Told().prompt("Write the parser and the pricing page").edit("parser.py")
+    return told.say("The parser is done. The pricing page is still to be done.")
+
+
+def waits_for_an_answer() -> Told:
+    """Work that sounds finished and ends with a question waits for the person."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    return told.say("The parser is done. Which of the two columns holds the price?")
+
+
+# Handing over
+
+
+def closed() -> Told:
+    """Closing the session leaves goal, now and next as they were, whatever it takes."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    told.say("The parser is written.").command("handoffd:close")
+    told.prompt("Write the handoff of this session.", isMeta=True).say("I'll save it:")
+    return told.run("handoff close", "closed").say("The handoff is saved.")
+
+
+def closed_in_a_call() -> Told:
+    """A session that closes itself on request leaves nothing of it in now and next."""
+    told = Told().prompt("Write a parser for the price lists").edit("parser.py")
+    told.say("The parser is written.").prompt("thanks, close the session")
+    call = told.use("Skill", skill="handoffd:close", args="")
+    told.result(call, "Launching skill: handoffd:close")
+    return told.run("handoff close", "closed").say("The handoff is saved.")
+
+
+# Rules and decisions
+
+
+def rules_and_decisions() -> Told:
+    """What a person forbids and decides is kept with its reason, and is no step."""
+    told = Told().prompt(
+        "Write the invoices. Prices are in cents, never floats: accounting insists."
+    )
+    told.say("I'll write them.").prompt("Decision: ASCII only, because the CDN rejects others")
+    told.edit("invoice.py").say("The invoices are written.").prompt("It never works on Safari")
+    return told.say("I'll look at the page in Safari.")
+
+
+# Tests and commits
+
+
+def task_runner() -> Told:
+    """Tests that a task runner starts are tests."""
+    told = Told().prompt("The tax of books is wrong, please repair it").edit("tax.py")
+    return told.run("mise run test", "1 failed, 11 passed in 0.12s", code=1)
+
+
+def red_behind_a_pipe() -> Told:
+    """A red run behind a pipe is red, though the command itself succeeds."""
+    told = Told().prompt("The tax of books is wrong, please repair it").edit("tax.py")
+    return told.run("pytest -q 2>&1 | tail -1", "1 failed, 11 passed in 0.12s")
+
+
+def hidden_behind_a_pipe() -> Told:
+    """A run whose result a pipe hides is neither green nor red."""
+    told = Told().prompt("The tax of books is wrong, please repair it").edit("tax.py")
+    return told.run("pytest -q 2>&1 | grep -i warning", "")
+
+
+def wider_green() -> Told:
+    """A red run is forgotten when a wider one is green."""
+    told = Told().prompt("The tax of books is wrong, please repair it").edit("tax.py")
+    red = "FAILED tests/test_tax.py::test_books\n1 failed in 0.02s"
+    told.run("pytest -q tests/test_tax.py", red, code=1).edit("tax.py")
+    return told.run("pytest -q tests", "31 passed in 0.40s").say("All 31 tests pass.")
+
+
+def committed_by_the_person() -> Told:
+    """A person's own quiet commit counts: nothing is left to commit."""
+    told = Told().prompt("Rename the module basket to cart").edit("cart.py")
+    told.say("The module is called cart now.").shell("git commit -q -am 'Rename basket to cart'")
+    return told.say("The change is committed.")
+
+
+# Work trees
+
+
+def moved_into_a_worktree() -> Told:
+    """The files of an agent that moved into a work tree are told from there."""
+    told = Told().prompt("Translate the letters to customers into Spanish")
+    tree = f"{ROOT}/.claude/worktrees/letters"
+    told.raw({"type": "worktree-state", "worktreeSession": {"worktreePath": tree}})
+    call = told.use("Write", file_path=f"{tree}/letters/es.txt", content="Hola")
+    return told.result(call, "done").say("The letters are translated.")
+
+
 # Hostile and odd input
 
 
@@ -414,5 +712,37 @@ def copied_history() -> Told:
 SCENES = {
     name: scene
     for name, scene in list(globals().items())
-    if callable(scene) and getattr(scene, "__module__", None) == __name__ and name != "Told"
+    if callable(scene) and getattr(scene, "__module__", None) == __name__ and scene.__doc__
+}
+
+
+# Several sessions of a project, the seconds since each was active, and whether it has ended
+
+
+def question_in_another_session() -> list[tuple[Told, float, bool]]:
+    """A question that is asked in a later session does not replace the work of the first."""
+    work = Told("work").prompt("Let customers pay their invoices by card").edit("payment.py")
+    work.say("Cards are accepted. The receipts are still to be done.")
+    question = Told("question").prompt("How many tests does the payment module have?")
+    question.run("grep -c 'def test' test_payment.py", "12").say("It has 12 tests.")
+    return [(work, 900.0, True), (question, 5.0, False)]
+
+
+def printed_then_continued() -> list[tuple[Told, float, bool]]:
+    """A session that begins with "continue" has the goal of the program's run before it."""
+    run = Told("run", entrypoint="sdk-cli").prompt("Let customers pay their invoices by card")
+    run.edit("payment.py").say("Cards are accepted. The receipts are still to be done.")
+    return [(run, 900.0, True), (Told("later").prompt("continue"), 5.0, False)]
+
+
+def two_live_sessions() -> list[tuple[Told, float, bool]]:
+    """Of two sessions at work the one that worked last is told, with its own files alone."""
+    first = Told("first").prompt("Let customers pay their invoices by card").edit("payment.py")
+    second = Told("second").prompt("Sort the parcels by their weight").edit("parcels.py")
+    return [(first, 60.0, False), (second, 5.0, False)]
+
+
+PROJECTS = {
+    scene.__name__: scene
+    for scene in (question_in_another_session, printed_then_continued, two_live_sessions)
 }

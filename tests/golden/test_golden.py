@@ -6,8 +6,9 @@ import pytest
 
 from handoffd.agents.claude_code.records import parse_line
 from handoffd.checkpoint import checkpoint_format
-from scenes import SCENES
-from scripted_session import folded, view
+from handoffd.projects.lanes import Lane, compose
+from scenes import PROJECTS, SCENES
+from scripted_session import ROOT, folded, view
 
 HERE = Path(__file__).parent
 DATA = {path.stem: path.read_bytes() for path in sorted(HERE.glob("*.jsonl"))}
@@ -33,6 +34,15 @@ def test_golden(name):
     assert stated <= set(found.receipts) | {"status"}
 
 
+@pytest.mark.parametrize("name", PROJECTS)
+def test_projects(name):
+    """The sessions of a project give exactly the checkpoint beside them."""
+    lanes = [Lane(told.folded(), idle, ended=ended) for told, idle, ended in PROJECTS[name]()]
+    found = compose(ROOT, lanes, {}, None, [])
+
+    assert (HERE / f"{name}.yaml").read_text() == checkpoint_format.render(found.document)
+
+
 def test_every_checkpoint_has_its_transcript():
     """Every expected checkpoint has a transcript."""
-    assert {path.stem for path in HERE.glob("*.yaml")} == set(DATA)
+    assert {path.stem for path in HERE.glob("*.yaml")} == set(DATA) | set(PROJECTS)

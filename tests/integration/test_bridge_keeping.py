@@ -73,6 +73,7 @@ def planted_words(size: int) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("size", [200, 5 * KIB, 256 * KIB])
+@pytest.mark.seed("000", "Deletes all entries and marks the handoff as `completed`.")
 def test_closing_leaves_no_byte(live, size):
     """No file of the daemon holds the text of a closed thread, however long the text was."""
     words, marker = planted_words(size)

@@ -24,6 +24,8 @@ def begin(sandbox, name="shop", goal="Add a discount code field"):
     return project, session
 
 
+@pytest.mark.seed("001", "| `branch` | string | No")
+@pytest.mark.seed("001", '"branch": git_state.get("branch")')
 def test_git_switch_shows_without_a_transcript_line(live):
     """A `git switch` shows in `handoff show` within a second, and in the file soon after."""
     project, _ = begin(live)
@@ -59,6 +61,8 @@ def test_worktree_branch(live):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("001", "| `files` | list[string] | No")
+@pytest.mark.seed("001", '"files": git_state.get("uncommitted_files", [])')
 def test_uncommitted_files_show(live):
     """Files that git sees as changed are answered, and listed after the session's own."""
     project, session = begin(live)
@@ -279,6 +283,7 @@ def test_files_are_private_and_ignored(live):
     assert "" == live.git(project, "status", "--porcelain")
 
 
+@pytest.mark.seed("001", "# In daemon.py after extracting insights")
 def test_never_more_than_two_seconds_stale(live):
     """While records keep coming, the file is written at most every two seconds and no less."""
     project, session = begin(live)
@@ -342,6 +347,9 @@ def test_own_words_are_never_evidence(live):
     assert "Add a discount code field" == found["goal"]
 
 
+@pytest.mark.seed("001", "YAML checkpoints that track session state")
+@pytest.mark.seed("001", "# .flow-guardian/handoff.yaml goal:")
+@pytest.mark.seed("001", "| `session_id` | string | No")
 def test_document_is_valid_for_any_yaml_reader(live):
     """A plain YAML 1.1 loader reads the seed's nine fields in their order."""
     project, _ = begin(live)

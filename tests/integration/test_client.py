@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import damaged_stores
+import handoff
 from conftest import BIN, REPOSITORY, allowed, contents_below, wait_for
 from handoff.cli import COMMANDS
 
@@ -106,6 +107,7 @@ def test_save_merges(live):
 
 
 @pytest.mark.parametrize("running", [True, False])
+@pytest.mark.seed("001", '"now": user_message or "Working on project"')
 def test_save_in_a_new_project(sandbox, running):
     """In a new project -m gives goal and now; without -m `now` has its default."""
     if running:
@@ -135,6 +137,7 @@ def test_save_refuses_nonsense(sandbox, running):
     assert "" == sandbox.yaml(project)
 
 
+@pytest.mark.seed("001", '"now": user_message or "Working on project"')
 def test_flow_link(live):
     """A link named `flow` to the client is the seed's spelling of save and inject."""
     project, _ = begin(live)
@@ -156,6 +159,7 @@ def test_flow_link(live):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("001", "YAML checkpoints that track session state")
 def test_inject_is_marked_and_small(live):
     """The brief is framed as a record of the past, marked, and at most 2 KB at every level."""
     project, session = begin(live)
@@ -193,6 +197,8 @@ def test_inject_of_an_unknown_project_is_silent(live):
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.seed("001", "# Hook calls: flow inject --save-state")
+@pytest.mark.seed("001", "# Before context compaction, save current")
 def test_inject_save_state_prints_nothing(live):
     """The PreCompact hook's call writes the checkpoint of the hook's session and is silent."""
     project, session = begin(live)
@@ -209,6 +215,7 @@ def test_inject_save_state_prints_nothing(live):
     wait_for(lambda: "Add a discount code field" in live.yaml(project))
 
 
+@pytest.mark.seed("001", "# Hook calls: flow inject --save-state")
 def test_inject_save_state_without_a_daemon(sandbox):
     """Without a daemon the hook's call still keeps branch and files, and is silent."""
     project = sandbox.project()
@@ -223,6 +230,100 @@ def test_inject_save_state_without_a_daemon(sandbox):
     # On a busy machine git may take longer than it is waited for.
     wait_for(keeps_files)
     assert "branch: main" in sandbox.yaml(project)
+
+
+@pytest.mark.quick
+@pytest.mark.seed("001", "# Hook calls: flow inject --save-state")
+def test_inject_save_state_with_a_daemon_that_knows_nothing_yet(live):
+    """The hook's call keeps branch and files of a project that the daemon has never seen."""
+    project = live.project()
+    (project / "x.py").write_text("x")
+    hook = json.dumps({"session_id": "s", "cwd": str(project)})
+    done = live.handoff("inject", "--save-state", cwd="/", input=hook)
+
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+    wait_for(lambda: "- x.py" in live.yaml(project))
+    assert "branch: main" in live.yaml(project)
+
+
+def test_inject_save_state_keeps_what_the_file_says(live):
+    """Nothing of a file is lost to a daemon that knows no session of the project."""
+    project = live.project()
+    (project / ".flow-guardian").mkdir()
+    path = project / ".flow-guardian/handoff.yaml"
+    path.write_text("goal: Ship it\nstatus: blocked\nnow: Waiting\nmine: 1\n")
+    (project / "x.py").write_text("x")
+    hook = json.dumps({"cwd": str(project)})
+    live.handoff("inject", "--save-state", cwd="/", input=hook)
+
+    wait_for(lambda: "- x.py" in path.read_text())
+    for line in ("goal: Ship it", "status: blocked", "now: Waiting", "mine: 1"):
+        assert line in path.read_text().splitlines()
+
+
+@pytest.mark.parametrize("how", ["unmarked", "none"])
+def test_inject_save_state_writes_only_where_it_may(live, how):
+    """Neither an unmarked directory nor one where writing is switched off gets a file."""
+    project = live.project(git=how != "unmarked")
+    if how == "none":
+        (live.home / ".config/handoffd").mkdir(parents=True, exist_ok=True)
+        (live.home / ".config/handoffd/config.toml").write_text('[checkpoint]\nwrite = "none"\n')
+        live.restart()
+    other = live.project("other")
+    for directory in (project, other):
+        hook = json.dumps({"cwd": str(directory)})
+        live.handoff("inject", "--save-state", cwd="/", input=hook)
+    if how == "unmarked":
+        wait_for(lambda: live.yaml(other))
+    else:
+        wait_for(live.settled)
+
+    assert not (project / ".flow-guardian").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["-m", "One more thing"], "in_progress"),
+        (["--now", "One more thing"], "in_progress"),
+        (["-m", "It is done", "--status", "completed"], "completed"),
+        (["--outcome", "success"], "completed"),
+    ],
+)
+@pytest.mark.seed("001", '"status": "in_progress",')
+def test_save_takes_completed_work_up_again(world, words, status):
+    """A message on completed work makes it in progress, unless the status is given as well."""
+    project = world.project()
+    world.handoff("save", "-m", "Done", "--goal", "g", "--status", "completed", cwd=project)
+    assert "status: completed" in world.yaml(project)
+    assert 0 == world.handoff("save", *words, cwd=project).returncode
+
+    assert f"status: {status}" in world.yaml(project)
+
+
+@pytest.mark.quick
+def test_save_keeps_blocked_work_blocked(world):
+    """A message on blocked work says what is going on; it is blocked until a person says more."""
+    project = world.project()
+    world.handoff("save", "-m", "Waiting", "--status", "blocked", cwd=project)
+    world.handoff("save", "-m", "Still waiting", cwd=project)
+
+    assert "status: blocked" in world.yaml(project)
+
+
+@pytest.mark.parametrize("session_id", ["", "abc123"])
+def test_save_quiet_prints_the_session_alone(world, session_id):
+    """With --quiet only the session's id is printed, if there is one, also without a daemon."""
+    project = world.project()
+    if session_id:
+        given = {"goal": "g", "status": "in_progress", "now": "n", "session_id": session_id}
+        handoff.save_handoff(given, project)
+    done = world.handoff("save", "--quiet", "-m", "Half way", cwd=project)
+
+    assert (0, f"{session_id}\n" if session_id else "", "") == (
+        done.returncode, done.stdout, done.stderr,
+    )  # fmt: skip
+    assert "now: Half way" in world.yaml(project)
 
 
 @pytest.mark.quick
@@ -407,6 +508,7 @@ def test_doctor(live):
             {
                 path: (path.stat().st_mtime_ns, text)
                 for path, text in contents_below(live.home).items()
+                if path.suffix != ".db-shm"  # SQLite notes there where a reader began
             }
         )
         return seen[-1]
@@ -461,6 +563,33 @@ def test_doctor_names_a_shadowed_flow(live):
 
     assert f"our `flow` ({ours}/flow) shadows another program: {theirs}/flow" in first
     assert f"another program named `flow` ({theirs}/flow) shadows ours" in second
+
+
+def test_doctor_says_how_to_get_flow(sandbox):
+    """Where no program is called `flow`, the command that makes the link is named."""
+    shown = sandbox.handoff("doctor", env={"PATH": "/usr/bin:/bin"}).stdout
+
+    assert "there is no `flow`; to make the link: handoff setup --with flow" in shown
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_doctor_and_close_know_where_other_readers_look(sandbox, wanted):
+    """A project with .bon/handoffs gets links there if that is configured; else doctor offers it."""
+    project = sandbox.project()
+    place = project / ".bon/handoffs"
+    place.mkdir(parents=True)
+    if wanted:
+        (sandbox.home / ".config/handoffd").mkdir(parents=True, exist_ok=True)
+        (sandbox.home / ".config/handoffd/config.toml").write_text(
+            '[contract]\nalso = [".bon/handoffs"]\n'
+        )
+    done = sandbox.handoff("close", "--done", "Rounded tax", cwd=project)
+    assert 0 == done.returncode, done.stderr
+
+    assert wanted == any("Rounded tax" in path.read_text() for path in place.iterdir())
+    assert wanted != (
+        "this project has .bon/handoffs" in sandbox.handoff("doctor", cwd=project).stdout
+    )
 
 
 @pytest.mark.quick

@@ -14,6 +14,7 @@ PHRASE = "HUMAN REVIEW NEEDED"
 
 
 @pytest.mark.quick
+@pytest.mark.seed("002", "The primary handoff author. /close gathers context")
 def test_close_merges_words_with_what_is_known(world):
     """A worker's words come first, then the facts known of the session."""
     project = world.project()
@@ -49,6 +50,7 @@ def test_close_again_completes(world):
     assert 1 == len(handoffs(world, project))
 
 
+@pytest.mark.seed("002", "The content matters; the exact headings are flexible.")
 def test_close_takes_markdown_on_stdin(world):
     """Sections on stdin are taken as they stand, also those with custom headings."""
     project = world.project()
@@ -107,6 +109,9 @@ def test_phrase_from_a_transcript_is_broken_up(world):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("002", "Filename scheme is not part of the contract.")
+@pytest.mark.seed("002", "Does not write a new handoff.")
+@pytest.mark.seed("002", "The reflector may add the escalation signal")
 def test_escalate_adds_to_the_newest(world):
     """The call goes into the newest handoff, regardless of its author; every other byte stays."""
     project = world.project()
@@ -140,6 +145,8 @@ def test_escalate_without_a_handoff(world):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("002", "Presence means the session identified something")
+@pytest.mark.seed("002", "Reads the worker's handoff to understand")
 def test_review_shows_the_call(world):
     """review shows the newest handoff, and first whether it calls for a person."""
     project = world.project()
@@ -153,6 +160,9 @@ def test_review_shows_the_call(world):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("002", "The handoff file is an interface between sessions.")
+@pytest.mark.seed("002", "Presence means the session identified something")
+@pytest.mark.seed("002", "Discovers the most recent handoff, reads it")
 def test_open_is_a_marked_brief(world):
     """Into a pipe, open prints at most 2 KB with our mark, the call first, and the path."""
     project = world.project()
@@ -192,6 +202,7 @@ def test_open_elsewhere_is_silent(world):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("002", "Used by the handoff index for at-a-glance scanning.")
 def test_list_shows_age_and_purpose(world):
     """list shows the newest first, with age, whether it was read, and purpose."""
     project = world.project()
@@ -233,6 +244,7 @@ def test_subdirectory_finds_its_projects_handoff(world):
     assert len(handoffs(world, project / "src")) == 1
 
 
+@pytest.mark.seed("002", "Consumers must not depend on filename format")
 def test_lossy_name_is_told_apart(world):
     """Two projects that share a handoff directory never see each other's."""
     one, other = world.project("a-b"), world.project("a_b")
@@ -266,6 +278,23 @@ def test_ended_on_a_question_escalates(live):
 
     wait_for(lambda: PHRASE in text(live, project))
     assert "change the invoices" in text(live, project)
+
+
+def test_commits_made_by_hand_are_done(live):
+    """A commit that the person made during the session is listed with its hash."""
+    project = live.project()
+    session = live.session(project)
+    session.prompt("Round the tax", timestamp=timestamp(200))
+    session.edit(f"{project}/tax.py", timestamp=timestamp(199))
+    session.say("The tax is rounded.", timestamp=timestamp(198))
+    (project / "tax.py").write_text("new\n")
+    live.git(project, "add", ".")
+    live.git(project, "commit", "-qm", "Round the tax by hand")
+    sha = live.git(project, "rev-parse", "--short", "HEAD").strip()
+
+    done = live.handoff("close", "--session", session.id, cwd=project)
+    assert 0 == done.returncode, done.stderr
+    assert f"- Committed during the session: {sha} Round the tax by hand" in text(live, project)
 
 
 def test_committed_secret_escalates(live):

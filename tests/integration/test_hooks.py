@@ -85,6 +85,11 @@ def clock_of(session: Session) -> float:
     return datetime.fromisoformat(last["timestamp"]).timestamp()
 
 
+def state_in(told: str) -> str:
+    """Return the lines of a brief below its heading."""
+    return re.split(r"(?m)^## .*\n\n", told)[1]
+
+
 def call(hooks: Hooked, reason: str) -> None:
     done = hooks.sandbox.handoff(
         "close", "--done", "half of it", "--escalate", reason, cwd=hooks.project
@@ -113,6 +118,19 @@ def test_the_client_prints_what_the_daemon_answers(hooks):
     assert "**Goal:** Round tax per line" in hooks.fire_client(
         "SessionStart", new_id(), source="startup"
     )
+
+
+def test_what_is_printed_is_marked(hooks):
+    """The text that a client prints for a hook and for `inject` has our marks and its lines."""
+    worked(hooks)
+    given = hooks.given("SessionStart", new_id(), None, {"source": "startup"})
+    for method, params in (("hook", given), ("inject", {})):
+        found = hooks.sandbox.request(
+            method, cwd=str(hooks.project), render={"columns": 80, "json": False}, **params
+        )
+        lines = found["result"]["text"].splitlines()
+        assert lines[0].startswith("<handoffd-context project="), method
+        assert "</handoffd-context>" == lines[-1]
 
 
 def test_nothing_is_told_where_nothing_is_known(hooks):
@@ -160,14 +178,109 @@ def test_a_compacted_session_is_told_its_own_state(hooks):
     assert "" == hooks.start(mine.id, "compact")  # twice at once: a plugin, and the settings
 
 
+RULE = "Never store amounts as floats."
+SUMMARY = (
+    "1. Primary Request and Intent:\n   Round tax per line, and add a test for the rounding.\n"
+)
+
+
+def ruled(hooks: Hooked) -> Session:
+    """Return a session with a rule of its person, as the daemon knows it."""
+    session = hooks.sandbox.session(hooks.project)
+    session.prompt(f"Round tax per line. {RULE}")
+    session.edit(f"{hooks.project}/tax.py")
+    session.say("I'll add a test for the rounding next.")
+    wait_for(lambda: [RULE] == hooks.sandbox.document(hooks.project).get("rules"))
+    return session
+
+
+def compact(hooks: Hooked, session: Session) -> None:
+    """Write a compaction and its summary, as the client does after its hooks."""
+    session.raw(session.line("system", subtype="compact_boundary", compactMetadata={}))
+    session.prompt(SUMMARY, isCompactSummary=True)
+    wait_for(lambda: RULE in dropped(hooks))
+
+
+def dropped(hooks: Hooked) -> str:
+    return hooks.sandbox.handoff("show", "--dropped", cwd=hooks.project).stdout
+
+
+@pytest.mark.quick
+def test_a_rule_that_the_summary_lacks_is_told(hooks):
+    """The brief after a compaction lists what the summary lacks, once and within 2 KB."""
+    session = ruled(hooks)
+    compact(hooks, session)
+    told = hooks.start(session.id, "compact")
+
+    assert f"\n**Not in the summary:**\n- rule: {RULE}\n" in told
+    assert "**Rules:**" not in told
+    assert len(told.encode()) <= 2048
+    assert "" == hooks.prompt(session.id)
+
+
+def test_the_next_prompt_tells_what_the_brief_did_not(hooks):
+    """A client may write the summary after the brief: the next prompt tells the rest, once."""
+    session = ruled(hooks)
+    compact(hooks, session)
+    told = hooks.prompt(session.id)
+
+    assert 1 == len(told.splitlines())
+    assert f"Not in the summary: rule: {RULE}" in told
+    assert "" == hooks.prompt(session.id)
+    hooks.sandbox.restart()
+    assert "" == hooks.prompt(session.id)
+
+
+def test_a_brief_that_told_the_rule_is_enough(hooks):
+    """A rule that the brief before the summary had is not told again by the next prompt."""
+    session = ruled(hooks)
+    assert RULE in hooks.start(session.id, "compact")
+    compact(hooks, session)
+
+    assert RULE in dropped(hooks)
+    assert "" == hooks.prompt(session.id)
+
+
+def test_the_hook_after_a_compaction_compares_its_summary(hooks):
+    """PostCompact answers by the summary in its input; the analysis before it does not count."""
+    session = ruled(hooks)
+    raw = f"<analysis>{RULE}</analysis>\n<summary>\n{SUMMARY}</summary>"
+    told = hooks.fire("PostCompact", session.id, trigger="auto", compact_summary=raw)
+
+    assert f"Not in the summary: rule: {RULE}" in told
+    whole = f"<summary>{SUMMARY}{RULE}</summary>"
+    assert "" == hooks.fire("PostCompact", session.id, trigger="auto", compact_summary=whole)
+    assert "" == hooks.fire("PostCompact", session.id, agent_id="a1", compact_summary=raw)
+
+
+@pytest.mark.quick
+def test_the_dropped_items_are_listed_with_their_sources(hooks):
+    """`show --dropped` lists each item with its kind and its record, and says if there is none."""
+    session = ruled(hooks)
+    assert "No compaction is known." in dropped(hooks)
+    compact(hooks, session)
+    found = dropped(hooks)
+    listed = hooks.sandbox.handoff("show", "--dropped", "--json", cwd=hooks.project).stdout
+    (item,) = json.loads(listed)["dropped"]
+
+    assert f"Not in the summary of session {session.id[:8]}:\n  rule    {RULE}\n" in found
+    assert item["receipt"]["uuid"] in found
+    assert (session.id, "rule", RULE) == (item["session_id"], item["kind"], item["text"])
+    assert session.id == item["receipt"]["transcript"]
+    session.say(f"I keep to the rule: {RULE}")
+    wait_for(lambda: "The last summary mentions every open item." in dropped(hooks))
+
+
 def test_two_live_sessions_are_both_named(hooks):
     """A third session is told of both that are live, by their ids."""
     first = worked(hooks)
     second = worked(hooks, "Write the changelog for the release")
     told = hooks.start(new_id())
 
-    assert f"**This is the state of session:** {second.id[:8]}" in told
-    assert f"session {first.id[:8]}: " in told
+    assert f"\n## Live: session {second.id[:8]} is at work here, last active just now\n" in told
+    assert "**It edits:** tax.py\n" in told
+    assert f"**Also live:** session {first.id[:8]}: " in told
+    assert "(edits tax.py)" in told
 
 
 def test_a_cleared_session_is_told_again(hooks):
@@ -192,7 +305,7 @@ def test_past_work_is_one_line(hooks, days):
         assert 0 == done.returncode
     told = hooks.start(new_id())
 
-    (line,) = told.split("## Current Session State\n\n")[1].splitlines()[:-1]
+    (line,) = state_in(told).splitlines()[:-1]
     assert line.startswith("**Goal:** Round tax per line")
     assert ("completed" in line) == (not days)
 
@@ -257,8 +370,9 @@ def test_a_call_for_a_person_comes_first(hooks):
     assert "" == hooks.prompt(session)
     mine = wait_for(lambda: hooks.sandbox.document(hooks.project)["session_id"])
     assert "" == hooks.prompt(mine)  # it called itself
-    state = told.split("## Current Session State\n\n")[1]
-    assert state.startswith("**HUMAN REVIEW NEEDED:** the key in CI has expired\n**Goal:**")
+    assert state_in(told).startswith(
+        "**HUMAN REVIEW NEEDED:** the key in CI has expired\n**Goal:**"
+    )
 
 
 def test_what_moved_since_is_told(hooks):

@@ -19,7 +19,7 @@ from http_clients import (
     certificate,
     configure,
     frame,
-    open_door,
+    open_listener,
     reload,
     rest,
     warnings,
@@ -68,14 +68,14 @@ def test_loaded_only_when_wanted(sandbox):
 def test_turned_on_and_off_while_it_runs(live):
     """A reload opens, moves and closes the HTTP listener; the daemon stays the same process."""
     pid = live.call("status")["pid"]
-    door = Visitor(live, reload(live))
-    wait_for(lambda: live.call("status")["http"] == door.url)
-    first = door.post(frame("ping")).status
+    listener = Visitor(live, reload(live))
+    wait_for(lambda: live.call("status")["http"] == listener.url)
+    first = listener.post(frame("ping")).status
     moved = Visitor(live, reload(live))
     wait_for(lambda: live.call("status")["http"] == moved.url)
     second = moved.post(frame("ping")).status
     with pytest.raises(ConnectionRefusedError):
-        door.post(frame("ping"))
+        listener.post(frame("ping"))
     reload(live, enabled=False)
     wait_for(lambda: live.call("status")["http"] is None)
     with pytest.raises(ConnectionRefusedError):
@@ -87,11 +87,11 @@ def test_turned_on_and_off_while_it_runs(live):
 
 def test_status_and_doctor_know_it(sandbox):
     """Status names the address, and not the token; doctor finds nothing wrong."""
-    door = open_door(sandbox, secret_path=True)
+    listener = open_listener(sandbox, secret_path=True)
     shown = sandbox.handoff("status").stdout
 
-    assert f"on http://127.0.0.1:{door.port}/mcp\n" in shown
-    assert door.token not in shown
+    assert f"on http://127.0.0.1:{listener.port}/mcp\n" in shown
+    assert listener.token not in shown
     wait_for(sandbox.settled)
     assert 0 == sandbox.handoff("doctor").returncode
 
@@ -99,35 +99,35 @@ def test_status_and_doctor_know_it(sandbox):
 @pytest.mark.quick
 def test_token_is_made_at_the_first_start(sandbox):
     """The daemon makes the token, readable by its user alone, and `token show` prints it."""
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
     path = sandbox.state / "http-token"
 
     assert 0o600 == path.stat().st_mode & 0o777
-    assert f"{door.token}\n" == sandbox.handoff("token", "show").stdout
-    assert 200 == door.post(frame("ping")).status
+    assert f"{listener.token}\n" == sandbox.handoff("token", "show").stdout
+    assert 200 == listener.post(frame("ping")).status
 
 
 def test_token_without_a_daemon(sandbox):
     """`token show` makes a missing token, and the daemon uses it."""
     shown = sandbox.handoff("token", "show").stdout.strip()
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
 
-    assert shown == door.token == sandbox.handoff("token", "show").stdout.strip()
-    assert 200 == door.post(frame("ping"), Authorization=f"Bearer {shown}").status
+    assert shown == listener.token == sandbox.handoff("token", "show").stdout.strip()
+    assert 200 == listener.post(frame("ping"), Authorization=f"Bearer {shown}").status
 
 
 @pytest.mark.quick
 def test_rotation_holds_at_once(sandbox):
     """After a rotation the old token opens nothing and the new one does, without a restart."""
-    door = open_door(sandbox, secret_path=True)
-    old, pid = door.token, sandbox.call("status")["pid"]
+    listener = open_listener(sandbox, secret_path=True)
+    old, pid = listener.token, sandbox.call("status")["pid"]
     new = sandbox.handoff("token", "rotate").stdout.strip()
 
-    assert old != new == door.token
-    assert 401 == door.post(frame("ping"), Authorization=f"Bearer {old}").status
-    assert 404 == door.post(frame("ping"), path=f"/mcp/{old}").status
-    assert 200 == door.post(frame("ping"), Authorization=f"Bearer {new}").status
-    assert 200 == door.post(frame("ping"), path=f"/mcp/{new}", Authorization=None).status
+    assert old != new == listener.token
+    assert 401 == listener.post(frame("ping"), Authorization=f"Bearer {old}").status
+    assert 404 == listener.post(frame("ping"), path=f"/mcp/{old}").status
+    assert 200 == listener.post(frame("ping"), Authorization=f"Bearer {new}").status
+    assert 200 == listener.post(frame("ping"), path=f"/mcp/{new}", Authorization=None).status
     assert pid == sandbox.call("status")["pid"]
 
 
@@ -136,9 +136,9 @@ def test_token_that_others_may_read(sandbox):
 
     The warning ends with a rotation.
     """
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
     (sandbox.state / "http-token").chmod(0o644)
-    refused = door.post(frame("ping"))
+    refused = listener.post(frame("ping"))
     shown = sandbox.handoff("token", "show")
 
     assert 503 == refused.status
@@ -147,7 +147,7 @@ def test_token_that_others_may_read(sandbox):
     assert "handoff token rotate" in shown.stderr
     assert "others may read" in sandbox.handoff("doctor").stdout
     assert 0 == sandbox.handoff("token", "rotate").returncode
-    assert 200 == door.post(frame("ping")).status
+    assert 200 == listener.post(frame("ping")).status
     assert {} == warnings(sandbox)
 
 
@@ -157,42 +157,42 @@ def test_token_others_may_read_at_the_start(sandbox):
     path = sandbox.state / "http-token"
     path.chmod(0o640)
     kept = path.read_text()
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
 
-    assert 503 == door.post(frame("ping")).status
+    assert 503 == listener.post(frame("ping")).status
     assert "http_token" in warnings(sandbox)
     assert (kept, 0o640) == (path.read_text(), path.stat().st_mode & 0o777)
 
 
 def test_token_that_is_a_symlink(sandbox):
     """A symlink in the place of the token is not followed."""
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
     path, elsewhere = sandbox.state / "http-token", sandbox.home / "elsewhere"
     elsewhere.write_text(path.read_text())
     elsewhere.chmod(0o600)
     path.unlink()
     path.symlink_to(elsewhere)
 
-    assert 503 == door.post(frame("ping")).status
+    assert 503 == listener.post(frame("ping")).status
     assert "symlink" in warnings(sandbox)["http_token"]
 
 
 def test_secret_path_is_off_by_default(sandbox):
     """By default the token in the address opens nothing."""
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
 
-    assert 404 == door.post(frame("ping"), path=f"/mcp/{door.token}").status
+    assert 404 == listener.post(frame("ping"), path=f"/mcp/{listener.token}").status
 
 
 def test_conversation_goes_on_after_a_restart(sandbox):
     """A client with a session id from before a restart goes on after it."""
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
 
     async def hold() -> tuple[str, str]:
-        headers = {"Authorization": f"Bearer {door.token}", "Mcp-Session-Id": "of-long-ago"}
+        headers = {"Authorization": f"Bearer {listener.token}", "Mcp-Session-Id": "of-long-ago"}
         async with (
             httpx2.AsyncClient(headers=headers) as client,
-            Client(streamable_http_client(door.url, http_client=client), mode="legacy") as mcp,
+            Client(streamable_http_client(listener.url, http_client=client), mode="legacy") as mcp,
         ):
             made = await mcp.call_tool("create_handoff", {"title": "T", "content": "C"})
             ident = made.structured_content["handoff"]["id"]
@@ -251,7 +251,7 @@ def test_missing_package(sandbox, tmp_path):
     sandbox.start()
     wait_for(lambda: "http_off" in warnings(sandbox))
 
-    assert "-m pip install 'mcp>=2.3,<3'" in warnings(sandbox)["http_off"]
+    assert "handoff setup --with http" in warnings(sandbox)["http_off"]
     assert "tools" in sandbox.request("tools/list")["result"]
 
 
@@ -263,14 +263,14 @@ def trusting(path: str) -> ssl.SSLContext:
 def test_tls(sandbox, tmp_path):
     """With a certificate the listener speaks TLS and nothing else, to clients that check it."""
     made, key = certificate(tmp_path)
-    door = open_door(sandbox, tls_certificate=made, tls_key=key)
-    door.tls = trusting(made)
-    answers = [door.send("GET", "/health"), door.post(frame("ping"))]
-    page = door.post(frame("ping"), Origin=f"http://localhost:{door.port}")
+    listener = open_listener(sandbox, tls_certificate=made, tls_key=key)
+    listener.tls = trusting(made)
+    answers = [listener.send("GET", "/health"), listener.post(frame("ping"))]
+    page = listener.post(frame("ping"), Origin=f"http://localhost:{listener.port}")
 
-    assert f"https://127.0.0.1:{door.port}/mcp" == sandbox.call("status")["http"]
+    assert f"https://127.0.0.1:{listener.port}/mcp" == sandbox.call("status")["http"]
     assert [200, 200, 403] == [answer.status for answer in (*answers, page)]
-    with door.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as plain:
+    with listener.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as plain:
         assert not rest(plain).startswith(b"HTTP")
 
 
@@ -278,16 +278,16 @@ def test_certificate_is_read_anew(sandbox, tmp_path):
     """A reload takes a renewed certificate; a broken one is reported until it is replaced."""
     made, key = certificate(tmp_path)
     new, new_key = certificate(tmp_path, "new")
-    door = open_door(sandbox, tls_certificate=made, tls_key=key)
-    door.tls = trusting(new)
+    listener = open_listener(sandbox, tls_certificate=made, tls_key=key)
+    listener.tls = trusting(new)
     with pytest.raises(ssl.SSLError):
-        door.send("GET", "/health")
-    reload(sandbox, port=door.port, tls_certificate=made, tls_key=new_key)
+        listener.send("GET", "/health")
+    reload(sandbox, port=listener.port, tls_certificate=made, tls_key=new_key)
     wait_for(lambda: "certificate" in warnings(sandbox).get("http_off", ""))
-    reload(sandbox, port=door.port, tls_certificate=new, tls_key=new_key)
+    reload(sandbox, port=listener.port, tls_certificate=new, tls_key=new_key)
     wait_for(lambda: sandbox.call("status")["http"])
 
-    assert 200 == door.send("GET", "/health").status
+    assert 200 == listener.send("GET", "/health").status
 
 
 def test_tls_is_turned_on_while_it_runs(live, tmp_path):
@@ -301,11 +301,11 @@ def test_tls_is_turned_on_while_it_runs(live, tmp_path):
 
 def test_ends_with_connections_open(sandbox):
     """Silent, half-sent and idle connections do not keep the daemon from a clean end."""
-    door = open_door(sandbox)
-    begun = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{door.port}\r\nAuthorization: Bearer {door.token}\r\n"
+    listener = open_listener(sandbox)
+    begun = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{listener.port}\r\nAuthorization: Bearer {listener.token}\r\n"
     half = f"{begun}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
-    held = [door.raw(data) for data in (b"", begun.encode(), half.encode())]
-    kept = door.connect()
+    held = [listener.raw(data) for data in (b"", begun.encode(), half.encode())]
+    kept = listener.connect()
     kept.request("GET", "/health")
     kept.getresponse().read()
 
@@ -316,24 +316,24 @@ def test_ends_with_connections_open(sandbox):
     kept.close()
 
 
-def test_broken_configuration_leaves_the_door(sandbox):
+def test_broken_configuration_leaves_the_listener(sandbox):
     """A reload of a broken configuration leaves the listener as it is."""
-    door = open_door(sandbox)
+    listener = open_listener(sandbox)
     reload(sandbox, port="none")
     wait_for(lambda: "config_invalid" in warnings(sandbox))
 
-    assert 200 == door.post(frame("ping")).status
+    assert 200 == listener.post(frame("ping")).status
 
 
 def test_settings_of_threads_hold_here_too(sandbox):
     """The configuration of threads also holds for calls over HTTP, after a reload, too."""
-    door = open_door(sandbox)
-    configure(sandbox, port=door.port)
+    listener = open_listener(sandbox)
+    configure(sandbox, port=listener.port)
     path = sandbox.home / ".config/handoffd/config.toml"
     path.write_text(path.read_text() + "[threads]\nrefuse_secrets = true\n")
     sandbox.process.send_signal(signal.SIGHUP)
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7H8"
     given = {"name": "create_handoff", "arguments": {"title": "T", "content": secret}}
 
-    wait_for(lambda: door.ask("tools/call", given)["isError"])
-    assert sandbox.call("status")["http"] == door.url
+    wait_for(lambda: listener.ask("tools/call", given)["isError"])
+    assert sandbox.call("status")["http"] == listener.url

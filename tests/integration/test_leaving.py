@@ -23,6 +23,11 @@ def claim(sandbox, session, process, **more):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("002", "~/.claude/handoffs/<encoded-path>/")
+@pytest.mark.seed("002", "`session_id` — identifies the originating session.")
+@pytest.mark.seed("002", "Expected information (under whatever headings")
+@pytest.mark.seed("002", "| What was accomplished | `## Done`")
+@pytest.mark.seed("002", "| What should happen next | `## Next`")
 def test_silent_session_leaves_a_handoff(live):
     """A session that worked and fell silent has a handoff with metadata, Done and Next."""
     project = live.project()
@@ -41,6 +46,7 @@ def test_silent_session_leaves_a_handoff(live):
     assert "src/tax.py" in found
 
 
+@pytest.mark.seed("002", "Each project gets a subdirectory.")
 def test_modes_and_nothing_else_visible(live):
     """Files are 0600, directories 0700, and `ls` shows handoffs only."""
     project = live.project()

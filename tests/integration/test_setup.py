@@ -357,6 +357,36 @@ def test_a_command_of_the_user_s_stays(place):
     assert mine.read_text().endswith("and mine\n")
 
 
+@pytest.mark.parametrize("name", ["open", "close"])
+def test_a_skill_of_the_same_name_is_said(place, name):
+    """Claude Code runs a skill before a command of its name, so setup says that ours is shadowed."""
+    skill = place.home / f".claude/skills/{name}"
+    place.write(skill / "SKILL.md", "---\ndescription: mine\n---\n")
+    said = place.does("setup", "--dry-run")
+
+    assert f"{skill} is a skill of the same name, and /{name} runs it" in said
+    assert 1 == said.count("of the same name")
+
+
+def test_a_plugin_s_command_of_the_same_name_is_said(place):
+    """Other installed plugins with an /open or /close are named; ours and broken notes are not."""
+    other, ours = place.home / "p/bon", place.home / "p/ours"
+    place.write(other / "skills/open/SKILL.md", "x")
+    place.write(ours / "commands/open.md", "x")
+    plugins = {
+        "bon@shop": [{"installPath": str(other)}],
+        "handoffd@handoffd": [{"installPath": str(ours)}],
+        "odd@shop": 1,
+        "older@shop": {"installPath": None},
+    }
+    place.write(
+        place.home / ".claude/plugins/installed_plugins.json", json.dumps({"plugins": plugins})
+    )
+    said = place.does("setup", "--dry-run")
+
+    assert ["bon@shop"] == re.findall(r"The plugin (\S+) has a /open, too", said)
+
+
 def test_the_status_line_beside_the_user_s(place):
     """The user's status line is kept as an argument, with its other keys."""
     line = {"type": "command", "command": "~/line.sh 'a b'", "padding": 0}

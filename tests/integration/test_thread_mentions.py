@@ -68,6 +68,20 @@ def test_unread_entries_are_mentioned(world):
     assert "" == injected(world, project)
 
 
+@pytest.mark.quick
+def test_an_answer_to_what_was_read_ends_the_mention(world):
+    """Code reads the new entries and answers: no later session is told of them."""
+    project = world.project()
+    shared = used(world, project)
+    thread(world, "add", shared, "decision", WORDS)
+    assert {shared: 1} == mentioned(world, project)
+    thread(world, "get", shared, "--as", "code", cwd=project)
+    assert {shared: 1} == mentioned(world, project)
+    thread(world, "add", shared, "done", "Ready", "--as", "code", cwd=project)
+
+    wait_for(lambda: "" == injected(world, project))
+
+
 def test_only_what_was_used_here_as_code(world):
     """Only a use as code, in this project and of this thread, makes a mention: no tag does."""
     project, other = world.project(), world.project("other")

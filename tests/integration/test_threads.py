@@ -218,6 +218,16 @@ def test_unread_stays_unread_when_you_write(one_world):
     assert re.fullmatch(rf"Added \d+ to {shared}, as progress from code.\n", done.stdout)
 
 
+def test_a_question_before_closing_shows_nothing(one_world):
+    """Closing that was not agreed to has shown no entry: the next write marks none read."""
+    shared = begun(one_world)
+    thread(one_world, "add", shared, "question", "Which one?", "--as", "code")
+    thread(one_world, "close", shared, code=4)
+    thread(one_world, "add", shared, "progress", "Unseen")
+
+    assert ["Which one?"] == contents(asked(one_world, "get", shared)["new_entries"])
+
+
 def test_as_whom(one_world):
     """The side is chat, or code inside Claude Code; --as wins over both."""
     inside = {"CLAUDECODE": "1"}
@@ -362,8 +372,8 @@ def test_a_repeated_call_is_done_once(live):
     assert first == live.call("thread", **params)["result"]["entry"]
     live.kill()
     code = (
-        "import json, sys; from handoffd.offline import commands; style = {'columns': 80, 'json': False}; "
-        "print(json.dumps(commands.run('thread', json.loads(sys.argv[1]), style)[0]))"
+        "import json, sys; from handoffd.offline import runner; style = {'columns': 80, 'json': False}; "
+        "print(json.dumps(runner.run('thread', json.loads(sys.argv[1]), style)[0]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(params)], env=live.environment, text=True,

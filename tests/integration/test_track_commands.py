@@ -24,6 +24,7 @@ from conductor_projects import (
     front,
     handoff,
     history,
+    mark,
     outcomes,
     records,
     rows,
@@ -83,6 +84,12 @@ def old_record(project, track_id=TRACK, days=0.0, trigger="manual", **front_matt
 
 
 @pytest.mark.quick
+@pytest.mark.seed("003", "**No progress tracking** - No section count")
+@pytest.mark.seed("003", "| 2 | Gather metadata (git, validation)")
+@pytest.mark.seed("003", "| 6 | Write markdown file")
+@pytest.mark.seed("003", "| 7 | Update metadata.json.handoff |")
+@pytest.mark.seed("003", "| 8 | Update index.md")
+@pytest.mark.seed("003", "| 9 | Touch .last_activity")
 def test_create_in_nine_steps(world):
     """A record is made in nine steps, each on stderr; the file, metadata, index, marker agree."""
     project = world.project()
@@ -175,6 +182,7 @@ def test_other_bytes_of_metadata_stay(world):
     assert 0o640 == (project / f"conductor/handoffs/{TRACK}/index.md").stat().st_mode & 0o777
 
 
+@pytest.mark.seed("003", "| `manual` | User runs command")
 def test_what_the_caller_says(world):
     """--track (also without its date), --bead, --phase, --trigger and the author are taken over."""
     project = world.project()
@@ -234,6 +242,7 @@ def test_no_conductor(world):
     assert not (project / "conductor/tracks").exists()
 
 
+@pytest.mark.seed("003", "| 1 | Detect context (track or general)")
 def test_which_track(world):
     """Several active tracks give a general record that says so. An unknown track is an error.
 
@@ -278,9 +287,74 @@ def test_track_of_the_session(world):
     assert "Round tax per line" in records(project, "billing_20260302")[0].read_text()
 
 
+@pytest.mark.seed("003", "| 1 | Detect context (track or general)")
+def test_the_track_in_progress(world):
+    """Of several tracks the only one in progress is meant, by metadata.json or by tracks.md."""
+    project = world.project()
+    for name in ("a_20260101", "b_20260101", "c_20260101"):
+        track(project, name, status="new")
+        mark(project, " ", name, name)
+    assert "general" == asked(world, "create", cwd=project)["track"]
+    mark(project, "~", "b_20260101")
+    assert "b_20260101, the one in progress" == said(asked(world, "create", cwd=project), "1")
+    mark(project, "x", "b_20260101")
+    mark(project, "x", "c_20260101")
+    data = asked(world, "create", cwd=project)
+    assert "a_20260101, the one that is active" == said(data, "1")
+    track(project, "d_20260101", status="in_progress")
+    assert "d_20260101" == asked(world, "create", cwd=project)["track"]
+    mark(project, "~", "a_20260101")
+    assert "general: 2 tracks are active (" in said(asked(world, "create", cwd=project), "1")
+
+
+@pytest.mark.seed("003", "/conductor-handoff create       # Force create")
+def test_a_positional_trigger(world):
+    """`/conductor-handoff create epic-end` makes the record of that trigger."""
+    project = world.project()
+    track(project)
+    done = world.handoff("slash", "conductor-handoff", "create", "epic-end", cwd=project)
+    assert 0 == done.returncode
+    assert f"{TRACK} | epic-end" in done.stdout
+    asked(world, "create", "pre-finish", cwd=project)
+    assert ["epic-end", "pre-finish"] == triggers(project)
+
+
+def test_a_person_moves_no_session(world):
+    """`handoff resume` and `create` at a terminal leave the track of a live session as it is."""
+    project = world.project()
+    track(project)
+    track(project, "billing_20260302")
+    session = work(world, project, ago=5)
+    known(world, session)
+    asked(world, "create", "--track", "billing", "--session", session.id, cwd=project)
+    asked(world, "create", "--track", "auth", cwd=project)
+    assert TRACK == asked(world, "resume", "auth", cwd=project)["track"]
+    data = asked(world, "create", "--session", session.id, cwd=project)
+    assert "billing_20260302, the session's" == said(data, "1")
+
+
+@pytest.mark.seed("003", "/conductor-handoff resume <path|track>")
+def test_handoffs_of_conductor_beads(world):
+    """A handoff beside the plan is found by its track, by its path, and by nothing at all."""
+    project = world.project()
+    directory = track(project)
+    (directory / "handoff_20260302_101500.md").write_text("# Handoff\n\n## Next Steps\n- Go on\n")
+    (directory / "notes.md").write_text("# No handoff\n")
+    path = f"conductor/tracks/{TRACK}/handoff_20260302_101500.md"
+    for words in ((), (TRACK,), ("auth",), (path,), (str(project / path),)):
+        data = asked(world, "resume", *words, cwd=project)
+        assert (TRACK, path) == (data["track"], data["source"])
+        assert ["Go on"] == [item["content"] for item in data["todos"]["TodoWrite"]]
+    assert [] == records(project)
+
+
 # Parallel workers
 
 
+@pytest.mark.seed("003", "**No parallel execution check** - Handoffs")
+@pytest.mark.seed("003", "**Decision:** Add Step 1a to detect")
+@pytest.mark.seed("003", "| 1a | Parallel worker check")
+@pytest.mark.seed("003", "Parallel workers detected before handoff")
 def test_parallel_workers_need_a_choice(world):
     """Workers of all three shapes, or unreadable ones, need a choice: exit 4, with it in JSON."""
     project = world.project()
@@ -303,6 +377,7 @@ def test_parallel_workers_need_a_choice(world):
     assert [] == asked(world, "triggers", cwd=project)["triggers"], "nothing is left pending"
 
 
+@pytest.mark.seed("003", "Prevents losing worker context during handoff")
 def test_parallel_workers_included_or_not(world):
     """`--if-parallel include` lists the workers, `cancel` writes nothing.
 
@@ -378,7 +453,7 @@ def test_waiting_has_an_end(monkeypatch, capsys):
         "options": {"wait": "", "include": "", "cancel": ""},
     }
 
-    def call(*given):
+    def call(*given, **more):
         calls.append(given)
         return {"choice": choice, "exit": 4}, "the choice\n", ""
 
@@ -403,6 +478,8 @@ def test_no_time_is_no_wait(sandbox):
         assert 2 == done.returncode, wrong
 
 
+@pytest.mark.seed("003", "Gives user choice: wait, proceed, or cancel")
+@pytest.mark.seed("003", "⚠️ Parallel workers running: [worker-1, worker-2]")
 def test_a_person_is_asked(world):
     """At a terminal A waits, B includes the workers, C (and anything else) cancels."""
     project = world.project()
@@ -475,6 +552,7 @@ def test_no_git_at_all(sandbox):
 # Secrets
 
 
+@pytest.mark.seed("003", "| 3 | Scan for secrets")
 def test_secrets_are_masked(world):
     """Known secrets and the project's own patterns are masked wherever the record goes."""
     project = world.project()
@@ -517,6 +595,12 @@ def test_strict_refuses(world):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("003", "/conductor-handoff resume       # Force resume")
+@pytest.mark.seed("003", "| 3 | File discovery (fallback)")
+@pytest.mark.seed("003", "| 4 | Load handoff content")
+@pytest.mark.seed("003", "| 7 | Present analysis")
+@pytest.mark.seed("003", "| 9 | Update metadata.json.handoff.status")
+@pytest.mark.seed("003", "Progress % displays on resume")
 def test_resume_presents_what_was_left(world):
     """The newest record is shown with progress, drift and steps; the track is active again."""
     project = world.project()
@@ -545,6 +629,8 @@ def test_resume_presents_what_was_left(world):
     assert marker.stat().st_mtime > 1
 
 
+@pytest.mark.seed("003", "/conductor-handoff resume <path|track>")
+@pytest.mark.seed("003", "| 1 | Parse input (path, track, or auto)")
 def test_resume_by_name(world):
     """A record is found by its path, relative, absolute or only its name; a track with or without date."""
     project = world.project()
@@ -612,6 +698,7 @@ def test_broken_front_matter(world):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("003", "| 6 | Validate git state (branch, drift)")
 def test_drift(world):
     """Another branch, commits since, deleted and modified files and age are all told."""
     project = world.project()
@@ -664,6 +751,9 @@ def test_nothing_drifted(world):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("003", "/conductor-handoff              # Auto-detect mode")
+@pytest.mark.seed("003", "IF session_first_message AND")
+@pytest.mark.seed("003", "Single `/conductor-handoff` command works")
 def test_auto(world):
     """A first message with a young record resumes.
 
@@ -908,6 +998,12 @@ def beads(sandbox, request, tmp_path_factory):
     return with_beads(sandbox, request.param, tmp_path_factory)
 
 
+@pytest.mark.seed("003", "Enables seamless session resume via `bd show`")
+@pytest.mark.seed("003", "| 5 | Beads context (`bd show <epic>`)")
+@pytest.mark.seed("003", "Run `/conductor-handoff resume` internally")
+@pytest.mark.seed("003", "Load beads context (`bd show <epic>`)")
+@pytest.mark.seed("003", "Calculate and display progress %")
+@pytest.mark.seed("003", "Create epic-start handoff")
 def test_implement_starts_the_epic_once(sandbox, beads):
     """resume --implement makes one epic-start record; the epic's own change is no second one."""
     project = beads.root

@@ -32,6 +32,7 @@ from conductor_projects import (
     handoff,
     history,
     is_seen,
+    mark,
     names_fired,
     records,
     run_after,
@@ -69,6 +70,7 @@ def kill_and_start(sandbox):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("003", "| `design-end` | After `/conductor-newtrack`")
 def test_design_end_when_the_command_is_over(live, client):
     """A track is handed off when /conductor-newtrack has ended, once; the session goes on active."""
     witness = Witness(live)
@@ -158,6 +160,7 @@ def test_first_start_fires_nothing(sandbox):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("003", "| `pre-finish` | Start of `/conductor-finish`")
 def test_pre_finish_once(live):
     """/conductor-finish fires once: also by the Skill tool, in a copied history, after kill -9."""
     witness = Witness(live)
@@ -185,9 +188,37 @@ def test_pre_finish_once(live):
     wait_for(lambda: triggers(project) == ["pre-finish", "pre-finish"])
 
 
+@pytest.mark.seed("003", "| `epic-start` | Before each epic")
+def test_a_track_without_an_epic_starts_and_ends(live):
+    """/conductor-implement starts it, `[x]` in tracks.md ends it, each once, by any sign."""
+    sandbox, project = live, live.project()
+    witness = Witness(live)
+    track(project, "old_20260101", status="new")
+    mark(project, "x", "old_20260101", "Old")
+    track(project, status="new")
+    mark(project, " ")
+    session = work(sandbox, project, ago=2)
+    wait_for(lambda: is_seen(sandbox, project))
+    witness.look()
+    command(session, "conductor-implement", "log in with signed tokens")
+    wait_for(lambda: triggers(project) == ["epic-start"])
+    mark(project, "~")
+    command(session, "conductor-implement")
+    witness.look(2)
+    kill_and_start(sandbox)
+    mark(project, "x")
+    wait_for(lambda: triggers(project) == ["epic-start", "epic-end"])
+    kill_and_start(sandbox)
+    witness.look(2)
+    wait_for(lambda: at_rest(sandbox))
+    assert ["epic-start", "epic-end"] == triggers(project)
+    assert [] == triggers(project, "old_20260101")
+
+
 # idle
 
 
+@pytest.mark.seed("003", "| `idle` | After 30min gap")
 def test_idle(sandbox, client):
     """A silence fires once, unless tools, sub-agents or the project's own settings prevent it."""
     configure(sandbox, "[triggers]\nidle_minutes = 0.1\n")
@@ -308,6 +339,9 @@ def note_sections(notes):
     return re.findall(r"^HANDOFF: Section (\d+) saved at (.+)$", notes, re.MULTILINE)
 
 
+@pytest.mark.seed("003", "**No Beads sync** - Handoff context")
+@pytest.mark.seed("003", "**Decision:** Add `bd update` call")
+@pytest.mark.seed("003", "| 5 | Beads sync (`bd update --notes`)")
 def test_epics(sandbox, beads, client):
     """An epic taken up or closed in another terminal is a record within 30 s, and a note of it."""
     project = beads.root
@@ -510,6 +544,7 @@ exec "{program}" "$@"
 @pytest.mark.parametrize(
     ("line", "what"), [("current", "before"), ("current", "after"), ("classic", "after")]
 )
+@pytest.mark.seed("003", "Notes survive context compaction")
 def test_killed_while_the_note_is_sent(sandbox, tmp_path_factory, line, what):
     """After kill -9 before or after bd's write, without an answer, the note is there once."""
     beads = with_beads(sandbox, line, tmp_path_factory)
@@ -557,6 +592,9 @@ def _processes(program):
 
 
 @pytest.mark.quick
+@pytest.mark.seed("003", "| 4 | Send to Agent Mail")
+@pytest.mark.seed("003", "| 2 | Agent Mail lookup (primary)")
+@pytest.mark.seed("003", "Not changing Agent Mail integration")
 def test_mail(sandbox):
     """A record is mailed once, also an automatic one; resume prefers a newer mail to the file."""
     with MailServer() as server:

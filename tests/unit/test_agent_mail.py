@@ -3,8 +3,6 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -725,24 +723,6 @@ def test_long_complaint(mail_to):
     with MailServer(mode="refuse") as server:
         server.refusal = "x\n" * 100_000
         assert len("") + 300 == len(str(refusal(mail_to(server))))
-
-
-# Memory
-
-
-def test_no_openssl():
-    """Mail to this machine loads neither OpenSSL nor an HTTP library."""
-    program = (
-        "import sys; sys.modules['ssl'] = sys.modules['_ssl'] = None;"
-        "from handoffd.links.agent_mail import AgentMail, MailError\n"
-        "try: AgentMail('http://127.0.0.1:1/mcp/').handoffs('/')\n"
-        "except MailError: pass\n"
-        "print([name for name in ('http.client', 'email', 'requests') if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "[]\n" == done.stdout
 
 
 def test_https_asks_for_a_certificate(mail_to, token_file, keys):

@@ -7,16 +7,16 @@ import os
 import sqlite3
 import subprocess
 import sys
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
-from handoffd import app
 from handoffd.errors import StoreError
 from handoffd.runtime import clock
 from handoffd.store import backup
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import NewEntry
+from handoffd.store.core_keeper import CoreKeeper
+from handoffd.store.thread_store import NewEntry
 from mcp_socket_client import files_with
 
 DAY = clock.DAY_SECONDS
@@ -169,6 +169,7 @@ ERASER = """
 import sys
 from handoffd.errors import StoreError
 from handoffd.store.core import CoreStore
+from handoffd.store.core_keeper import CoreKeeper
 core = CoreStore(sys.argv[1])
 for _ in range(10):
     try:
@@ -200,9 +201,9 @@ def test_several_processes_scrub_at_once(core):
 
 
 def run(core: CoreStore, problem: str = "") -> str:
-    daemon = SimpleNamespace(copy_problem=problem, core_problem="")
-    asyncio.run(app.keep_core(SimpleNamespace(core=core, daemon=daemon, wiping=asyncio.Lock())))
-    return daemon.copy_problem
+    keeper = CoreKeeper(core, asyncio.Lock(), asyncio.ensure_future, Mock(), copy_problem=problem)
+    asyncio.run(keeper.look())
+    return keeper.copy_problem
 
 
 def test_the_daemon_copies_once_an_hour(core):

@@ -15,6 +15,7 @@ from beads_world import KINDS, World, copied, fresh, make_world, real_program
 from conftest import allowed
 from handoffd.links import beads_issues, beads_program, confinement, program
 from handoffd.links.beads import Beads, BeadsError, BeadsProgram
+from handoffd.links.issue_tree import IssueTree
 
 NOTE = "COMPLETED: Form\nKEY DECISIONS: -x --y 'quoted' \"too\" $HOME\nHANDOFF: Section 1 saved at a.md"
 LINES = [
@@ -76,7 +77,7 @@ def test_epics(world):
     world.child(first)
     world.bd("close", second)
 
-    found = {issue.id: issue for issue in world.beads.epics()}
+    found = {issue.id: issue for issue in world.beads.issues().epics}
     assert {first: ("Login", "open", "epic"), second: ("Search", "closed", "epic")} == {
         key: (issue.title, issue.status, issue.type) for key, issue in found.items()
     }
@@ -100,10 +101,37 @@ def test_children_beyond_fifty(world):
     path.write_text("".join(json.dumps(child) + "\n" for child in children))
     world.take(path)
 
-    found = world.beads.children(epic)
+    found = world.beads.issues().tasks([epic])
     assert (60, 30) == (len(found), sum(issue.status == "closed" for issue in found))
-    assert {epic} == {issue.parent for issue in found}
+    assert [f"{epic}.{number}" for number in range(1, 61)] == ids(found)
     assert 30 == len(world.beads.ready(epic))
+
+
+def test_tasks_below_phases(world):
+    """The tasks of an epic are the leaves below it; a phase without open tasks is not ready."""
+    epic = world.epic()
+    phases = [world.child(epic, "Phase 1"), world.child(epic, "Phase 2")]
+    tasks = [world.child(phase, "Task") for phase in phases for _ in range(2)]
+    loose = world.bd("create", "Loose")["id"]
+    if not world.is_scripted:
+        world.bd("dep", "add", phases[1], phases[0])
+    assert tasks == ids(world.beads.issues().tasks([epic]))
+    assert [*tasks, loose] == ids(world.beads.issues().tasks([epic], [*tasks, loose, "gone"]))
+    assert set(tasks if world.is_scripted else tasks[:2]) == set(ids(world.beads.ready(epic)))
+    for task in tasks[:2]:
+        world.bd("close", task)
+
+    # In Beads phase 1 is open and blocks phase 2, although nothing is left to do in it.
+    assert tasks[2:] == ids(world.beads.ready(epic))
+    assert (4, 2, False) == (*world.beads.issues().work([epic])[:2], _is_done(world, epic))
+    for task in tasks[2:]:
+        world.bd("close", task)
+    assert _is_done(world, epic)
+    assert [] == world.beads.ready(epic)
+
+
+def _is_done(world, epic) -> bool:
+    return world.beads.issues().work([epic]).is_done
 
 
 def test_ready(world):
@@ -170,8 +198,8 @@ def test_stamp(world):
         lambda: world.bd("close", epic),
     ):
         before = beads.stamp()
-        beads.epics()
-        beads.children(epic)
+        beads.issues()
+        beads.issues().tasks([epic])
         beads.show(epic)
         beads.ready(epic)
         assert before == beads.stamp() == beads.stamp()
@@ -188,7 +216,7 @@ def test_an_epic_closed_elsewhere_is_seen(world):
             world.bd("close", epic)
         if (stamp := world.beads.stamp()) != known:
             known, read = stamp, read + 1
-            seen.append(world.beads.epics()[0].status)
+            seen.append(world.beads.issues().epics[0].status)
 
     assert (2, ["open", "closed"]) == (read, seen)
     assert [] == world.processes()
@@ -199,11 +227,17 @@ def test_reading_leaves_the_issues_file_alone(world):
     """Reading neither creates nor changes issues.jsonl (bd itself writes a note into it)."""
     epic = world.epic()
     path = world.directory / "issues.jsonl"
-    before = path.stat() if path.exists() else None
-    world.beads.epics()
+    before = _stamp(path)
+    world.beads.issues()
     world.beads.show(epic)
 
-    assert before == (path.stat() if path.exists() else None)
+    assert before == _stamp(path)
+
+
+def _stamp(path):
+    """Return the state of a file, without the time of the last read."""
+    found = path.stat() if path.exists() else None
+    return found and (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def test_another_bd_at_the_same_time(world):
@@ -215,7 +249,7 @@ def test_another_bd_at_the_same_time(world):
     def read():
         while not stop.is_set():
             try:
-                world.beads.epics()
+                world.beads.issues()
             except BeadsError as problem:
                 problems.append(problem)
 
@@ -263,8 +297,8 @@ def test_issues_that_came_by_git(tmp_path):
         stream.write(json.dumps(record) + "\n")
 
     assert before != world.beads.stamp()
-    assert {epic, "shop-new"} == set(ids(world.beads.epics()))
-    assert "" == world.beads.read_epics()[1]
+    assert {epic, "shop-new"} == set(ids(world.beads.issues().epics))
+    assert "" == world.beads.read_issues()[1]
     world.beads.append_notes("shop-new", NOTE)
     assert f"by a colleague\n{NOTE}" == world.notes("shop-new")
 
@@ -278,8 +312,8 @@ def test_no_database_is_made(line, tmp_path):
     before = sorted(os.listdir(tmp_path / ".beads"))
     beads = Beads(str(tmp_path), BeadsProgram(str(path)))
 
-    assert ["e", "z"] == ids(beads.epics())
-    assert ["e.1", "x", "y"] == ids(beads.children("e"))
+    assert ["e", "z"] == ids(beads.issues().epics)
+    assert ["y", "e.1", "x"] == ids(beads.issues().tasks(["e"]))
     with pytest.raises(BeadsError, match="no database"):
         beads.append_notes("e", NOTE)
     assert before == sorted(os.listdir(tmp_path / ".beads"))
@@ -297,7 +331,7 @@ def test_the_envelope_of_the_real_one(tmp_path):
     beads = Beads(str(world.root), BeadsProgram(str(wrapper), confine=False))
     beads.append_notes(epic, NOTE)
 
-    assert [(epic, NOTE)] == [(issue.id, issue.notes) for issue in beads.epics()]
+    assert [(epic, NOTE)] == [(issue.id, issue.notes) for issue in beads.issues().epics]
     with pytest.raises(BeadsError) as caught:
         beads.show("shop-nope")
     assert caught.value.final
@@ -325,8 +359,8 @@ def test_reading_falls_back(shape, mode, tmp_path, monkeypatch):
     before = (world.directory / "issues.jsonl").read_bytes()
     started = time.monotonic()
 
-    assert ["e", "z"] == ids(world.beads.epics())
-    assert ["e.1", "x", "y"] == ids(world.beads.children("e"))
+    assert ["e", "z"] == ids(world.beads.issues().epics)
+    assert ["y", "e.1", "x"] == ids(world.beads.issues().tasks(["e"]))
     with pytest.raises(BeadsError) as caught:
         world.beads.append_notes("e", NOTE)
     assert not caught.value.missing
@@ -345,14 +379,16 @@ def test_without_a_file_the_reason_is_told(mode, tmp_path, monkeypatch):
              "garbage": "bd list", "huge": "more than 16 MiB"}  # fmt: skip
 
     with pytest.raises(BeadsError, match=words[mode]):
-        world.beads.epics()
+        world.beads.issues()
 
 
 def test_slow_ones_are_waited_for_one_at_a_time(tmp_path):
     """Calls from several threads run one after the other."""
     world = scripted(tmp_path, "current", "slow")
     answers: list = []
-    threads = [threading.Thread(target=lambda: answers.append(world.beads.epics())) for _ in "ab"]
+    threads = [
+        threading.Thread(target=lambda: answers.append(world.beads.issues().epics)) for _ in "ab"
+    ]
     started = time.monotonic()
     for thread in threads:
         thread.start()
@@ -368,7 +404,7 @@ def test_a_program_that_leaves_a_child(tmp_path):
     world = scripted(tmp_path, "current", "child")
     started = time.monotonic()
 
-    assert 1 == len(world.beads.epics())
+    assert 1 == len(world.beads.issues().epics)
     assert time.monotonic() - started < allowed(4)
 
 
@@ -433,7 +469,7 @@ def test_surroundings(tmp_path, monkeypatch):
         given = call["environment"]
         assert not {name for name, value in given.items() if value == "x"}
         assert "1" == given["BEADS_NO_DAEMON"] == given["DOLT_METRICS_DISABLED"]
-    world.beads.epics()
+    world.beads.issues()
     reading = scripted_bd.calls(world.program)[-1]["environment"]
     assert "true" == reading["BD_READONLY"]
     assert "BD_READONLY" not in calls[-1]["environment"]
@@ -444,7 +480,7 @@ def test_no_directory_is_left(tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     world = scripted(tmp_path)
-    world.beads.epics()
+    world.beads.issues()
     assert [] == os.listdir(tmp_path / "temporary")
     for name in ("handoffd-bd-old", "handoffd-bd-new", "other"):
         (tmp_path / "temporary" / name / "home").mkdir(parents=True)
@@ -459,11 +495,11 @@ def test_features_are_asked_once(tmp_path):
     """A program is asked once for its features, and again after it was replaced."""
     world = scripted(tmp_path, "classic")
     for _ in range(3):
-        world.beads.epics()
+        world.beads.issues()
     asked = [call["words"] for call in scripted_bd.calls(world.program)]
     assert 1 == asked.count(["version", "--json"])
     scripted_bd.install(world.program.parent, "classic", "slow")
-    world.beads.epics()
+    world.beads.issues()
 
     asked = [call["words"] for call in scripted_bd.calls(world.program)]
     assert 2 == asked.count(["version", "--json"])
@@ -473,7 +509,7 @@ def test_features_are_asked_once(tmp_path):
 def test_what_is_no_id_is_never_passed_on(bad, tmp_path):
     """An empty id, `null` and the like are refused before a program is run."""
     world = scripted(tmp_path)
-    for ask in (world.beads.show, world.beads.children, world.beads.ready, world.beads.notes):
+    for ask in (world.beads.show, world.beads.ready, world.beads.notes):
         with pytest.raises(BeadsError) as caught:
             ask(bad)
         assert caught.value.final
@@ -537,31 +573,28 @@ def test_lines(tmp_path):
 
 
 def test_children_in_lines(tmp_path):
-    """Children are found by edge, by the nonstandard edge, or by id if an issue has no edge."""
-    found = read(tmp_path, *LINES)
+    """Tasks are found by edge, by the nonstandard edge, or by id if an issue has no edge."""
+    found = IssueTree(read(tmp_path, *LINES))
 
-    assert ["e.1", "x", "y"] == ids(beads_issues.children(found, "e"))
-    assert ["e.2"] == ids(beads_issues.children(found, "z"))
+    assert ["y", "e.1", "x"] == ids(found.tasks(["e"]))
+    assert ["e.2"] == ids(found.tasks(["z"]))
 
 
 def test_ready_in_lines(tmp_path):
-    """Open issues that wait for nothing, at any depth, are ready, the most urgent first."""
-    found = read(tmp_path, *LINES, {"id": "x.1", "status": "open", "priority": 0})
-    assert ["x.1", "x"] == ids(beads_issues.ready(found, "e"))
-    closed = {**LINES[2], "status": "closed"}
+    """Open tasks that wait for nothing, at any depth, are ready, the most urgent first."""
+    inner = {"id": "x.1", "status": "open", "priority": 0}
+    assert ["x.1"] == ids(IssueTree(read(tmp_path, *LINES, inner)).ready("e"))
+    inner["status"] = "closed"
 
-    assert ["x.1", "y"] == ids(
-        beads_issues.ready(
-            read(tmp_path, *LINES, closed, {"id": "x.1", "status": "open", "priority": 0}), "e"
-        )
-    )
+    # All tasks of x are closed, so that x itself blocks nothing, although it is open.
+    assert ["y"] == ids(IssueTree(read(tmp_path, *LINES, inner)).ready("e"))
 
 
 def test_a_circle_has_an_end(tmp_path):
     """A cycle of children does not cause an endless loop."""
-    found = read(tmp_path, {"id": "a", "parent": "b"}, {"id": "b", "parent": "a"})
+    found = IssueTree(read(tmp_path, {"id": "a", "parent": "b"}, {"id": "b", "parent": "a"}))
 
-    assert [] == beads_issues.ready(found, "a")
+    assert ([], []) == (found.ready("a"), found.tasks(["a", "b"], ["a"]))
 
 
 def test_a_link_is_not_followed(tmp_path):
@@ -612,7 +645,7 @@ def test_a_worktree_has_the_issues_of_its_repository(tmp_path):
     write_lines(tmp_path / "tree/.beads", *LINES)
     tree = Beads(str(tmp_path / "tree"), world.wanted)
 
-    assert ["shop-0"] == ids(tree.epics())
+    assert ["shop-0"] == ids(tree.issues().epics)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/.git").write_text((tmp_path / "tree/.git").read_text())
     assert not Beads(str(tmp_path / "elsewhere")).exists()
@@ -655,7 +688,7 @@ def test_no_git_file_leads_to_another_project(target, named, tmp_path):
     assert "" == Beads(str(victim), wanted).notes("shop-0")
 
     write_lines(evil / ".beads", *LINES)
-    assert ["e", "z"] == ids(Beads(str(evil)).epics())
+    assert ["e", "z"] == ids(Beads(str(evil)).issues().epics)
 
 
 NOT_OURS = (".", ".beads", ".beads/issues.jsonl", ".beads/beads.db", ".git")
@@ -673,7 +706,7 @@ def test_nothing_of_another_user_is_used(foreign, tmp_path):
     (world.root / ".git").mkdir()
     (world.root / "api").mkdir()
     beads = Beads(str(world.root / "api"), world.wanted)
-    assert ["shop-0"] == ids(beads.epics())
+    assert ["shop-0"] == ids(beads.issues().epics)
     os.chown(world.root / foreign, 65534, 65534)
 
     assert not beads.exists()
@@ -696,7 +729,7 @@ def test_nothing_leads_out_of_a_repository(tmp_path):
     other.directory.rename(project / "inner/.beads")
     (project / ".beads/redirect").write_text("inner/.beads\n")
 
-    assert ["shop-0"] == ids(Beads(str(project), other.wanted).epics())
+    assert ["shop-0"] == ids(Beads(str(project), other.wanted).issues().epics)
 
 
 def test_a_databases_link_is_not_followed(tmp_path):
@@ -725,7 +758,7 @@ def test_issues_that_are_not_in_the_directory(text, tmp_path):
     world = scripted(tmp_path)
     (world.directory / "metadata.json").write_text(text)
     write_lines(world.directory, *LINES)
-    assert ["e", "z"] == ids(world.beads.epics())
+    assert ["e", "z"] == ids(world.beads.issues().epics)
     with pytest.raises(BeadsError, match="no database"):
         world.beads.append_notes("e", NOTE)
 
@@ -744,7 +777,7 @@ def test_no_setting_of_the_project_is_given(tmp_path):
     )
     wrapper.chmod(0o755)
     beads = Beads(str(world.root), BeadsProgram(str(wrapper), confine=False))
-    assert ["shop-0"] == ids(beads.epics())
+    assert ["shop-0"] == ids(beads.issues().epics)
 
     words = seen.read_text().split()
     assert ["embeddeddolt", "metadata.json"] == [word for word in words if "/" not in word]
@@ -758,8 +791,8 @@ def test_without_confinement_it_is_not_run(machine, tmp_path, monkeypatch):
     world = scripted(tmp_path)
     write_lines(world.directory, *LINES)
     beads = Beads(str(world.root), BeadsProgram(str(world.program)))
-    found, told = beads.read_epics()
-    assert ["e", "z"] == ids(found)
+    found, told = beads.read_issues()
+    assert ["e", "z"] == ids(found.epics)
     assert "confine" in told
     with pytest.raises(BeadsError, match="not run unconfined"):
         beads.append_notes("e", NOTE)
@@ -795,7 +828,7 @@ def test_settings_lead_nowhere_else(line, tmp_path):
     with (world.directory / "config.yaml").open("a") as stream:
         stream.write(f'\ndb: "{database}"\nno-db: false\n')
 
-    assert ["Ours"] == [issue.title for issue in world.beads.epics()]
+    assert ["Ours"] == [issue.title for issue in world.beads.issues().epics]
     world.beads.append_notes(ours, NOTE)
     assert "" == other.notes(theirs)
 
@@ -808,4 +841,4 @@ def test_copies_are_apart(tmp_path):
     second = copied(first, tmp_path / "b")
     second.epic()
 
-    assert [] == first.beads.epics()
+    assert [] == first.beads.issues().epics

@@ -98,13 +98,24 @@ def test_a_mention_made_anew_keeps_to_the_limit():
     assert text.endswith("</handoffd-context>\n")
 
 
-def test_a_mention_alone_is_told_from_a_state():
-    """A brief with only a mention is recognised, to be removed with the last unread entry."""
-    unread = [(thread_id(1), 1)]
+@pytest.mark.parametrize("elsewhere", [[], ["package api, session 1a2b3c4d, live: Translate"]])
+def test_a_brief_without_a_state_is_recognised(elsewhere):
+    """A brief of only mentions or work elsewhere is recognised, to be removed when they end."""
+    context = BriefContext(unread=[(thread_id(1), 1)], elsewhere=elsewhere)
 
-    assert brief.is_mention_only(brief.render({}, "/p", context=BriefContext(unread=unread)))
-    assert not brief.is_mention_only(
-        brief.render({"goal": "g"}, "/p", context=BriefContext(unread=unread))
-    )
-    assert not brief.is_mention_only(brief.render({"goal": "g"}, "/p"))
-    assert not brief.is_mention_only("")
+    assert brief.is_without_state(brief.render({}, "/p", context=context))
+    assert not brief.is_without_state(brief.render({"goal": "g"}, "/p", context=context))
+    assert not brief.is_without_state(brief.render({"goal": "g"}, "/p"))
+    assert not brief.is_without_state("")
+
+
+def test_work_elsewhere_was_left_by_nobody_here():
+    """Without a state of its own, a brief says that the work is elsewhere, and keeps it."""
+    context = BriefContext(elsewhere=["package api, session 1a2b3c4d, live: Translate"])
+    text = brief.render({}, "/p", context=context)
+
+    assert "\n## Work elsewhere\n\n**Elsewhere:** package api, session 1a2b3c4d" in text
+    assert "Left by" not in text
+    anew = brief.mention_anew(text, "/p", [(thread_id(1), 1)])
+    assert thread_id(1) in anew
+    assert text == brief.mention_anew(anew, "/p", [])

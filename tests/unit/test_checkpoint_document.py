@@ -8,7 +8,16 @@ from handoffd.checkpoint import checkpoint_format
 from handoffd.checkpoint.edits import covers, edited_values, merge
 from handoffd.hooks import brief
 from handoffd.projects.lanes import Lane, choose, compose
-from handoffd.session.state import File, Receipt, SessionState, Statement, Todo, Value
+from handoffd.session.state import (
+    File,
+    Receipt,
+    Request,
+    SessionState,
+    Statement,
+    Todo,
+    Value,
+    Work,
+)
 
 
 @dataclass
@@ -28,8 +37,9 @@ def lane(
     state = SessionState(
         session_id,
         prompts=1,
-        goal=value(goal, time) if goal else None,
+        work=Work(value(goal, time)) if goal else None,
         last_prompt=value("Polish the whole shop window", time),
+        requests=[Request(value("Polish the whole shop window", time))],
     )
     for name, given in fields.items():
         setattr(state, name, given)
@@ -75,7 +85,7 @@ def test_continuing_takes_over_what_was_going_on():
     """A session that only said "continue" takes over the last session's facts, as inferred."""
     old = lane("old", 500, decisions=[value("Which? Blue.")])
     old.state.todos = [Todo("1", "pending", value("Paint it"))]
-    new = lane("new", 1, goal=None, last_prompt=value("continue"))
+    new = lane("new", 1, goal=None, last_prompt=value("continue"), requests=[])
     view = compose("/p", [new, old], {}, None, [])
 
     assert ["Paint it", "Polish the whole shop window"] == view.document["next"]
@@ -111,7 +121,7 @@ def test_a_question_displaces_no_work():
 
 
 def test_files_are_relative_and_uncommitted_ones_follow():
-    """Files in the root are relative; relevant files are listed, edited ones first."""
+    """Files in the root are relative; edited ones come first, and others fill a short list."""
     receipt = value("").receipt
     files = [
         File("/p/a.py", receipt, edits=1, attention=16, at=4),
@@ -121,7 +131,7 @@ def test_files_are_relative_and_uncommitted_ones_follow():
     ]
     view = compose("/p", [lane(files=files)], {}, "main", ["a.py", "d.py"])
 
-    assert ["a.py", "/elsewhere/e.py", "c.py", "d.py"] == view.document["files"]
+    assert ["a.py", "/elsewhere/e.py", "c.py", "seldom.py", "d.py"] == view.document["files"]
 
 
 def test_next_comes_from_todos_then_words():

@@ -68,7 +68,7 @@ def test_handing_over_asks_for_no_work():
     state = told.folded()
 
     assert 6 == state.prompts
-    assert "Round tax per line in the invoice module" == state.goal.text
+    assert "Round tax per line in the invoice module" == state.work.request.text
     assert "Round tax per line in the invoice module" == state.last_prompt.text
     assert "conductor-handoff" == state.commands[0].name
 
@@ -77,4 +77,4 @@ def test_what_is_typed_behind_open_is_a_request():
     """/open continues earlier work, and text behind it is a request."""
     told = slash(Told(), "open", "round tax per line in the invoice module")
 
-    assert "round tax per line in the invoice module" == told.folded().goal.text
+    assert "round tax per line in the invoice module" == told.folded().work.request.text

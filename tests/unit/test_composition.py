@@ -114,6 +114,73 @@ def test_amended_commit():
     assert ["Committed 2b3c4d5 Add the form"] == composed(told).items("Done")
 
 
+def test_quiet_commit():
+    """A commit by `git commit -q` is listed by its message, with git's hash if git knows it."""
+    told = working().edit("address.py").run('git commit -qm "Add the form"')
+    made = ("2026-03-01T09:00:09.000Z", "1a2b3c4 Add the form")
+
+    assert "Committed Add the form" in composed(told).items("Done")
+    known = composed(told, commits=[made]).items("Done")
+    assert "Committed 1a2b3c4 Add the form" in known
+    assert 1 == sum("Add the form" in line for line in known)
+
+
+def test_commits_by_hand():
+    """Git's commits that the transcript lacks are listed as made during the session, once each."""
+    told = commit(working(), "1a2b3c4", "Add the form")
+    hand = [
+        ("2026-03-01T09:00:20.000Z", "2b3c4d5 Style the form"),
+        ("2026-03-01T09:00:09.000Z", "1a2b3c4 Add the form"),
+    ]
+    assert [
+        "Committed 1a2b3c4 Add the form",
+        "Committed during the session: 2b3c4d5 Style the form",
+    ] == composed(told, commits=hand).items("Done")
+    later = composed(told, commits=hand, since="2026-03-01T09:00:10.000Z").items("Done")
+    assert ["Committed during the session: 2b3c4d5 Style the form"] == later
+
+
+def recap(told, text):
+    return told.record("system", subtype="away_summary", content=text)
+
+
+RECAP = "Goal: a page for addresses. The form is built and tested. Next: ask Ann about the colours."
+
+
+def test_recap():
+    """The client's recap is quoted in Done; its next step is in Next."""
+    told = recap(working().edit("address.py").say("The form works now."), RECAP)
+    found = composed(told)
+    assert (
+        "Recap: “Goal: a page for addresses. The form is built and tested.”"
+        == found.items("Done")[0]
+    )
+    assert ["Next: ask Ann about the colours."] == found.items("Next")
+
+
+def test_recap_of_the_past():
+    """A recap stands after "go on", and no longer after another request."""
+    told = recap(working().edit("address.py").say("The form works now."), RECAP)
+    assert "Recap:" in render(composed(told.prompt("go on").say("I went on.")))
+    told.prompt("Now write the invoices of March as a table").say("The table is written.")
+    assert "Recap:" not in render(composed(told))
+
+
+def test_offer():
+    """An offer is in Next and marked as such; a suggestion to the person is not an offer."""
+    told = working().edit("address.py")
+    told.say("The form is done. Want me to add the same form for suppliers?")
+    assert ["Offered: Want me to add the same form for suppliers?"] == composed(told).items("Next")
+    told = working().edit("address.py").say("The form is done. Run make to see it in the browser.")
+    assert [] == composed(told).items("Next")
+
+
+def test_never_a_header_only():
+    """A session that was only asked and answered in few words names its last request."""
+    told = Told().prompt("Say hello").say("Hello").prompt("Say goodbye", parentUuid="u2").say("Bye")
+    assert ["Answered: “Say goodbye”"] == composed(told).items("Done")
+
+
 def test_many_commits():
     """Earlier commits are listed together in one line."""
     told = working()
@@ -151,7 +218,7 @@ def test_pull_request():
         ),
         (
             "Done! I've added a new form for the addresses of customers to the shop:\n- a street",
-            "I've added a new form for the addresses of customers to the shop.",
+            "I've added a new form for the addresses of customers to the shop: a street",
         ),
     ],
 )
@@ -299,6 +366,7 @@ def test_said_once():
 # Gotchas and risks
 
 
+@pytest.mark.seed("002", "| Surprises and traps | `## Gotchas`")
 def test_gotchas():
     """Dead ends are gotchas, the latest first."""
     told = working().edit("a.py", "one", "two").edit("a.py", "two", "one")
@@ -343,6 +411,7 @@ def test_red_turned_green(later, risk):
         ),
     ],
 )
+@pytest.mark.seed("002", "| Unresolved concerns | `## Risks`")
 def test_risks_around(around, risk):
     """Uncommitted files, unpushed commits and other sessions' changes are risks."""
     assert [risk] == composed(working(), **around).items("Risks")

@@ -19,6 +19,14 @@ REFUSED = {
         "`http.enabled` must be true or false.",
         "Write true or false, without quotation marks.",
     ),
+    '[contract]\nalso = ["../x"]': (
+        "`contract.also.0`: a directory below the project is wanted.",
+        CORRECT,
+    ),
+    '[contract]\nalso = ["~/x"]': (
+        "`contract.also.0`: a directory below the project is wanted.",
+        CORRECT,
+    ),
     "[http]\nport = true": ("`http.port`: a number is wanted.", CORRECT),
     "[triggers]\nidle_minutes = false": ("`triggers.idle_minutes`: a number is wanted.", CORRECT),
     '[http]\nport = "many"': ("`http.port`: Input should be a valid integer", CORRECT),

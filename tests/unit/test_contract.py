@@ -21,6 +21,7 @@ from handoffd.contract.contract_format import (
     parse,
     persons_words,
     render,
+    typographic,
     written_path,
 )
 from handoffd.contract.handoff_directory import HandoffScope
@@ -51,7 +52,7 @@ contracts = st.builds(
     Contract,
     date=st.dates().map(str),
     session_id=st.uuids().map(str),
-    purpose=one_line,
+    purpose=one_line.map(contract_format.typographic),
     cwd=one_line.map(lambda line: f"/{line}"),
     based_on=st.sampled_from(["", "1a2b3c4d.md"]),
     escalations=st.lists(
@@ -72,6 +73,7 @@ def test_round_trip(given_contract):
 
 
 @given(contracts)
+@pytest.mark.seed("002", "# Handoff — YYYY-MM-DD")
 def test_metadata_is_in_the_first_lines(given_contract):
     """Title, session and purpose are in the first five lines, for any other content."""
     head = render(given_contract).split("\n")[:5]
@@ -104,6 +106,10 @@ def test_blank_values_have_no_trailing_space():
     assert Contract(date="2026-11-15") == parse(text)
 
 
+@pytest.mark.seed("002", "Handoff content is organised in markdown sections.")
+@pytest.mark.seed("002", "| Session learnings | `## Reflection`")
+@pytest.mark.seed("002", "Number of sections, presence of optional")
+@pytest.mark.seed("002", "Whether `## Reflection` is present")
 def test_sections_have_their_order():
     """The usual sections come in the usual order, then the others; empty ones are left out."""
     text = render(
@@ -135,6 +141,8 @@ Patience.
 """
 
 
+@pytest.mark.seed("002", "The content matters; the exact headings are flexible.")
+@pytest.mark.seed("002", "Section heading names (content matters")
 def test_fond():
     """A later version's zones are read by their inner headings, and its own keys are kept."""
     found = parse(FOND)
@@ -189,6 +197,18 @@ def test_first_done_stands_for_the_purpose():
 def test_apostrophe():
     """An apostrophe in a purpose is not a quote."""
     assert "Don't" == parse("# Handoff\npurpose: Don't\n").purpose
+
+
+@given(one_line)
+def test_quotes_of_a_purpose(purpose):
+    """A purpose is written without straight quotes, and that alone makes it nobody else's."""
+    ours = Contract("2026-01-01", "s", purpose, "/p")
+    found = parse(render(ours))
+
+    assert not set(found.purpose) & {"'", '"'}
+    assert typographic(found.purpose) == found.purpose
+    assert len(purpose) == len(found.purpose)
+    assert not foreign_lines(found, ours)
 
 
 def test_heading_in_a_fence_is_code():
@@ -277,7 +297,11 @@ def test_nothing_changed():
 
 def test_added_lines_are_theirs():
     """Added lines, sections, a purpose and a call are foreign, and they are kept."""
-    text = render(OURS).replace("- Two\n", "- Two\n- Theirs\n").replace(OURS.purpose, "Their words")
+    text = (
+        render(OURS)
+        .replace("- Two\n", "- Two\n- Theirs\n")
+        .replace(typographic(OURS.purpose), "Their words")
+    )
     text += "\n## Reflection\nFirst.\n\nSecond.\n\nHUMAN REVIEW NEEDED: look\n"
 
     given_theirs = foreign_lines(parse(text), OURS)
@@ -328,7 +352,7 @@ def test_rewritten_file_is_foreign():
 @given(contracts)
 def test_merging_twice_is_merging_once(given_contract):
     """A person's added lines are merged once, however often we write."""
-    text = render(OURS) + "\n## Reflection\n- Mine\n"
+    text = render(given_contract) + "\n## Reflection\n- Mine\n"
     once = complete(OURS, foreign_lines(parse(text), OURS))
     twice = complete(OURS, foreign_lines(parse(render(once)), OURS))
 

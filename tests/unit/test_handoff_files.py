@@ -7,7 +7,7 @@ import pytest
 
 from handoffd.contract import handoff_directory, session_file
 from handoffd.contract.contract_format import Contract, ForeignLines
-from handoffd.contract.contract_writer import intending, left_of
+from handoffd.contract.contract_writer import intended_row, stored_row
 from handoffd.contract.session_file import HandoffAuthor
 from handoffd.session.state import SessionState
 
@@ -36,13 +36,13 @@ class Shop:
         planned = session_file.plan(self.base, self.worker(hour), compose, self.stored)
         before = self.stored
         if planned is not None:
-            self.stored = intending("p", self.state(hour), planned, before)
+            self.stored = intended_row("p", self.state(hour), planned, before)
         return planned, before
 
     def write(self, hour, planned, before):
-        done = session_file.leave(self.base, self.worker(hour), planned, before)
+        done = session_file.write(self.base, self.worker(hour), planned, before)
         if done is not None:
-            self.stored = left_of("p", self.state(hour), done, ended=False)
+            self.stored = stored_row("p", self.state(hour), done, ended=False)
         return done
 
     def save(self, hour, compose):
@@ -90,7 +90,7 @@ def test_killed_after_the_file(shop):
     """After a kill between the file and its entry, our own lines are not taken for a person's."""
     shop.save(1, composing("one"))
     planned, before = shop.plan(2, composing("one and a half"))
-    session_file.leave(shop.base, shop.worker(2), planned, before)
+    session_file.write(shop.base, shop.worker(2), planned, before)
     shop.save(3, composing("two"))
 
     assert "- two" in shop.text()
@@ -102,7 +102,7 @@ def test_killed_after_the_file(shop):
 def test_first_write_killed_after_the_file(shop):
     """The same holds for the first file of a session."""
     planned, before = shop.plan(1, composing("one"))
-    session_file.leave(shop.base, shop.worker(1), planned, before)
+    session_file.write(shop.base, shop.worker(1), planned, before)
     shop.save(2, composing("two"))
 
     assert [f"{SESSION[:8]}.md"] == shop.files
@@ -274,12 +274,12 @@ def test_words_stand_while_only_talk_follows(shop):
     given = ForeignLines(sections={"Next": ["- mine"]})
     planned = session_file.plan_close(shop.base, mine, composing("old"), None, given)
     done = session_file.close(shop.base, mine, planned, None)
-    shop.stored = replace(left_of("p", shop.state(1), done, ended=False), persons_time=HOURS[2])
+    shop.stored = replace(stored_row("p", shop.state(1), done, ended=False), persons_time=HOURS[2])
     os.utime(done.handoff.path, (session_file.clock.parse(HOURS[2]),) * 2)
     talked = replace(shop.worker(3), worked_time=HOURS[1])
     planned = session_file.plan(shop.base, talked, composing("chatted"), shop.stored)
-    assert session_file.leave(shop.base, talked, planned, shop.stored) is None
-    shop.stored = intending("p", shop.state(3), planned, shop.stored)
+    assert session_file.write(shop.base, talked, planned, shop.stored) is None
+    shop.stored = intended_row("p", shop.state(3), planned, shop.stored)
     shop.save(4, composing("new"))
 
     assert "- mine" in shop.text()
@@ -292,9 +292,9 @@ def close(shop, hour, compose, given):
     mine = shop.worker(hour)
     planned = session_file.plan_close(shop.base, mine, compose, shop.stored, given)
     before = shop.stored
-    shop.stored = intending("p", shop.state(hour), planned, before)
+    shop.stored = intended_row("p", shop.state(hour), planned, before)
     done = session_file.close(shop.base, mine, planned, before)
-    shop.stored = left_of("p", shop.state(hour), done, ended=False)
+    shop.stored = stored_row("p", shop.state(hour), done, ended=False)
     return done
 
 

@@ -1,16 +1,20 @@
 """The five functions of the specification of handoff.yaml, and its six tests under its names."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+import handoff
 from handoff import (
+    clear_handoff,
     find_project_root,
     get_handoff_path,
     load_handoff,
@@ -34,11 +38,20 @@ def write(root: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.seed("001", "Returns None if file doesn't exist.")
+@pytest.mark.seed("001", "def test_load_nonexistent()")
 def test_load_nonexistent(root):
     """Returns None for missing file."""
     assert load_handoff(root) is None
 
 
+@pytest.mark.seed("001", ".flow-guardian/handoff.yaml # Per-project, in project root")
+@pytest.mark.seed("001", "Returns .flow-guardian/handoff.yaml relative")
+@pytest.mark.seed("001", "Save handoff data to handoff.yaml.")
+@pytest.mark.seed("001", "Creates directories as needed.")
+@pytest.mark.seed("001", "Returns path to saved file.")
+@pytest.mark.seed("001", "Missing directory: Auto-create")
+@pytest.mark.seed("001", "def test_save_creates_directory()")
 def test_save_creates_directory(root):
     """Creates .flow-guardian/ if missing."""
     path = save_handoff(GOOD, root)
@@ -49,6 +62,15 @@ def test_save_creates_directory(root):
 
 @pytest.mark.parametrize("field", ["goal", "status", "now"])
 @pytest.mark.parametrize("value", [None, "", "missing"])
+@pytest.mark.seed("001", "| `goal` | string | Yes")
+@pytest.mark.seed("001", "| `status` | enum | Yes")
+@pytest.mark.seed("001", "| `now` | string | Yes")
+@pytest.mark.seed("001", "Validates required fields.")
+@pytest.mark.seed("001", "`goal` (non-empty string)")
+@pytest.mark.seed("001", "`status` (one of: `in_progress`")
+@pytest.mark.seed("001", "`now` (non-empty string)")
+@pytest.mark.seed("001", "Validation failure: Raise ValueError")
+@pytest.mark.seed("001", "def test_save_validates_required()")
 def test_save_validates_required(root, field, value):
     """Raises ValueError if required fields missing."""
     data = dict(GOOD)
@@ -62,6 +84,9 @@ def test_save_validates_required(root, field, value):
     assert not (root / ".flow-guardian/handoff.yaml").exists()
 
 
+@pytest.mark.seed("001", "Merge updates into existing handoff.")
+@pytest.mark.seed("001", "Returns updated handoff data.")
+@pytest.mark.seed("001", "def test_update_merges()")
 def test_update_merges(root):
     """Merges updates into existing handoff."""
     save_handoff({**GOOD, "hypothesis": "off by one", "custom": [1, 2]}, root)
@@ -73,6 +98,8 @@ def test_update_merges(root):
     assert updated == load_handoff(root)
 
 
+@pytest.mark.seed("001", "Find project root by looking for .flow-guardian/")
+@pytest.mark.seed("001", "def test_find_project_root_git()")
 def test_find_project_root_git(root):
     """Finds .git directory as project root."""
     (root / ".git").mkdir()
@@ -81,6 +108,8 @@ def test_find_project_root_git(root):
     assert root == find_project_root(str(root / "a/b"))
 
 
+@pytest.mark.seed("001", "Find project root by looking for .flow-guardian/")
+@pytest.mark.seed("001", "def test_find_project_root_flow_guardian()")
 def test_find_project_root_flow_guardian(root):
     """Finds .flow-guardian as project root marker."""
     (root / ".flow-guardian").mkdir()
@@ -89,6 +118,8 @@ def test_find_project_root_flow_guardian(root):
     assert root == find_project_root(root / "a")
 
 
+@pytest.mark.seed("001", "Find project root by looking for .flow-guardian/")
+@pytest.mark.seed("001", "Returns current directory if none found.")
 def test_find_project_root_others(root):
     """A .git file and pyproject.toml are markers; the nearest one wins; without any, the start."""
     (root / "tree/src").mkdir(parents=True)
@@ -102,6 +133,7 @@ def test_find_project_root_others(root):
     assert root / "plain" == find_project_root(root / "plain")
 
 
+@pytest.mark.seed("001", "Get path to handoff.yaml for a project.")
 def test_find_project_root_defaults_to_the_current_directory(root, monkeypatch):
     """Without an argument the search starts in the current directory."""
     (root / ".git").mkdir()
@@ -126,13 +158,68 @@ def test_markers_in_home_and_root_do_not_count(root, monkeypatch):
     assert str(root / "below") == done.strip()
 
 
-def test_reading_creates_nothing(root):
-    """Loading leaves the directory unchanged."""
-    load_handoff(root)
+@pytest.mark.seed("001", "Creates .flow-guardian/ directory if missing.")
+def test_loading_creates_the_directory_below_a_given_root(root):
+    """Loading creates .flow-guardian/ below the root that it is given, and nothing in it."""
+    assert load_handoff(root) is None
 
+    assert [root / ".flow-guardian"] == list(root.rglob("*"))
+    assert 0o700 == stat.S_IMODE((root / ".flow-guardian").stat().st_mode)
+
+
+@pytest.mark.parametrize("marker", [".git", "pyproject.toml", ""])
+@pytest.mark.seed("001", "Creates .flow-guardian/ directory if missing.")
+def test_loading_creates_the_directory_below_a_found_root_with_a_marker(root, marker, monkeypatch):
+    """Without a given root it is created where a marker was found: no other place becomes one."""
+    (root / "a").mkdir()
+    if marker:
+        (root / marker).mkdir()
+    monkeypatch.chdir(root / "a")
+
+    assert load_handoff() is None
+    assert bool(marker) == (root / ".flow-guardian").is_dir()
+    assert [] == list((root / "a").iterdir())
+
+
+def test_loading_creates_nothing_in_home(root, monkeypatch):
+    """A marker in $HOME makes no project of it."""
+    (root / ".git").mkdir()
+    monkeypatch.setenv("HOME", str(root))
+    monkeypatch.chdir(root)
+
+    assert load_handoff() is None
+    assert [root / ".git"] == list(root.iterdir())
+
+
+def test_loading_below_a_root_that_does_not_exist(root):
+    """A project that is gone is not created again."""
+    assert load_handoff(root / "gone") is None
     assert [] == list(root.iterdir())
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_clear_deletes_the_file_and_keeps_the_directory(root, exists):
+    """Clearing says whether there was a file."""
+    if exists:
+        save_handoff(GOOD, root)
+
+    assert exists == clear_handoff(root)
+    assert not get_handoff_path(root).exists()
+    assert exists == (root / ".flow-guardian").is_dir()
+    assert not clear_handoff(root)
+
+
+def test_the_names_of_the_origin():
+    """The package has the error classes and constants of the program that the file comes from."""
+    assert (".flow-guardian", "handoff.yaml") == (handoff.FLOW_GUARDIAN_DIR, handoff.HANDOFF_FILE)
+    assert {"in_progress", "completed", "blocked"} == handoff.VALID_STATUSES
+    assert issubclass(handoff.HandoffValidationError, handoff.HandoffError)
+    assert issubclass(handoff.HandoffValidationError, ValueError)
+    assert [] == [name for name in handoff.__all__ if not hasattr(handoff, name)]
+
+
+@pytest.mark.seed("001", "`timestamp` (auto-generated if missing)")
+@pytest.mark.seed("001", '"timestamp": datetime.now().isoformat()')
 def test_timestamp_is_made_and_refreshed(root):
     """A missing timestamp is set in ISO 8601, and an update always sets a new one."""
     save_handoff({**GOOD, "timestamp": "2026-01-17T10:30:00Z"}, root)
@@ -147,7 +234,78 @@ def test_timestamp_is_made_and_refreshed(root):
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-01-17T10:30:00Z", "'2026-01-17T10:30:00Z'", '"2026-01-17T10:30:00Z"']
+    "before",
+    [
+        "2026-01-17T10:30:00Z",
+        "2026-01-17 10:30:00+00:00",
+        "2026-01-17T10:30:00.123456+00:00",
+        "2026-01-17T10:30:00",
+        "yesterday",
+        "null",
+    ],
+)
+@pytest.mark.seed("001", "Always updates timestamp.")
+def test_an_update_has_a_later_timestamp_whatever_the_file_has(root, before):
+    """Files with seconds, microseconds, no zone or no time at all are loaded and updated."""
+    write(root, f"goal: g\nstatus: in_progress\nnow: n\ntimestamp: {before}\n")
+    updated = update_handoff({}, root)["timestamp"]
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", updated)
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(updated)).total_seconds()) < 60
+
+
+@pytest.mark.seed("001", "Always updates timestamp.")
+def test_each_timestamp_is_strictly_later_than_the_one_before(root, monkeypatch):
+    """Also if the clock stands still, or was set back; a time of next week is not continued."""
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_000.1234)
+    save_handoff(GOOD, root)
+    found = [load_handoff(root)["timestamp"]]
+    found += [update_handoff({}, root)["timestamp"] for _ in range(3)]
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_000 - 3600)
+    save_handoff(GOOD, root)
+    found.append(load_handoff(root)["timestamp"])
+    assert [f"2027-01-15T08:00:00.{number}Z" for number in range(123, 128)] == found
+    save_handoff({**GOOD, "timestamp": "2027-01-22T10:00:00Z"}, root)
+
+    assert "2027-01-15T07:00:00.000Z" == update_handoff({}, root)["timestamp"]
+
+
+@pytest.mark.parametrize(
+    "timestamp",
+    ["yesterday", "10:30", "2026-13-01T00:00:00Z", "2026-01-17x10:30:00Z", "1800000000"],
+)
+@pytest.mark.seed("001", "| `timestamp` | datetime | Yes")
+def test_a_timestamp_that_is_no_iso_8601_is_refused(root, timestamp):
+    """The error names the field, and nothing is written."""
+    with pytest.raises(ValueError, match="timestamp"):
+        save_handoff({**GOOD, "timestamp": timestamp}, root)
+    assert not get_handoff_path(root).exists()
+
+
+@pytest.mark.parametrize(
+    "timestamp",
+    [
+        "2026-01-17T10:30:00Z",
+        "2026-01-17T10:30:00.123456+02:00",
+        "2026-01-17 10:30:00",
+        "20260117T103000Z",
+    ],
+)
+@pytest.mark.seed("001", "| `timestamp` | datetime | Yes")
+def test_a_given_timestamp_in_iso_8601_is_kept(root, timestamp):
+    """A timestamp that is given to save is written as it is."""
+    save_handoff({**GOOD, "timestamp": timestamp}, root)
+
+    assert timestamp == load_handoff(root)["timestamp"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-17T10:30:00Z",
+        "'2026-01-17T10:30:00Z'",
+        '"2026-01-17T10:30:00Z"',
+    ],
 )
 def test_bare_and_quoted_timestamps_load_as_text(root, text):
     """A bare YAML timestamp and a quoted one load as the same ISO text."""
@@ -163,6 +321,8 @@ def test_datetime_is_saved_as_text(root):
     assert "2026-01-17T00:00:00+00:00" == load_handoff(root)["timestamp"]
 
 
+@pytest.mark.seed("001", "# .flow-guardian/handoff.yaml goal:")
+@pytest.mark.seed("001", "Load handoff.yaml from project.")
 def test_the_specifications_example_loads(root):
     """The specification's own example, with its comments, loads with its nine fields."""
     write(
@@ -207,6 +367,7 @@ session_id: "abc123"  # Claude Code session ID
         "goal: \x00",
     ],
 )
+@pytest.mark.seed("001", "Invalid YAML: Log warning, return None")
 def test_invalid_yaml_is_none_with_a_warning(root, text, caplog):
     """A file that is no checkpoint loads as None with a warning, and never raises."""
     write(root, text)
@@ -236,6 +397,7 @@ def test_update_of_a_file_with_some_nulls(root):
     )
 
 
+@pytest.mark.seed("001", "Creates new handoff if none exists.")
 def test_update_begins_with_defaults(root):
     """Without a file the defaults are those of the specification."""
     updated = update_handoff({"goal": "Make it fast"}, root)
@@ -280,12 +442,19 @@ def test_large_file_is_refused(root):
         ("session_id", []),
     ],
 )
+@pytest.mark.seed("001", "| `status` | enum | Yes")
+@pytest.mark.seed("001", "| `hypothesis` | string | No")
+@pytest.mark.seed("001", "| `outcome` | string | No")
+@pytest.mark.seed("001", "| `files` | list[string] | No")
+@pytest.mark.seed("001", "| `branch` | string | No")
+@pytest.mark.seed("001", "| `session_id` | string | No")
 def test_wrong_types_are_named(root, field, value):
     """A value of the wrong type is a ValueError that names the field."""
     with pytest.raises(ValueError, match=field):
         save_handoff({**GOOD, field: value}, root)
 
 
+@pytest.mark.seed("001", "Permission errors: Raise with clear message")
 def test_permission_error_has_a_clear_message(root):
     """Without permission to write, the error is a PermissionError that names the file."""
     if os.getuid() == 0:

@@ -219,9 +219,9 @@ def test_loading_installs_no_log_handler():
     """The SDK and uvicorn leave the loggers unchanged: our handler is the only one."""
     code = """
 import logging
-from handoffd.api import http_server
 logging.basicConfig(level=logging.WARNING)
 before = list(logging.getLogger().handlers)
+from handoffd.api import http_server
 print(before == logging.getLogger().handlers, logging.getLogger().level)
 print(*[logging.getLogger(name).handlers for name in ("uvicorn", "uvicorn.error", "mcp")])
 """

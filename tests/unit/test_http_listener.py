@@ -100,7 +100,7 @@ def problem_of(directory, failure: Exception) -> str:
     return asyncio.run(look())
 
 
-def test_a_failing_library_shuts_the_door_only(tmp_path):
+def test_a_failing_library_shuts_the_listener_only(tmp_path):
     """An exception of the server module becomes a problem in words, and the loop goes on."""
     assert problem_of(tmp_path, TypeError("SECRET")).startswith("It failed: TypeError at ")
     assert "SECRET" not in problem_of(tmp_path, TypeError("SECRET"))
@@ -111,7 +111,7 @@ def test_missing_package_has_a_remedy(tmp_path):
     text = problem_of(tmp_path, ModuleNotFoundError(name="mcp"))
 
     assert "(no module mcp)" in text
-    assert "-m pip install 'mcp>=2.3,<3'" in text
+    assert "handoff setup --with http" in text
 
 
 def test_token_is_made_once(tmp_path):

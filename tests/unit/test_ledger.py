@@ -51,7 +51,7 @@ def test_pending_until_settled(core):
     before = core.ledger.pending()
     core.ledger.set_request(IDLE.cause, {"name": "x.md"})
     named = core.ledger.pending()
-    core.ledger.settle(IDLE.cause, {"file": "x.md"})
+    core.ledger.set_outcome(IDLE.cause, {"file": "x.md"})
 
     assert [IDLE] == before
     assert [{"name": "x.md"}] == [firing.request for firing in named]

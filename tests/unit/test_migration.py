@@ -56,6 +56,8 @@ def said(base: Path, *, dry_run: bool = False) -> list[str]:
     return migration.run(str(base), dry_run=dry_run, as_json=False)[1].splitlines()
 
 
+@pytest.mark.seed("002", "Existing directories migrated in place.")
+@pytest.mark.seed("002", "Provide migration path for existing handoffs")
 def test_rename(base):
     """Without a v2 directory the v1 directory is renamed with its content, and a link remains."""
     put(base / OLD / "a.md", "a", 111)
@@ -82,6 +84,7 @@ def test_again_is_nothing(base):
     assert before == tree(base)
 
 
+@pytest.mark.seed("002", "Existing directories migrated in place.")
 def test_merge(base):
     """With both directories each file moves with its time, and none is replaced."""
     put(base / OLD / "a.md", "old a", 1)
@@ -398,6 +401,7 @@ def killed(base: Path, step: int) -> bool:
 
 
 @pytest.mark.parametrize("both", [True, False])
+@pytest.mark.seed("002", "Provide migration path for existing handoffs")
 def test_killed_at_any_point(base, tmp_path, both):
     """After a kill before any change a second run ends in the same state as an unbroken run."""
 

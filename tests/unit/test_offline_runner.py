@@ -12,7 +12,7 @@ import structlog
 import damaged_stores
 from conftest import Session
 from handoff.common.errors import HandoffError
-from handoffd.config import ClaudeConfig, Config
+from handoffd.config import ClaudeConfig, Config, LiveConfig
 from handoffd.offline import runner
 from handoffd.offline.transcript_sessions import TranscriptSessions
 from handoffd.projects.registry import ProjectRegistry
@@ -108,7 +108,7 @@ class Sessions:
             session = Session(home / ".claude/projects/-shop", str(home / "shop"), session_id)
             session.prompt("Make the totals right")
         config = Config(claude=ClaudeConfig(config_dirs=[str(home / ".claude")]))
-        self.store = TranscriptSessions(config, ProjectRegistry(self.core))
+        self.store = TranscriptSessions(LiveConfig(config), ProjectRegistry(self.core))
 
 
 @pytest.fixture

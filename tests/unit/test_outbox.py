@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from handoffd.store.database import Schema, open_database, run_script, transaction
-from handoffd.store.outbox import OUTBOX, Outbox
+from handoffd.store.outbox import OUTBOX_SQL, Outbox
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -14,7 +14,7 @@ AT = "2026-01-01T00:00:00Z"
 def db(tmp_path):
     """A database with the outbox table."""
     connection = open_database(
-        str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX))
+        str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX_SQL))
     )
     yield connection
     connection.close()
@@ -129,7 +129,7 @@ def test_an_attempt_is_counted_before_it_is_made(outbox, tmp_path):
     assert outbox.begin(outbox.due(0, 1)[0], 45.0)
     again = Outbox(
         open_database(
-            str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX))
+            str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX_SQL))
         )
     )
 

@@ -12,10 +12,10 @@ import scripted_bd
 from beads_world import KINDS, fresh
 from conftest import REPOSITORY, wait_for
 from handoffd.links import beads_program
-from handoffd.links.beads import BeadsProgram
+from handoffd.links.beads import Beads, BeadsProgram
 from handoffd.runtime import clock
 from handoffd.store.database import Schema, open_database, run_script
-from handoffd.store.outbox import OUTBOX, Letter, Outbox
+from handoffd.store.outbox import OUTBOX_SQL, Letter, Outbox
 from handoffd.tracks import outbox_sender
 from handoffd.tracks.outbox_sender import DeliveryError, deliver, deliver_note
 
@@ -27,7 +27,7 @@ NOTE = "COMPLETED: Login\nHANDOFF: Section 1 saved at conductor/handoffs/x/1.md"
 def outbox(tmp_path):
     """An empty outbox."""
     connection = open_database(
-        str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX))
+        str(tmp_path / "core.db"), durable=True, schema=Schema(1, run_script(*OUTBOX_SQL))
     )
     yield Outbox(connection)
     connection.close()
@@ -160,7 +160,7 @@ def test_a_note_arrives(world, outbox):
     epic = world.epic()
     world.bd("update", epic, "--notes", "by a person")
     put(outbox, "a", root=str(world.root), target=epic)
-    deliver(outbox, {"beads": lambda letter: deliver_note(letter, world.wanted)}, NOW)
+    deliver(outbox, {"beads": lambda letter: deliver_note(letter, world.beads)}, NOW)
 
     assert f"by a person\n{NOTE}" == world.notes(epic)
     assert (0, []) == (outbox.waiting(), outbox.dead())
@@ -170,8 +170,8 @@ def test_a_note_that_arrived_unheard_is_not_appended_again(world):
     """A second attempt first looks for the note in the issue, and does not append it again."""
     epic = world.epic()
     letter = Letter(1, "beads", "p", str(world.root), "a", epic, NOTE, attempts=1)
-    deliver_note(letter, world.wanted)
-    deliver_note(letter._replace(attempts=2), world.wanted)
+    deliver_note(letter, world.beads)
+    deliver_note(letter._replace(attempts=2), world.beads)
 
     assert NOTE == world.notes(epic)
 
@@ -181,7 +181,7 @@ def test_an_unknown_issue_is_final(world):
     world.epic()
     letter = Letter(1, "beads", "p", str(world.root), "a", "shop-nope", NOTE, attempts=1)
     with pytest.raises(DeliveryError) as caught:
-        deliver_note(letter, world.wanted)
+        deliver_note(letter, world.beads)
 
     assert (True, False) == (caught.value.final, caught.value.missing)
 
@@ -195,9 +195,8 @@ def test_an_answer_that_is_lost(tmp_path, outbox, monkeypatch):
     for words in (["init"], ["create", "Login", "-t", "epic"]):
         subprocess.run([program, *words], cwd=root, check=True, stdout=subprocess.DEVNULL)
     put(outbox, "a", root=str(root), target="shop-0")
-    deliverers = {
-        "beads": lambda letter: deliver_note(letter, BeadsProgram(str(program), confine=False))
-    }
+    beads = Beads(str(root), BeadsProgram(str(program), confine=False))
+    deliverers = {"beads": lambda letter: deliver_note(letter, beads)}
     done = deliver(outbox, deliverers, NOW) + deliver(outbox, deliverers, NOW + 31)
 
     assert [False, True] == [delivery.sent for delivery in done]
@@ -210,7 +209,7 @@ def test_no_program(tmp_path, monkeypatch):
     (tmp_path / ".beads/embeddeddolt").mkdir(parents=True)
     letter = Letter(1, "beads", "p", str(tmp_path), "a", "e-1", NOTE)
     with pytest.raises(DeliveryError, match="no program") as caught:
-        deliver_note(letter, BeadsProgram(str(tmp_path / "nowhere")))
+        deliver_note(letter, Beads(str(tmp_path), BeadsProgram(str(tmp_path / "nowhere"))))
 
     assert caught.value.missing
 
@@ -219,13 +218,13 @@ SENDER = """
 import sys
 from handoffd.runtime import clock; from handoffd.tracks import outbox_sender
 from handoffd.tracks.outbox_sender import deliver, deliver_note
-from handoffd.links.beads import BeadsProgram
+from handoffd.links.beads import Beads, BeadsProgram
 from handoffd.store.database import Schema, open_database, run_script
-from handoffd.store.outbox import OUTBOX, Outbox
+from handoffd.store.outbox import OUTBOX_SQL, Outbox
 
 database, program, confine, root, epic, count = sys.argv[1:]
 program = BeadsProgram(program, confine=confine == "True")
-outbox = Outbox(open_database(database, durable=True, schema=Schema(1, run_script(*OUTBOX))))
+outbox = Outbox(open_database(database, durable=True, schema=Schema(1, run_script(*OUTBOX_SQL))))
 for number in range(int(count)):
     body = f"COMPLETED: {number}\\nHANDOFF: Section {number} saved at x/{number}.md"
     if outbox.queue("beads", "p", root, f"x/{number}", epic, body, clock.iso()):
@@ -234,7 +233,7 @@ print("queued", flush=True)
 # As if the time for which an attempt is left alone were over: the test waits for its bd to end.
 outbox_sender.ATTEMPT_SECONDS = 0
 while outbox.waiting():
-    deliver(outbox, {"beads": lambda letter: deliver_note(letter, program)}, clock.wall())
+    deliver(outbox, {"beads": lambda letter: deliver_note(letter, Beads(root, program))}, clock.wall())
 """
 
 

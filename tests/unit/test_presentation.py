@@ -68,6 +68,7 @@ def test_read_and_old_ones_are_not_mentioned():
     assert ["/h/a.md", "/h/d.md"] == [item["path"] for item in items]
 
 
+@pytest.mark.seed("002", "If heading names drift, extraction degrades")
 def test_without_sections():
     """A handoff without the usual sections is shown by its first lines."""
     found = presented(

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from handoff.setup import claude_entries, json_edit
+from handoff.common import json_edit
+from handoff.setup import claude_entries
 
 PROGRAM = "/home/ann/my tools/handoff"
 COMMAND = "'/home/ann/my tools/handoff' hook 2>/dev/null || :"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from handoff.setup import json_edit
+from handoff.common import json_edit
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 KEYS = st.text(max_size=6)
@@ -32,9 +32,9 @@ def test_a_text_on_one_line_stays_on_one_line():
     """A compact file stays compact."""
     text = '{"a":{},"b":[]}'
 
-    assert '{"a":{"k": 1},"b":[]}' == json_edit.put(text, ("a", "k"), 1)
-    assert '{"a":{},"b":[{"k": 1}]}' == json_edit.add(text, ("b",), {"k": 1})
-    assert '{"a":{},"b":[], "c": {"d": 1}}' == json_edit.put(text, ("c", "d"), 1)
+    assert '{"a":{"k":1},"b":[]}' == json_edit.put(text, ("a", "k"), 1)
+    assert '{"a":{},"b":[{"k":1}]}' == json_edit.add(text, ("b",), {"k": 1})
+    assert '{"a":{},"b":[],"c":{"d":1}}' == json_edit.put(text, ("c", "d"), 1)
 
 
 def test_lines_keep_their_ending():

@@ -31,6 +31,23 @@ def test_a_value_is_set_by_its_line(text, expected):
     assert expected == toml_edit.put(text, "checkpoint", "write", "none")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "[http]\nenabled = true\n"),
+        ("[http]\nenabled = false # off\n", "[http]\nenabled = true # off\n"),
+        ("[http]\nport = 1\n[log]\n", "[http]\nenabled = true\nport = 1\n[log]\n"),
+    ],
+)
+def test_a_truth_value_is_set_and_taken_out(text, expected):
+    """A truth value is set by its line; taken out, it leaves the text as it was before."""
+    new = toml_edit.put(text, "http", "enabled", True)
+
+    assert expected == new
+    before = tomllib.loads(text).get("http", {}).get("enabled")
+    assert text == toml_edit.put(new, "http", "enabled", before)
+
+
 def test_the_example_configuration_can_be_set():
     """A copy of the example configuration accepts both values."""
     text = (REPOSITORY / "config.example.toml").read_text()

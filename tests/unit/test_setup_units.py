@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from conftest import BIN, REPOSITORY, wait_for
+from handoff.common import paths
 from handoff.setup import service_units
 
 UNIT = (REPOSITORY / service_units.UNIT).read_text()
@@ -41,7 +42,8 @@ def test_the_agent_is_a_property_list_with_the_path():
     ) == agent["ProgramArguments"][2]
     assert VARIABLES.items() <= agent["EnvironmentVariables"].items()
     shipped = plistlib.loads(PLIST.encode())
-    for key in shipped.keys() - {"ProgramArguments", "EnvironmentVariables"}:
+    assert f"{paths.home()}/Library/Logs/dev.handoffd.err" == agent["StandardErrorPath"]
+    for key in shipped.keys() - {"ProgramArguments", "EnvironmentVariables", "StandardErrorPath"}:
         assert shipped[key] == agent[key]
 
 

@@ -18,15 +18,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from handoffd.api.tools import TOOLS, call
+from handoffd.api.tools import call
 from handoffd.errors import CompletedThreadError, NoThreadError, StoreError, ThreadError
 from handoffd.runtime import clock
 from handoffd.store import threads as module
 from handoffd.store.core import CoreStore
 from handoffd.store.database import LOOP_BUSY_SECONDS
-from handoffd.store.threads import Counts, NewEntry
+from handoffd.store.thread_store import Counts, NewEntry
 from handoffd.threads.service import ThreadService, pasted
 from mcp_socket_client import SEED, TYPES
+from tool_outputs import OUTPUTS
 
 AT = "2026-01-01T00:00:00Z"
 MIB = 1 << 20
@@ -63,9 +64,11 @@ class Cursors(RuleBasedStateMachine):
         self.directory = tempfile.mkdtemp(prefix="threads-")
         shutil.copy(template(), f"{self.directory}/core.db")
         self.open()
-        # thread -> numbers of all entries; entries unseen by each client; closed threads
+        # thread -> numbers of all entries; entries unseen by each client; the last one that each
+        # client was shown; closed threads
         self.entries = {}
         self.unseen = {}
+        self.shown = {}
         self.closed = set()
 
     def open(self):
@@ -73,6 +76,7 @@ class Cursors(RuleBasedStateMachine):
         # Thousands of commits, whose durability is not tested here.
         self.core._db.execute("PRAGMA synchronous = OFF")
         self.threads = ThreadService(self.core.threads, lambda: None)
+        self.peek = ThreadService(self.core.threads, lambda: None, peek=True)
 
     def teardown(self):
         self.core.close()
@@ -93,6 +97,7 @@ class Cursors(RuleBasedStateMachine):
         made = self.threads.create("t", "c", None, client)
         thread = made["handoff"]["id"]
         self.entries[thread], self.unseen[thread] = [], {"chat": [], "code": []}
+        self.shown[thread] = {"chat": 0, "code": 0}
         self.heard(thread, client, made["entries"][0]["seq"])
 
     @precondition(lambda self: self.entries)
@@ -104,6 +109,15 @@ class Cursors(RuleBasedStateMachine):
                 self.threads.add(thread, kind, "c", client)
             return
         self.heard(thread, client, self.threads.add(thread, kind, "c", client)["entry"]["seq"])
+        last = self.shown[thread][client]
+        self.unseen[thread][client] = [s for s in self.unseen[thread][client] if s > last]
+
+    @precondition(lambda self: self.entries)
+    @rule(number=choice, client=clients)
+    def get(self, number, client):
+        thread = self.pick(number)
+        self.threads.get(thread, client)
+        self.shown[thread][client] = max(self.entries[thread], default=0)
 
     @precondition(lambda self: self.entries)
     @rule(number=choice, client=clients)
@@ -138,7 +152,7 @@ class Cursors(RuleBasedStateMachine):
     def each_side_sees_what_is_new_to_it(self):
         for thread, numbers in self.entries.items():
             for client in ("chat", "code"):
-                got = self.threads.get(thread, client)
+                got = self.peek.get(thread, client)
                 new = [entry["seq"] for entry in got["new_entries"]]
                 assert self.unseen[thread][client] == new
                 assert len(new) == got["new_count"]
@@ -155,7 +169,8 @@ class Cursors(RuleBasedStateMachine):
 TestCursors = Cursors.TestCase
 TestCursors.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestCursors.__doc__ = (
-    "Whatever both sides do, new_entries are what the other said and this has not seen."
+    "Whatever both sides do, new_entries are what the other said and this has not seen: neither "
+    "marked, nor shown before it wrote."
 )
 
 
@@ -198,7 +213,7 @@ def older(request, tmp_path):
 def checked(threads: ThreadService, tool: str, client: str = "chat", **arguments) -> dict:
     """Call a tool, and validate its result with the model of its output."""
     result, _ = call(threads, tool, arguments, client)
-    TOOLS[tool].output.model_validate(result, strict=True)
+    OUTPUTS[tool].model_validate(result, strict=True)
     return result
 
 
@@ -210,7 +225,7 @@ def test_an_older_database_works_through_all_five_tools(older):
         assert new == [entry["content"] for entry in got["new_entries"]]
         given = {"id": thread, "type": "done", "content": "c"}
         added = checked(threads, "add_to_handoff", "code", **given)
-        assert 0 == added["handoff"]["code_last_seen"]
+        assert added["entry"]["seq"] == added["handoff"]["code_last_seen"]
         last = checked(threads, "mark_handoff_read", "code", id=thread)["last_seen"]
         assert added["entry"]["seq"] == last
         assert 0 == checked(threads, "get_handoff", "code", id=thread)["new_count"]
@@ -264,7 +279,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path):
 ADDER = """
 import sys
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import NewEntry
+from handoffd.store.thread_store import NewEntry
 path, who = sys.argv[1:]
 core = CoreStore(path)
 for number in range(50):
@@ -274,7 +289,7 @@ core.close()
 OPENER = """
 import sys
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import NewEntry
+from handoffd.store.thread_store import NewEntry
 sys.stdin.read()
 core = CoreStore(sys.argv[1])
 core.threads.create("hof_" + sys.argv[2], "t", None, NewEntry("chat", "context", "c", "t"))
@@ -500,6 +515,33 @@ def test_a_wipe_that_never_came_is_known_to_be_due(core):
 
     assert not Path(core.path + ".backup").exists()
     assert core.needs_copy()
+
+
+def test_a_thread_can_be_read_where_nothing_can_be_written(core, monkeypatch):
+    """If it cannot be stored what was shown, the thread is returned all the same."""
+    threads = ThreadService(core.threads, lambda: None)
+    thread = threads.create("t", "one", None, "chat")["handoff"]["id"]
+
+    def full(*_given):
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(type(core.threads), "note_shown", full)
+    assert ["one"] == [entry["content"] for entry in threads.get(thread, "code")["new_entries"]]
+    monkeypatch.undo()
+    threads.add(thread, "done", "two", "code")
+    assert 1 == threads.get(thread, "code")["new_count"]
+
+
+def test_to_read_again_writes_nothing(core):
+    """A thread that is read over and over changes core.db once."""
+    threads = ThreadService(core.threads, lambda: None)
+    thread = threads.create("t", "one", None, "chat")["handoff"]["id"]
+    threads.get(thread, "code")
+    before = core._db.total_changes
+    for client in ("chat", "code"):
+        threads.get(thread, client)
+
+    assert before == core._db.total_changes
 
 
 def test_what_cannot_be_told_does_not_undo_what_is_done(core):

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import REPOSITORY
 from handoff.commands import thread as client
 from handoff.common.errors import HandoffError
-from handoffd.api import mcp, mcp_initialize, schemas
+from handoffd.api import mcp, mcp_initialize
 from handoffd.api.caller import Caller
 from handoffd.api.tools import TOOLS, Client, Kind, call, used_as_code
 from handoffd.store.core import CoreStore
 from handoffd.threads import thread_text as form
 from handoffd.threads.service import ThreadService
 from mcp_socket_client import TYPES
+from tool_outputs import OUTPUTS
 
 KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 # MCP's assumptions for missing hints.
@@ -41,12 +41,24 @@ def refused(threads: ThreadService, tool: str, arguments) -> str:
 # Text for models
 
 
-def test_tools_json_is_made_from_the_definition():
-    """tools.json equals the output of `python -m handoffd.api.schemas` and the listed tools."""
-    path = REPOSITORY / "daemon/handoffd/api/tools.json"
-    described = [schemas.mcp_tool(tool) for tool in TOOLS.values()]
+def test_tools_json_lists_the_arguments_that_are_accepted():
+    """tools.json has the tools in order, with the names, types and limits of their arguments."""
+    assert list(TOOLS) == [tool["name"] for tool in mcp_initialize.tool_list()]
+    for tool in mcp_initialize.tool_list():
+        listed = tool["inputSchema"]
+        accepted = TOOLS[tool["name"]].arguments
+        fields = {name: f for name, f in accepted.model_fields.items() if not f.exclude}
+        schema = accepted.model_json_schema()
 
-    assert described == json.loads(path.read_text()) == mcp_initialize.tool_list()
+        assert list(fields) == list(listed["properties"])
+        assert schema["required"] == listed["required"]
+        assert False is listed["additionalProperties"]
+        for name, argument in listed["properties"].items():
+            found = schema["properties"][name]
+            # An optional argument may be left out; that it may also be null is not listed.
+            wanted = found.get("anyOf", [found])[0]
+            for key in ("type", "enum", "minimum"):
+                assert wanted.get(key) == argument.get(key), (tool["name"], name, key)
 
 
 def test_the_words_of_the_definition_are_those_of_the_form():
@@ -111,7 +123,7 @@ def test_a_result_is_what_its_schemas_say(threads):
     assert results["add_to_handoff"][0]["warnings"]
     for tool, found in results.items():
         for result in found:
-            TOOLS[tool].output.model_validate(result, strict=True)
+            OUTPUTS[tool].model_validate(result, strict=True)
             assert (
                 set(outlines[tool]["required"]) <= set(result) <= set(outlines[tool]["properties"])
             )

@@ -92,6 +92,7 @@ def test_analysis_has_the_layout():
     assert text.index("## Context") < text.index("## Changes")
 
 
+@pytest.mark.seed("003", "| 8 | Create TodoWrite items")
 def test_todos_in_both_shapes():
     """The steps are given in the formats of TodoWrite and of TaskCreate."""
     assert {

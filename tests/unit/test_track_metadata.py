@@ -40,6 +40,8 @@ SECTION = """{
 # The section
 
 
+@pytest.mark.seed("003", "**Decision:** Add `handoff` section to metadata.json")
+@pytest.mark.seed("003", '{ "handoff": { "status": "active | handed_off"')
 def test_section():
     """The section has the seed's keys in the seed's order, in the file's own indent."""
     text, section = with_entry('{\n  "a": 1\n}\n', ENTRY, "handed_off", 41)
@@ -274,12 +276,31 @@ def test_what_is_no_metadata(text, says):
         ({"beads": [], "beads_epic": "two words"}, []),
         ({"beads_epic": "x" * 1000}, []),
         ({"beads_epic": "a\nb"}, []),
+        ({"beads_epic_id": "bd-2"}, ["bd-2"]),
+        ({"beads_epic": "null", "beads_epic_id": "bd-2"}, ["bd-2"]),
         ({}, []),
     ],
 )
 def test_epics(data, expected):
-    """Epics are read from three keys; an invalid id, above all the empty one, is ignored."""
+    """Epics are read from four keys; an invalid id, above all the empty one, is ignored."""
     assert expected == Metadata(data).epics
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (
+            {"beads_tasks": {"phase1": "e.1", "phase1_task1": "e.1.1", "phase2": "e.2"}},
+            ["e.1.1", "e.2"],
+        ),
+        ({"beads_task_mapping": {"Phase 1 - Task 1": "x", "Phase 1 - Task 2": "x"}}, ["x"]),
+        ({"beads": {"issues": ["a", "", 7], "planTasks": {"1.1": "b", "1.2": "null"}}}, ["a", "b"]),
+        ({"beads_tasks": ["e.1"], "beads": {"issues": {"a": "b"}}}, []),
+    ],
+)
+def test_tasks(data, expected):
+    """Tasks are read from the mappings of every writer; the phase of a named task is none."""
+    assert expected == Metadata(data).tasks
 
 
 def test_properties_of_any_shape():

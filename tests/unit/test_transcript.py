@@ -14,6 +14,7 @@ from handoffd.agents.events import (
     Aimed,
     Approved,
     Asked,
+    BackedUp,
     Commanded,
     Compacted,
     Denied,
@@ -377,9 +378,21 @@ def test_a_brief_that_was_cut_is_ours_to_its_end(cut):
 
 
 def test_file_history():
-    """A file that the client began to track was edited."""
-    assert [Edited("", "a/b.py", "", "")] == meaning(
+    """A file that the client began to track was edited; before that it was not there."""
+    assert [Edited("", "a/b.py", "", ""), BackedUp("", (("a/b.py", 0),))] == meaning(
         type="file-history-delta", trackingPath="a/b.py"
+    )
+
+
+def test_file_snapshot():
+    """The client states the version of each file at a prompt, and of new files in between."""
+    backups = {"a.py": {"backupFileName": "01af@v2"}, "b.py": {"backupFileName": None}}
+    snapshot = {"messageId": "u1", "trackedFileBackups": backups}
+    versions = (("a.py", 2), ("b.py", 0))
+
+    assert [BackedUp("u1", versions)] == meaning(type="file-history-snapshot", snapshot=snapshot)
+    assert [BackedUp("", versions)] == meaning(
+        type="file-history-snapshot", snapshot=snapshot, isSnapshotUpdate=True
     )
 
 

@@ -1,6 +1,7 @@
 """Reading transcripts into session states: no failure loses a record or counts it twice."""
 
 import json
+import os
 
 import pytest
 
@@ -13,6 +14,7 @@ from handoffd.ingest.session_cache import SessionCache
 from handoffd.ingest.transcript_reader import UNSAVED_SLICES_MAX, TranscriptReader
 from handoffd.projects.learning_policy import LearningPolicy
 from handoffd.projects.registry import ProjectRegistry
+from handoffd.projects.stored_sessions import load_older
 from handoffd.store.core import CoreStore
 from handoffd.store.state import StateStore
 
@@ -206,3 +208,101 @@ def test_a_failure_in_the_fold_loses_nothing(tmp_path, monkeypatch):
     while transcript_reader._backlog:
         transcript_reader._turn()
     assert 1 == transcript_reader.quarantined
+
+
+# Sessions of another version
+
+
+@pytest.fixture
+def older(two, tmp_path):
+    """Two sessions that an older version has folded, and a reader that has noted both anew."""
+    transcript_reader, state, paths, records = two
+    read_on(transcript_reader)
+    state._db.execute("UPDATE sessions SET fold_version = 1, fold = json_set(fold, '$.records', 7)")
+    transcript_reader, state = restarted(tmp_path, paths)
+    return transcript_reader, state, paths, records
+
+
+def restarted(directory, paths) -> tuple[TranscriptReader, StateStore]:
+    transcript_reader, state = fresh(directory)
+    transcript_reader.open()
+    for path in paths:
+        if path.exists():
+            transcript_reader.note_transcript(transcript_at(str(path)), first=True)
+    return transcript_reader, state
+
+
+def versions(state: StateStore) -> list[bool]:
+    return [state.session(name).fold_version == module.FOLD_VERSION for name in NAMES]
+
+
+def test_the_old_state_stays_until_all_is_read(older):
+    """A state of an older version is replaced at once when its transcript is read, newest first."""
+    transcript_reader, state, paths, records = older
+    os.utime(paths[0], (1, 1))
+    seen = []
+    while transcript_reader._backlog:
+        transcript_reader._turn()
+        seen.append(tuple(kept(state)))
+
+    assert [True, True] == versions(state)
+    assert records == kept(state)
+    assert {(7, 7), (7, records[1]), (records[0], 7), tuple(records)} >= set(seen)
+
+
+@pytest.mark.parametrize("turns", [0, 2, SLICES + 1])
+def test_killed_amid_reading_anew(older, tmp_path, turns):
+    """A reader that is killed while it reads old sessions anew leaves nothing half read."""
+    transcript_reader, state, paths, records = older
+    for _ in range(turns):
+        transcript_reader._turn()
+    assert all(number in (7, *records) for number in kept(state))
+    transcript_reader, state = restarted(tmp_path, paths)
+    read_on(transcript_reader)
+
+    assert records == kept(state)
+    assert [True, True] == versions(state)
+
+
+@pytest.mark.parametrize("turns", [0, 2, SLICES - 1, SLICES, SLICES + 1])
+def test_a_full_disk_amid_reading_anew(older, monkeypatch, turns):
+    """If the store fails while old sessions are read anew, they are read again as a whole."""
+    transcript_reader, state, _paths, records = older
+    for _ in range(turns):
+        transcript_reader._turn()
+    with monkeypatch.context() as patched:
+        patched.setattr(state, "commit", failing(StoreError("full", "make room")))
+        with pytest.raises(StoreError):
+            read_on(transcript_reader)
+        transcript_reader._roll_back()
+    assert all(number in (7, *records) for number in kept(state))
+    read_on(transcript_reader)
+
+    assert records == kept(state)
+    assert [True, True] == versions(state)
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_gone_amid_its_reading_anew(older, turns):
+    """A transcript that vanishes while it is read anew leaves the old state, and only that one."""
+    transcript_reader, state, paths, records = older
+    for _ in range(turns):
+        transcript_reader._turn()
+    paths[0].unlink()
+    read_on(transcript_reader)
+
+    assert [(False, 7), (True, records[1])] == list(zip(versions(state), kept(state), strict=True))
+
+
+def test_an_old_state_with_other_forms_is_read():
+    """Of an older version's state, the values are kept that still have their form."""
+    text = json.dumps({
+        "session_id": "s", "cwd": "/p", "goal": ["Round tax", ["t", "u", 1, "2026", "quoted"]],
+        "decisions": [["ASCII", ["t", "u", 1, "2026", "quoted"]], {"odd": 1}],
+        "files": "none", "title": [], "unknown_field": 3,
+    })  # fmt: skip
+    found = load_older(text)
+
+    assert ("s", "/p", "Round tax") == (found.session_id, found.cwd, found.work.request.text)
+    assert ["ASCII"] == [value.text for value in found.decisions]
+    assert ([], None) == (found.files, found.title)

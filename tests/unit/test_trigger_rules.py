@@ -2,6 +2,9 @@
 
 import pytest
 
+from handoffd.tracks.conductor_directory import Track
+from handoffd.tracks.metadata import Metadata
+from handoffd.tracks.tracks_file import TrackMark
 from handoffd.triggers import design_end, epic, idle, manual, pre_finish
 
 
@@ -18,11 +21,61 @@ from handoffd.triggers import design_end, epic, idle, manual, pre_finish
         ("", "open", False, None),
         ("in_progress", "blocked", False, None),
         ("closed", "open", False, None),
+        ("open", "in_progress by its track", False, "epic-start"),
+        ("in_progress by its track", "in_progress", False, None),
+        ("in_progress", "closed by its track", False, "epic-end"),
+        ("closed by its track", "closed", False, None),
     ],
 )
 def test_epics(before, now, just_closed, fires):
     """An epic starts when it is taken up and ends when closed; one first seen closed is old."""
     assert fires == epic.name(before, now, just_closed=just_closed)
+
+
+@pytest.mark.parametrize(
+    ("own", "tasks_done", "box", "status"),
+    [
+        ("open", False, "", "open"),
+        ("blocked", False, " ", "open"),
+        ("open", False, "~", "in_progress by its track"),
+        ("in_progress", False, "~", "in_progress"),
+        ("open", True, "~", "closed by its track"),
+        ("in_progress", False, "x", "closed by its track"),
+        ("closed", False, "~", "closed"),
+    ],
+)
+def test_status_of_an_epic(own, tasks_done, box, status):
+    """Closed tasks or `[x]` end an epic, `[~]` starts it, whatever it says of itself."""
+    assert status == epic.status(own, tasks_done=tasks_done, box=box)
+
+
+def _track(name, box="", title="", position=0, status="new"):
+    found = TrackMark(box, title, position)
+    return Track(name, Metadata({"status": status}), 0.0, True, True, mark=found)
+
+
+@pytest.mark.parametrize(
+    ("words", "just_now", "found"),
+    [
+        ("auth_20260301", True, "auth_20260301"),
+        ("auth", False, "auth_20260301"),
+        ("LOG IN", True, "auth_20260301"),
+        ("search", True, "find_20260302"),
+        ("in", True, None),
+        ("nothing of the kind", True, None),
+        ("", True, "find_20260302"),
+        ("", False, None),
+    ],
+)
+def test_which_track_is_implemented(words, just_now, found):
+    """A track is named by id, short name or description; without a name the first one is meant."""
+    tracks = [
+        _track("auth_20260301", " ", "Log in", 2),
+        _track("find_20260302", "~", "Search in all fields", 1),
+        _track("done_20260101", "x", "Old work", 0),
+    ]
+    track = epic.implemented_track(tracks, words, just_now=just_now)
+    assert found == (track.id if track else None)
 
 
 @pytest.mark.parametrize(

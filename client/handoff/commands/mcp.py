@@ -22,6 +22,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     if given.from_disk:
-        local.daemon_code().serve_mcp(given.client, relay.directory())
+        local.daemon_code("mcp").serve(given.client, relay.directory())
         return 0
     return relay.run(given.client)

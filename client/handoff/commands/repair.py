@@ -30,8 +30,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    code = local.daemon_code()
-    found = code.look_at_stores()
+    code = local.daemon_code("repair")
+    found = code.look()
     if not (found["core"] or found["state"]) or given.dry_run:
         _print(found, as_json=given.json)
         return 0
@@ -41,7 +41,7 @@ def run(given: argparse.Namespace) -> int:
         if refused is not None:
             return refused
     with _daemon_stopped():
-        _print(code.mend_stores(), as_json=given.json)
+        _print(code.mend(), as_json=given.json)
     return 0
 
 

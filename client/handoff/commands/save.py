@@ -23,6 +23,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-t", "--tag", action="append", default=[], metavar="TAG", help="repeatable"
     )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print only the session's id, if it is known"
+    )
     add_json(parser)
 
 
@@ -34,10 +37,14 @@ def run(given: argparse.Namespace) -> int:
     note = ""
     try:
         changes = {name: value for name, value in values.items() if value is not None}
-        text = Client().call("save", cwd=cwd, tags=given.tag, render=style, **changes)["text"]
+        saved = Client().call("save", cwd=cwd, tags=given.tag, render=style, **changes)
+        data, text = saved["data"], saved["text"]
     except (NotRunningError, NotAnsweringError) as reason:
-        text = local.daemon_code().save_text(cwd, values, given.tag, style)
+        data, text = local.daemon_code().save_text(cwd, values, given.tag, style)
         note = f"{reason.title} Saved without it.\n"
+    if given.quiet and not given.json:
+        session_id = data["document"].get("session_id")
+        text, note = f"{session_id}\n" if session_id else "", ""
     print(PlainText(text), end="", flush=True)
     sys.stderr.write(note)
     return 0

@@ -3,7 +3,7 @@ import sys
 
 from handoff.common import paths
 from handoff.common.errors import EXIT_FAILED, HandoffError
-from handoff.setup import foreign_files, manifest, parts, selection
+from handoff.setup import foreign_files, http_part, manifest, parts, selection
 from handoff.setup.plan import SetupPlan
 from handoff.setup.questions import add_consent, agrees, can_ask, choice, refusal
 
@@ -29,15 +29,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, dest=name, action="append", choices=names, default=[], metavar="PART", help=text
         )
+    parser.add_argument(
+        "--public-url",
+        metavar="URL",
+        help="the address of the part http on the web, as in https://bridge.example.org",
+    )
     add_consent(parser)
 
 
 def run(given: argparse.Namespace) -> int:
+    public_url = given.public_url and http_part.checked_url(given.public_url)
+    if public_url:
+        given.wanted.append("http")
     asks = can_ask(given)
     if asks:
         _ask_open_questions(given)
     chosen = selection.choose(given.wanted, given.unwanted)
-    plan = selection.make_plan(chosen, given.write)
+    plan = selection.make_plan(chosen, given.write, public_url)
     problems = selection.problems(plan)
     if given.dry_run:
         print(plan.report(whole=True), end="")
@@ -48,14 +56,21 @@ def run(given: argparse.Namespace) -> int:
     print(plan.report(whole=not (asks or given.yes)), end="", flush=True)
     if plan.is_empty:
         print("Everything is in place.")
+        _print_http(chosen)
         return 0
     refused = refusal(given, "setup", "Do this? [Y/n] ")
     if refused is not None:
         return refused
     with manifest.exclusive():
-        _require_same(plan, selection.make_plan(chosen, given.write)).apply()
+        _require_same(plan, selection.make_plan(chosen, given.write, public_url)).apply()
     print(f"Done.\n\n{NEXT}")
+    _print_http(chosen)
     return 0
+
+
+def _print_http(chosen: list[str]) -> None:
+    if "http" in chosen:
+        print(f"\n{http_part.describe()}", end="")
 
 
 def _ask_open_questions(given: argparse.Namespace) -> None:

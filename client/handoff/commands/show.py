@@ -13,6 +13,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         const=True,
         help="say where each value comes from (or one: handoff why FIELD)",
     )
+    parser.add_argument(
+        "--log",
+        action="store_const",
+        const=True,
+        help="say how goal, status, next and tests changed, and why",
+    )
+    parser.add_argument(
+        "--dropped",
+        action="store_const",
+        const=True,
+        help="list the open items and rules that the last compaction's summary does not mention",
+    )
     add_json(parser)
 
 

@@ -13,7 +13,7 @@ _PATIENCE = ("--wait-minutes", "1")
 _NOTHING = "This project has no handoff yet.\n"
 _HANDOFF_USAGE = """\
 Usage: /conductor-handoff                       resume at the session's first message, else create
-       /conductor-handoff create [OPTIONS]      (handoff create --help)
+       /conductor-handoff create [TRIGGER] [OPTIONS]    (handoff create --help)
        /conductor-handoff resume [PATH|TRACK]   (handoff resume --help)
 """
 _THREAD_USAGE = """\

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import Any
 
-from handoff import fast, local
-from handoff.cli import ASKED_SECONDS, add_json, current_directory, end_on_interrupt
+from handoff import fast
+from handoff.cli import ASKED_SECONDS, add_json, call, current_directory, end_on_interrupt
 from handoff.client import Client
 from handoff.common import paths, wire
 from handoff.common.errors import (
@@ -143,7 +143,7 @@ def run(given: argparse.Namespace) -> int:
             return answer
     if given.action == "get" and given.watch:
         return _watch(params, as_json=given.json)
-    data, text, note = _call(params)
+    data, text, note = call("thread", params)
     if given.action == "create" and not given.json:
         # A script reads the id on stdout; the hint is for a person, on stderr.
         text, _, hint = text.partition("\n")
@@ -151,17 +151,6 @@ def run(given: argparse.Namespace) -> int:
     _print(data, text, as_json=given.json)
     sys.stderr.write(note)
     return 0
-
-
-def _call(params: dict[str, Any]) -> tuple[dict[str, Any], str, str]:
-    """Ask the daemon, or run the action here without one; return data, text and a note."""
-    style = fast.rendering(as_json=False)
-    try:
-        result = Client(ASKED_SECONDS).call("thread", render=style, **params)
-    except NotRunningError as reason:
-        data, text = local.daemon_code().run("thread", params, style)
-        return data, text, f"{reason.title} Done without it.\n"
-    return result["data"], result["text"], ""
 
 
 def _print(data: dict[str, Any], text: str, *, as_json: bool) -> None:
@@ -206,8 +195,8 @@ def _usage(title: str) -> HandoffError:
 
 def _ask_first(params: dict[str, Any], given: argparse.Namespace) -> int | None:
     """Ask a person to agree; return None to go on, else the exit code."""
-    asked = {"action": "get", "id": given.id, "cwd": params["cwd"]}
-    found = _call(asked)[0]["result"]
+    asked = {"action": "get", "id": given.id, "cwd": params["cwd"], "peek": True}
+    found = call("thread", asked)[0]["result"]
     if found["handoff"]["status"] == "completed":
         return None
     title, number = found["handoff"]["title"], len(found["entries"])

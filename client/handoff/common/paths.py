@@ -122,13 +122,20 @@ def checkpoint_stamp(root: str) -> str:
 
 def read_brief(root: str) -> str | None:
     """Return the rendered brief, or None if there is none or the checkpoint has changed since."""
+    found = read_dated_brief(root)
+    return found[0] if found else None
+
+
+def read_dated_brief(root: str) -> tuple[str, float] | None:
+    """Return the rendered brief as `read_brief` does, and the time at which it was written."""
     try:
         handle = posix.open(brief_file(root), posix.O_RDONLY | posix.O_NOFOLLOW)
         try:
+            written = posix.fstat(handle).st_mtime
             text = posix.read(handle, 1 << 16).decode("utf-8", "replace")
         finally:
             posix.close(handle)
     except OSError:
         return None
     head, _, body = text.partition("\n")
-    return body if head == f"{root}\t{checkpoint_stamp(root)}" else None
+    return (body, written) if head == f"{root}\t{checkpoint_stamp(root)}" else None

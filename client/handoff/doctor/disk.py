@@ -35,7 +35,7 @@ def examine(environment: Environment) -> list[Finding]:
 
 def _core_findings() -> list[Finding]:
     try:
-        core = local.daemon_code().look_at_stores()["core"]
+        core = local.daemon_code("repair").look()["core"]
     except HandoffError as problem:
         return [bad(problem.title, problem.hint)]
     if core is None:

@@ -7,9 +7,9 @@ from typing import Any
 from handoff import fast
 from handoff.client import Client
 from handoff.common.errors import HandoffError, UnknownMethodError, VersionsDifferError
-from handoff.common.safe_parsing import load_json
-from handoff.setup import foreign_files, locations
+from handoff.setup import locations
 from handoff.setup.claude_entries import PLUGIN
+from handoff.setup.foreign_files import read_json
 
 # The search for transcripts that are about to be deleted takes longer than an ordinary request.
 _ASKED_SECONDS = 10.0
@@ -80,17 +80,6 @@ def claude_code() -> ClaudeCode:
     except OSError:
         changed_at = 0.0
     return ClaudeCode(directory, settings, problem, changed_at, _plugin_version(directory))
-
-
-def read_json(path: str) -> tuple[dict[str, Any], str]:
-    """Return the object in a file, and a problem with it; an absent file is an empty object."""
-    try:
-        found = load_json(foreign_files.read(path) or b"{}")
-    except OSError as problem:
-        return {}, problem.strerror or str(problem)
-    except ValueError as problem:
-        return {}, str(problem)
-    return (found, "") if isinstance(found, dict) else ({}, "it is no object")
 
 
 def _plugin_version(directory: str) -> str:

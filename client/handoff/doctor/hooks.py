@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from handoff.common import paths
-from handoff.doctor.environment import ClaudeCode, Environment, read_json, working_directory
+from handoff.doctor.environment import ClaudeCode, Environment, working_directory
 from handoff.doctor.finding import Finding, age, bad, explained, note, ok
 from handoff.setup.claude_entries import PLUGIN, hook_program
+from handoff.setup.foreign_files import read_json
 
 # A hook is heard before its prompt is in the transcript. This much is allowed for clocks and a
 # slow disk.

@@ -38,11 +38,13 @@ def _handoffs() -> list[Finding]:
 
 
 def _flow() -> list[Finding]:
-    """Return which program wins if two of them are called `flow`."""
+    """Return which program wins if two of them are called `flow`, or how to get ours."""
     order = [path for path in dict.fromkeys(os.environ.get("PATH", "").split(":")) if path]
     flows = [path for path in (f"{directory}/flow" for directory in order) if shutil.which(path)]
     ours = [path for path in flows if os.path.basename(os.path.realpath(path)) == "handoff"]
     others = [path for path in flows if path not in ours]
+    if not flows:
+        return [ok("there is no `flow`; to make the link: handoff setup --with flow")]
     if not ours or not others:
         return []
     first = flows[0]

@@ -1,70 +1,25 @@
-"""Check how near this user is to the kernel's limits on watched directories. Linux only."""
+"""Report the kernel's limits on watched directories, and our share of them. Linux only.
 
-import contextlib
-import os
-import time
+A limit that is used up is a warning of the daemon itself (`watch-degraded`), with the remedy.
+"""
 
 from handoff.doctor.environment import Environment
-from handoff.doctor.finding import Finding, note, ok
+from handoff.doctor.finding import Finding, ok
 
-_LIMITS = "sys/fs/inotify"
-# From this share on, the kernel may refuse the next program.
-_NEARLY = 0.9
-# An editor may hold a hundred thousand watches; counting them must not take long.
-_COUNTING_SECONDS = 0.5
+_LIMITS = "/proc/sys/fs/inotify"
 
 
 def examine(environment: Environment) -> list[Finding]:
-    return judge("/proc", os.getuid(), environment.status.get("watched"))
+    return judge(_LIMITS, environment.status.get("watched"))
 
 
-def judge(proc: str, user: int, ours: int | None) -> list[Finding]:
-    limits = {}
-    for name in ("instances", "watches"):
+def judge(limits: str, ours: int | None) -> list[Finding]:
+    found = []
+    for name in ("watches", "instances"):
         try:
-            with open(f"{proc}/{_LIMITS}/max_user_{name}", encoding="ascii") as stream:
-                limits[name] = int(stream.read())
+            with open(f"{limits}/max_user_{name}", encoding="ascii") as stream:
+                found.append(f"{int(stream.read())} {name}")
         except (OSError, ValueError):
             return []
-    used, complete = count(proc, user)
-    about = "" if complete else "at least "
-    found = [
-        note(
-            f"{about}{used[name]} of {limit} inotify {name} are in use",
-            f"sudo sysctl fs.inotify.max_user_{name}={max(limit * 4, 1024)} "
-            "(for good: the same in a file of /etc/sysctl.d), then: handoff restart",
-        )
-        for name, limit in limits.items()
-        if used[name] >= limit * _NEARLY
-    ]
-    mine = "" if ours is None else f", {ours} of them ours"
-    text = (
-        f"inotify: {about}{used['instances']} of {limits['instances']} instances, "
-        f"{used['watches']} of {limits['watches']} watches{mine}"
-    )
-    return found or [ok(text)]
-
-
-def count(proc: str, user: int) -> tuple[dict[str, int], bool]:
-    """Count the inotify objects of this user's processes, as far as they may be examined.
-
-    The second result is False if the count took too long and was stopped.
-    """
-    used = {"instances": 0, "watches": 0}
-    deadline = time.monotonic() + _COUNTING_SECONDS
-    for process in filter(str.isdigit, os.listdir(proc)):
-        with contextlib.suppress(OSError):
-            if os.stat(f"{proc}/{process}").st_uid == user:
-                _add(used, f"{proc}/{process}")
-        if time.monotonic() > deadline:
-            return used, False
-    return used, True
-
-
-def _add(used: dict[str, int], process: str) -> None:
-    for handle in os.listdir(f"{process}/fd"):
-        with contextlib.suppress(OSError):
-            if os.readlink(f"{process}/fd/{handle}").endswith("inotify"):
-                used["instances"] += 1
-                with open(f"{process}/fdinfo/{handle}", "rb") as stream:
-                    used["watches"] += stream.read().count(b"inotify wd")
+    mine = "" if ours is None else f"; {ours} of the watches are ours"
+    return [ok(f"inotify: at most {' and '.join(found)} per user{mine}")]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from handoff.setup import json_edit
+from handoff.common import json_edit
 
 NAME = "handoffd"
 PLUGIN = "handoffd@handoffd"

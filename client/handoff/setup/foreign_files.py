@@ -8,8 +8,10 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from handoff.common.errors import HandoffError
+from handoff.common.safe_parsing import load_json
 
 NEW_MODE = 0o600
 # Claude Code locks its file by proper-lockfile: a lock this old was left by a crash.
@@ -124,6 +126,17 @@ def read(path: str) -> bytes | None:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(0, "it is no file")
         return stream.read()
+
+
+def read_json(path: str) -> tuple[dict[str, Any], str]:
+    """Return the object in a file, and a problem with it; an absent file is an empty object."""
+    try:
+        found = load_json(read(path) or b"{}")
+    except OSError as problem:
+        return {}, problem.strerror or str(problem)
+    except ValueError as problem:
+        return {}, str(problem)
+    return (found, "") if isinstance(found, dict) else ({}, "it is no object")
 
 
 def _problem(title: str, remedy: str = "") -> HandoffError:

@@ -54,10 +54,12 @@ class Manifest:
     config_dirs: list[str] = field(default_factory=list)
     # The directories of Claude Code's settings into which the plugin was installed.
     plugin: list[str] = field(default_factory=list)
+    # Of the part http: the packages before and after, settings with their former values, the token.
+    http: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.files or self.links or self.service or self.plugin)
+        return not (self.files or self.links or self.service or self.plugin or self.http)
 
     def backup_of(self, path: str) -> bytes | None:
         """Return the content of a file without us, or None."""

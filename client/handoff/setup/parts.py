@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator
 from handoff import local
 from handoff.common import paths
 from handoff.common.errors import HandoffError
-from handoff.setup import claude_entries, locations, plugin, service_units, toml_edit
+from handoff.setup import (
+    claude_entries,
+    http_part,
+    locations,
+    plugin,
+    service_units,
+    toml_edit,
+)
 from handoff.setup.manifest import Manifest
 from handoff.setup.plan import SetupAction, SetupPlan
 
@@ -73,7 +80,24 @@ def plan_commands(plan: SetupPlan) -> None:
         if draft.before is None or plan.owns(draft):
             draft.text = text
         elif draft.text != text:
-            plan.remarks.append(f"{draft.path} is not setup's, and stays as it is.")
+            plan.remarks.append(
+                f"{draft.path} is not setup's, and stays as it is: /{name[:-3]} runs it."
+            )
+        _remark_same_name(plan, name[:-3])
+
+
+def _remark_same_name(plan: SetupPlan, name: str) -> None:
+    """Say that a skill has the name of a command of ours: Claude Code runs the skill then."""
+    skill = f"{locations.claude_home()}/skills/{name}"
+    if os.path.exists(f"{skill}/SKILL.md"):
+        plan.remarks.append(
+            f"{skill} is a skill of the same name, and /{name} runs it: our command is shadowed. "
+            f"In a shell: handoff slash {name}"
+        )
+    for other in plugin.others_with(name):
+        plan.remarks.append(
+            f"The plugin {other} has a /{name}, too: name it as Claude Code lists it."
+        )
 
 
 def commands() -> Iterator[tuple[str, str]]:
@@ -203,4 +227,5 @@ PLANNERS: dict[str, Callable[[SetupPlan], None]] = {
     "commands": plan_commands,
     "statusline": plan_status_line,
     "flow": plan_flow,
+    "http": http_part.plan_http,
 }

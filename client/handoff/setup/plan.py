@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from handoff.common import json_edit
 from handoff.common.errors import HandoffError
 from handoff.common.remedies import remedy
-from handoff.setup import claude_entries, foreign_files, json_edit, manifest
+from handoff.setup import claude_entries, foreign_files, manifest
 from handoff.setup.foreign_files import Draft
 from handoff.setup.manifest import Manifest
 
@@ -40,6 +41,8 @@ class SetupPlan:
     drafts: dict[str, Draft] = field(default_factory=dict)
     actions: list[SetupAction] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    # The address by which clients on the web come, if one was given.
+    public_url: str | None = None
     # The last step of an undo, when the files have their old content again.
     last_undo: Callable[[], None] = _nothing
 

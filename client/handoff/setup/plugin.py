@@ -3,13 +3,12 @@
 import os
 import shutil
 import subprocess
-from typing import Any
 
 from handoff import local
-from handoff.common import paths, programs
+from handoff.common import json_edit, paths, programs
 from handoff.common.errors import HandoffError
-from handoff.common.safe_parsing import load_json
-from handoff.setup import claude_entries, foreign_files, json_edit, locations
+from handoff.setup import claude_entries, foreign_files, locations
+from handoff.setup.foreign_files import read_json
 from handoff.setup.manifest import Manifest
 from handoff.setup.plan import SetupAction, SetupPlan
 
@@ -93,18 +92,28 @@ def uninstall(config: str) -> None:
 
 def is_installed(config: str) -> tuple[bool, bool]:
     """Return whether Claude Code knows the plugin, and whether it knows the marketplace."""
-    plugins = _json(f"{config}/plugins/installed_plugins.json").get("plugins")
-    marketplaces = _json(f"{config}/plugins/known_marketplaces.json")
+    plugins = read_json(f"{config}/plugins/installed_plugins.json")[0].get("plugins")
+    marketplaces = read_json(f"{config}/plugins/known_marketplaces.json")[0]
     has_plugin = isinstance(plugins, dict) and claude_entries.PLUGIN in plugins
     return has_plugin, claude_entries.NAME in marketplaces
 
 
-def _json(path: str) -> dict[str, Any]:
-    try:
-        found = load_json(foreign_files.read(path) or b"{}")
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def others_with(name: str) -> list[str]:
+    """Return the other installed plugins that have a skill or a command of this name."""
+    plugins = read_json(f"{locations.claude_home()}/plugins/installed_plugins.json")[0].get(
+        "plugins"
+    )
+    found = []
+    for plugin, copies in plugins.items() if isinstance(plugins, dict) else ():
+        for copy in copies if isinstance(copies, list) else [copies]:
+            place = copy.get("installPath") if isinstance(copy, dict) else None
+            has_it = isinstance(place, str) and any(
+                os.path.exists(f"{place}/{path}")
+                for path in (f"skills/{name}/SKILL.md", f"commands/{name}.md")
+            )
+            if has_it and plugin != claude_entries.PLUGIN and plugin not in found:
+                found.append(plugin)
+    return found
 
 
 def run(claude: str, config: str, *words: str) -> None:

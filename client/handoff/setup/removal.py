@@ -9,6 +9,7 @@ from handoff.common.errors import HandoffError
 from handoff.setup import (
     claude_entries,
     foreign_files,
+    http_part,
     locations,
     manifest,
     parts,
@@ -35,6 +36,7 @@ def make_plan() -> SetupPlan:
     for path, target in plan.noted.links.items():
         if os.path.lexists(path):
             plan.actions.append(_unlink_action(path, target))
+    http_part.plan_removal(plan)
     return plan
 
 
@@ -73,6 +75,7 @@ def _plan_noted(plan: SetupPlan, draft: Draft) -> None:
     elif draft.before != kept:
         if draft.part == "config":
             _take_directories(plan, draft)
+            http_part.take_settings(plan.noted, draft)
         stays = ": what else is in it stays" if draft.is_changed else ", and stays as it is"
         plan.remarks.append(f"{draft.path} was changed since{stays}.")
 
@@ -177,6 +180,7 @@ def remaining_files() -> str:
         (paths.state_dir(), "its state; `handoff forget` erases one project"),
         (f"{paths.home()}/.claude/handoffs", "what sessions left"),
         (paths.config_file(), "its configuration"),
+        (service_units.agent_errors(), "what launchd heard of it"),
     )
     lines = [
         f"  rm -r {shlex.quote(path)}    ({text})\n"

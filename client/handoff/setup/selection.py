@@ -26,9 +26,9 @@ def choose(wanted: Sequence[str], unwanted: Sequence[str]) -> list[str]:
     return [part for part in parts.PLANNERS if part in chosen]
 
 
-def make_plan(chosen: Sequence[str], write: str | None) -> SetupPlan:
+def make_plan(chosen: Sequence[str], write: str | None, public_url: str | None = None) -> SetupPlan:
     """Examine everything, and return the plan."""
-    plan = SetupPlan()
+    plan = SetupPlan(public_url=public_url)
     by_plugin = plugin.is_enabled()
     if by_plugin and set(chosen) & set(IN_PLUGIN):
         plan.remarks.append(

@@ -78,12 +78,19 @@ def shape_agent(shipped: str, daemon: str, variables: dict[str, str]) -> str:
     log = f"{shlex.quote(state) if state else LAUNCHD_STATE}/handoffd/handoffd.log"
     command = escape(f"exec {shlex.quote(daemon)} run --log-file {log}")
     text = re.sub("<string>exec .*</string>", lambda _: f"<string>{command}</string>", shipped)
+    errors = f"<string>{escape(agent_errors())}</string>"
+    text = re.sub("<string>/dev/null</string>", lambda _: errors, text)
     more = "".join(
         f"        <key>{name}</key>\n        <string>{escape(value)}</string>\n"
         for name, value in variables.items()
     )
     text = text.replace("        <key>PATH</key>\n", f"{more}        <key>PATH</key>\n")
     return text.replace('<plist version="1.0">', f'<!-- {MARK} -->\n<plist version="1.0">', 1)
+
+
+def agent_errors() -> str:
+    """Return the file for what fails before the log is open; launchd creates no directory."""
+    return f"{paths.home()}/Library/Logs/{service.LABEL}.err"
 
 
 def _shared() -> dict[str, str]:

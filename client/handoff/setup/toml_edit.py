@@ -15,11 +15,14 @@ def load(text: str) -> dict[str, Any]:
         raise HandoffError(f"The configuration is broken: {problem}") from None
 
 
-def put(text: str, table: str, key: str, value: str) -> str:
-    """Return the text with a key of a table set to a string."""
+def put(text: str, table: str, key: str, value: str | bool | None) -> str:
+    """Return the text with a key of a table set to a string or a truth value, or without it."""
     shown = json.dumps(value, ensure_ascii=False)
-    found = _find(text, table, rf"([ \t]*{key}\s*=\s*)(?:\"[^\"\n]*\"|'[^'\n]*')")
-    if found is not None:
+    found = _find(text, table, rf"([ \t]*{key}\s*=\s*)(?:\"[^\"\n]*\"|'[^'\n]*'|true|false)")
+    if value is None:
+        found = _find(text, table, rf"[ \t]*{key}\s*=[^\n]*\n?")
+        new = text if found is None else _without_header(text, found, table)
+    elif found is not None:
         new = f"{text[: found.start()]}{found[1]}{shown}{text[found.end() :]}"
     else:
         new = _insert(text, table, f"{key} = {shown}")
@@ -51,10 +54,14 @@ def take(text: str, table: str, key: str, item: str) -> str:
         new = f"{text[: found.start()]}{found[1]}{text[found.end() :]}"
         return _checked(text, new, table, key, rest)
     found = _find(text, table, rf"{key} = \[{shown}\]\n")
-    new = text if found is None else f"{text[: found.start()]}{text[found.end() :]}"
-    # Also remove the header that `add` has put before the key.
-    emptied = re.sub(rf"\n?^\[{table}\]\n(?=\s*(\[|\Z))", "", new, flags=re.MULTILINE)
-    return _checked(text, emptied, table, key, None)
+    new = text if found is None else _without_header(text, found, table)
+    return _checked(text, new, table, key, None)
+
+
+def _without_header(text: str, line: re.Match[str], table: str) -> str:
+    """Return the text without a line, and without the header that we have put before it."""
+    new = f"{text[: line.start()]}{text[line.end() :]}"
+    return re.sub(rf"\n?^\[{table}\]\n(?=\s*(\[|\Z))", "", new, flags=re.MULTILINE)
 
 
 def _listed(text: str, table: str, key: str) -> list[Any]:

@@ -21,6 +21,7 @@ class Looked(NamedTuple):
     """A file is read or searched."""
 
     path: str
+    call: str = ""
 
 
 class Ran(NamedTuple):
@@ -65,8 +66,32 @@ class Resulted(NamedTuple):
     failed: bool
     code: int | None
     output: Raw
-    # The command has only begun, and continues in the background.
+    # The command has only begun, and continues in the background, under this name.
     begun: bool = False
+    task: str = ""
+
+
+class OutputRead(NamedTuple):
+    """A call reads what a command in the background printed, in a shell by the given command."""
+
+    call: str
+    task: str
+    reader: str = ""
+
+
+class AgentRan(NamedTuple):
+    """A sub-agent runs tests."""
+
+    call: str
+    command: str
+
+
+class AgentResulted(NamedTuple):
+    """A tool gave its result to a sub-agent."""
+
+    call: str
+    failed: bool
+    output: Raw
 
 
 class Approved(NamedTuple):
@@ -127,6 +152,9 @@ ToolEvent = (
     | Drafted
     | Denied
     | Resulted
+    | OutputRead
+    | AgentRan
+    | AgentResulted
     | Approved
     | Decided
     | GitDone
@@ -139,9 +167,33 @@ ToolEvent = (
 
 
 class Prompt(NamedTuple):
-    """A person typed this."""
+    """A person typed this; `parent` is the record before it, None if that is not known."""
 
     text: str
+    parent: str | None = None
+
+
+class Queued(NamedTuple):
+    """A prompt waits until the work is done; an empty text is the client's own notice."""
+
+    text: str
+
+
+class Unqueued(NamedTuple):
+    """So many waiting prompts were taken up, or taken back, the oldest first."""
+
+    number: int
+
+
+class BackedUp(NamedTuple):
+    """The client states which content each file has: a version, or 0 for a file that is not there.
+
+    `prompt` is the record of the prompt before which this is the state of the disk; it is empty if
+    the files were only just taken into the client's care.
+    """
+
+    prompt: str
+    versions: tuple[tuple[str, int], ...]
 
 
 class Commanded(NamedTuple):
@@ -233,6 +285,9 @@ class Injected(NamedTuple):
 Event = (
     ToolEvent
     | Prompt
+    | Queued
+    | Unqueued
+    | BackedUp
     | Commanded
     | Shelled
     | Said

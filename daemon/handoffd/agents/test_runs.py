@@ -7,12 +7,19 @@ output shows it nor the exit status proves it. The patterns come from captured o
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from handoffd.agents.test_commands import Segment, command_key, find_runners, is_test_command
+from handoffd.agents.test_commands import (
+    GATE,
+    Segment,
+    command_key,
+    find_runners,
+    is_test_command,
+)
 
-__all__ = ["Verdict", "command_key", "is_test_command", "read_run"]
+__all__ = ["Verdict", "command_key", "is_test_command", "is_unseen", "read_run"]
 
 _HEAD, _TAIL = 4_000, 16_000
 _FAILING, _NAME = 5, 200
@@ -54,25 +61,36 @@ class _Format(NamedTuple):
 
 # fmt: off
 # These commands name no runner: the output shows which one ran.
-_GENERIC = ("tox", "nox", "make test", "npm test", "rake test", "task test", "test script")
+_GENERIC = (
+    "tox", "nox", "make test", "npm test", "rake test", "task test", "build test", "test script",
+    GATE,
+)
+# Commands that may run something else than tests: only their output can show that tests ran.
+_DOUBTFUL = ("test script", GATE)
 # These runners print their counts on several lines; a grep may let only some of them through.
 _BLOCKS = ("mocha", "bun test", "node --test", "ctest", "swift test", "automake", "playwright")
 _FORMATS = {
     "pytest": _Format(
         r"^(?:=+ )?(?P<counts>\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b"
         r"[^\n]{0,200}?) in [\d.]+ ?s|^Results \([\d.]+s\):\n(?: +(?:\d+ [a-z]+|- [^\n]*)\n?)+",
-        r"^(?:FAILED|ERROR) ([^\s:][^\n]*?)(?: - [^\n]*)?$|^(\S+::\S+) (?:FAILED|ERROR)\b",
-        broken=r"^(?:FAILED|ERROR) \S+\.py|^\S+::\S+ (?:FAILED|ERROR)\b|^ERROR: |^INTERNALERROR>"),
+        r"^(?:FAILED|ERROR) ([^\s:][^\n]*?)(?: - [^\n]*)?$|^(\S+::\S+) (?:FAILED|ERROR)\b"
+        r"|^(?:FAIL |ERROR: )((?:Required test coverage|Coverage failure)[^\n]*)",
+        r"^(?:FAIL |ERROR: )(?:Required test coverage|Coverage failure)",
+        r"^(?:FAILED|ERROR) \S+\.py|^\S+::\S+ (?:FAILED|ERROR)\b|^ERROR: |^INTERNALERROR>"),
     "unittest": _Format(
         r"^Ran (?P<total>\d+) tests? in [^\n]*\n+(?P<counts>(?:OK|FAILED)(?: \([^\n]*\))?)$",
         r"^(?:FAIL|ERROR): (\S+ \([^\n]*\))", broken=r"^FAILED \((?:failures|errors|unexpected)",
         green=r"^OK(?: \((?:skipped|expected)[^\n]*\))?\s*\Z"),
     "jest": _Format(
         r"^Tests: +(?P<counts>\d[^\n]{0,200} total)$",
-        r"^ {2,4}● (?!Console|Test suite failed)([^\n]+)|^FAIL (\S+)\n(?:\n?  ● Test suite failed)",
-        broken=r"^FAIL \S+\.\w+", files=r"^Test Suites: +(?:(?P<bad>\d+) failed)?"),
+        r"^ {2,4}● (?!Console|Test suite failed)([^\n]+)|^FAIL (\S+)\n(?:\n?  ● Test suite failed)"
+        r"|^Jest: (\S+ coverage threshold [^\n]* not met[^\n]*)",
+        r"^Jest: \S+ coverage threshold [^\n]* not met",
+        r"^FAIL \S+\.\w+", files=r"^Test Suites: +(?:(?P<bad>\d+) failed)?"),
     "vitest": _Format(
-        r"^ *Tests +(?P<counts>\d[^\n]{0,200})$", r"^ *FAIL +([^\n]+)", r"^ *Errors +\d+ error",
+        r"^ *Tests +(?P<counts>\d[^\n]{0,200})$",
+        r"^ *FAIL +([^\n]+)|^ERROR: (Coverage for [^\n]* does not meet [^\n]*)",
+        r"^ *Errors +\d+ error|^ERROR: Coverage for [^\n]* does not meet",
         r"^ *FAIL +\S+\.\w+", files=r"^ *Test Files +(?:(?P<bad>\d+) failed)?"),
     "mocha": _Format(
         r"^ +\d+ passing \([^\n]*(?:\n +\d+ (?:pending|failing))*",
@@ -126,9 +144,12 @@ _FORMATS = {
         r"^(?:PHP )?Fatal error: "),
     "dotnet test": _Format(
         r"^(?:Passed|Failed|Skipped)! +- (?P<counts>[^\n]{0,100})|^ *Test summary: [^\n]{0,200}"
-        r"|^Total tests: \d+\n(?: +(?:Passed|Failed|Skipped): \d+\n?)*",
+        r"|^Total tests: \d+\n(?: +(?:Passed|Failed|Skipped): \d+\n?)*"
+        # The same line in another language: only the order of the counts is known.
+        r"|^\S[^\n!]{0,30}! +- [^:\n]{1,40}: +(?P<failed>\d+), [^:\n]{1,40}: +(?P<passed>\d+)"
+        r", [^:\n]{1,40}: +(?P<skipped>\d+), [^:\n]{1,40}: +\d+",
         r"^ +(?:X|Failed) ([^\n]+?) \[[^\]\n]+\]$",
-        broken=r"error (?:CS|MSB|NETSDK|NU|FS)\d+:|^Test Run (?:Aborted|Failed)", many=True),
+        broken=r"error [A-Z]{2,10}\d+:|^Test Run (?:Aborted|Failed)", many=True),
     "ctest": _Format(
         r"^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<total>\d+)"
         r"|^[ \t]+\d+ - [^\n]+ \((?P<skipped>Skipped)\)$",
@@ -156,10 +177,19 @@ _FORMATS = {
         broken=r"^Error: (?!No tests)|^ {2}\d+ failed$"),
     "automake": _Format(
         r"^# TOTAL: +\d+\n(?:# [A-Z]+: +\d+\n){0,6}# ERROR: +\d+", r"^(?:FAIL|ERROR): (\S+)"),
+    "script": _Format(  # a script that counts for itself
+        r"^[^\w\n]*(?:[A-Za-z ]{1,20}: *)?"
+        r"(?:(?P<passed>[1-9]\d*)/(?P=passed) (?:tests? )?pass(?:ed)?\b"
+        r"|(?P<counts>\d+ (?:tests? )?(?:passed|failed)[^\n]{0,60})$)",
+        r"^\W*FAIL(?:ED)?\W+(\w[^\n]*)",
+        r"^[^\w\n]*(?:[A-Za-z ]{1,20}: *)?(\d+)/(?!\1 )\d+ (?:tests? )?pass(?:ed)?\b"),
     "tox": _Format(red=r"evaluation failed :\(", green=r"congratulations :\)"),
     "nox": _Format(red=r"^nox > Session \S*test\S* failed"),
     "make test": _Format(red=r"^make.*: \*\*\* \[[^\]\n]*(?:test|check|spec)[^\]\n]*\] Error"),
     "npm test": _Format(red=r"^npm (?:ERR!|error) Test failed|ELIFECYCLE\W+Test failed"),
+    "task test": _Format(
+        red=r"^(?:\[\S*test\S*\] )?ERROR task failed|^error: Recipe `\S*test\S*` failed"
+            r"|^task: Failed to run task \"\S*test\S*\""),
     "rake test": _Format(red=r"^rake aborted!\n(?:Command failed|LoadError)"),
 }
 # fmt: on
@@ -204,6 +234,15 @@ _OTHER = re.compile(
     r"|^Execution failed for task '(?!\S*(?:[tT]est|compile))",
     re.MULTILINE,
 )
+# How a program that runs several tasks at once begins each line.
+_PREFIXES = re.compile(
+    r"^(?:\[[^\]\n]{1,80}\][ \t]+(?:\|[ \t]{0,3})?|[\w@/.-]{1,60} *\| ?"
+    r"|[\w@/.#-]{1,60}[: ]tests?[\w:.-]*: )",
+    re.MULTILINE,
+)
+_GO_PACKAGE = re.compile(
+    r"^(?:ok|FAIL)[ \t]+\S+[ \t]+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE
+)
 _FAILURES = r" -\w*v\b|fail|error|result|total|summary|tests.run|not.ok"
 _PLAIN = re.compile(r"(?:^|[ /])(?:tests?|spec|t|tox|nox)(?= |$)")
 _HARMLESS = re.compile(r"(?:cd|pushd|export|set|source|\.|mkdir|rm|cp|touch|echo|unset|sleep) ")
@@ -223,19 +262,40 @@ def read_run(command: str, output: str, failed: bool | None) -> Verdict | None:
     # Read each runner once: a command may run the same one hundreds of times.
     runners = dict.fromkeys(places.values())
     names = dict.fromkeys(name for found in runners for name in _kinds(found, text))
+    if all(name in _GENERIC for name in names) and _PREFIXES.search(text):
+        text = _PREFIXES.sub("", text)  # several tasks at once: each line names its own
+        names = dict.fromkeys(name for found in runners for name in _kinds(found, text))
     found = [verdict for name in names if (verdict := _read(name, text, visibility, is_rerun))]
     if found:
-        return min(found, key=lambda verdict: verdict.green)
-    if any(_regex(_FORMATS[name].summary).search(text) for name in names if name in _FORMATS):
+        verdict = min(found, key=lambda verdict: verdict.green)
+        task_failed = _is_task_red(runners, text) or (
+            failed and places[max(places)] in _GENERIC and _is_status_of_tests(parts, places)
+        )
+        return verdict._replace(green=False) if task_failed else verdict
+    if any(_find(_FORMATS[name].summary, text) for name in names if name in _FORMATS):
         return None  # it counted no test, or the visible part may hide a failure
     if _NOT_RUN.search(text) or _EMPTY.search(text) or _OTHER.search(text):
         return None
     return _by_status(parts, places, text, failed)
 
 
+def is_unseen(command: str, output: str) -> bool:
+    """Return True if a command without a verdict ran tests: only their result is not visible."""
+    parts, places = find_runners(command)
+    if all(name in _DOUBTFUL for name in places.values()) or _is_stashed(parts, places):
+        return False
+    text = _visible(output)
+    return not (_NOT_RUN.search(text) or _EMPTY.search(text) or _OTHER.search(text))
+
+
 @cache
 def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE)
+
+
+def _find(pattern: str, text: str) -> re.Match[str] | None:
+    """Return the first match; a pattern that never matches would be tried at each place."""
+    return _regex(pattern).search(text) if pattern != _NEVER else None
 
 
 def _number(digits: str) -> int:
@@ -291,12 +351,22 @@ def _kinds(name: str, text: str) -> list[str]:
     if name not in _GENERIC:
         return [name]
     forms = {kind: form for kind, form in _FORMATS.items() if kind not in _GENERIC}
-    counted = [kind for kind, form in forms.items() if _regex(form.summary).search(text)]
+    counted = [kind for kind, form in forms.items() if _find(form.summary, text)]
     if counted:
-        # The lines that bats prints also occur in the output of mix and node.
-        return [kind for kind in counted if kind != "bats"] or counted
-    said = [k for k, form in forms.items() if _regex(f"{form.red}|{form.green}").search(text)]
+        # The lines of these two also occur in the output of others.
+        for weak in ("script", "bats"):
+            counted = [kind for kind in counted if kind != weak] or counted
+        return counted
+    if name == GATE:
+        return ["go test"] if _GO_PACKAGE.search(text) else [name]
+    said = [k for k, form in forms.items() if _find(form.red, text) or _find(form.green, text)]
     return said[:1] or [name]
+
+
+def _is_task_red(runners: Iterable[str], text: str) -> bool:
+    """Return True if a task says of itself that it failed, whatever its tests printed."""
+    own = (_FORMATS[name].red for name in runners if name in _GENERIC and name in _FORMATS)
+    return any(_find(red, text) for red in own)
 
 
 def _read(name: str, text: str, shown: _Visibility, is_rerun: bool) -> Verdict | None:
@@ -304,15 +374,17 @@ def _read(name: str, text: str, shown: _Visibility, is_rerun: bool) -> Verdict |
         return None
     form = _FORMATS[name]
     counts = _counts(form, text, is_rerun)
-    files = _regex(form.files).search(text) if form.files else None
+    files = _find(form.files, text) if form.files else None
     if counts and files and not counts["failed"]:
         counts["failed"] = _number(files["bad"] or "0")
-    bad = (counts or {}).get("failed") or (files and files["bad"]) or _regex(form.red).search(text)
-    if bad or (not counts and _regex(form.broken).search(text)):
+    bad = (counts or {}).get("failed") or (files and files["bad"]) or _find(form.red, text)
+    if bad or (not counts and _find(form.broken, text)):
         return _verdict(name, False, counts, text, shown)
     if _may_hide_failure(name, shown, counted=bool(counts)) or (form.files and not files):
         return None
-    if counts or (_regex(form.green).search(text) and not _EMPTY.search(text)):
+    # Go says of each package whether it has tests.
+    is_empty = name != "go test" and _EMPTY.search(text)
+    if counts or (_find(form.green, text) and not is_empty):
         return _verdict(name, True, counts, text, shown)
     return None
 
@@ -341,7 +413,7 @@ def _counts(form: _Format, text: str, is_rerun: bool) -> dict[str, int]:
     ran = {"passed": passed, "failed": failed, "skipped": skipped}
     if found["unsure"]:
         del ran["passed"]
-    if form.each and not _regex(form.each).search(text):
+    if form.each and not _find(form.each, text):
         ran = {"failed": failed}
     return ran if any(ran.values()) else {}
 
@@ -380,7 +452,7 @@ def _by_status(
     """Return the verdict of the exit status, if it can only be the tests' own."""
     first, last = min(places), max(places)
     name, echoed = places[last], _echoed_failure(parts, last, text)
-    if name in _GENERIC and (name == "test script" or not _PLAIN.search(parts[last].text)):
+    if name in _DOUBTFUL or (name in _GENERIC and not _is_plain(name, parts[last].text)):
         return None
     if parts[last].text.startswith("! "):
         return None
@@ -389,11 +461,20 @@ def _by_status(
     joiners = [part.joiner for part in parts[first:-1]]
     if failed is False and (text.strip() or name not in _GENERIC):
         return Verdict(name, True) if set(joiners) <= {"&&"} and parts[-1].joiner != "&" else None
+    return Verdict(name, False) if failed and _is_status_of_tests(parts, places) else None
+
+
+def _is_plain(name: str, text: str) -> bool:
+    return name == "build test" or _PLAIN.search(text) is not None
+
+
+def _is_status_of_tests(parts: list[Segment], places: dict[int, str]) -> bool:
+    """Return True if a failure of the whole command can only be a failure of its tests."""
+    last = max(places)
     before = [part for place, part in enumerate(parts[:last]) if place not in places]
-    if failed and last == len(parts) - 1:
-        sure = all(part.joiner != "&&" or _HARMLESS.match(part.text) for part in before)
-        return Verdict(name, False) if sure else None
-    return None
+    return last == len(parts) - 1 and all(
+        part.joiner != "&&" or _HARMLESS.match(part.text) for part in before
+    )
 
 
 def _echoed_failure(parts: list[Segment], last: int, text: str) -> bool | None:

@@ -1,129 +1,101 @@
-"""What is wrong, as far as a user should know it; each answer of the daemon says so."""
+"""The problems that a user should know; each answer of the daemon names them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from handoffd.api.terminal_text import count
 from handoffd.context import Context
 from handoffd.fs import mounts
 from handoffd.projects.project_state import ActiveProject
 from handoffd.runtime import log
 from handoffd.store import recovery
 
-# The project of a warning that only those want to see who ask about everything.
+# The project of a warning for callers that ask about everything.
 ALL_ONLY = "*"
-# Who has more sessions open at a time will see why the next one is refused.
+# A user with more sessions than this may see a connection refused.
 CONNECTIONS_USUAL = 64
 _LEFT_ALONE = "what lies on that disk is left alone until it does"
 
 
 @dataclass(frozen=True, slots=True)
 class HealthWarning:
-    """Something a user should know; `anchor` is a heading of docs/troubleshooting.md."""
-
     code: str
     text: str
-    anchor: str
     project: str = ""
+
+    def as_data(self) -> dict[str, str]:
+        """Return the warning as JSON data, with its heading in docs/troubleshooting.md."""
+        anchor = self.code.replace("_", "-")
+        return {"code": self.code, "text": self.text, "anchor": anchor, "project": self.project}
 
 
 def warnings(context: Context) -> list[HealthWarning]:
     """Return everything that is wrong with the daemon now."""
-    daemon, found = context.daemon, []
-    if daemon.config_problem:
-        found.append(HealthWarning("config_invalid", daemon.config_problem, "config-invalid"))
-    if daemon.transcript_watcher.observer.problem:
-        found.append(
-            HealthWarning(
-                "watch_degraded",
-                daemon.transcript_watcher.observer.problem,
-                "watch-degraded",
-            )
-        )
-    notes = [daemon.core_problem] if daemon.core_problem else recovery.notes(context.core.path)
-    found += [HealthWarning("core_damaged", note, "core-damaged") for note in notes[-1:]]
-    room = daemon.connections_max
-    if 0 < room < CONNECTIONS_USUAL:
-        text = (
-            f"So few files may be open at once that {room} clients are served "
-            "at a time. Raise the limit (ulimit -n, LimitNOFILE=), then: handoff restart"
-        )
-        found.append(HealthWarning("few_descriptors", text, "few-descriptors"))
-    if daemon.state_rebuilt:
-        found.append(HealthWarning("state_rebuilt", daemon.state_rebuilt, "state-rebuilt"))
-    found += _unwritten(context)
-    if daemon.transcript_reader.quarantined:
-        number = daemon.transcript_reader.quarantined
-        text = f"{number} transcript{'' if number == 1 else 's'} could not be read."
-        found.append(HealthWarning("quarantined", text, "quarantined"))
-    if daemon.http_listener.problem:
-        text = f"HTTP is not open: {daemon.http_listener.problem}"
-        found.append(HealthWarning("http_off", text, "http-off", ALL_ONLY))
-    if problem := daemon.http_listener.token_problem():
-        text = f"HTTP lets nobody in: {problem}"
-        found.append(HealthWarning("http_token", text, "http-token", ALL_ONLY))
-    if daemon.session_liveness.problem:
-        found.append(
-            HealthWarning("contract_failed", daemon.session_liveness.problem, "contract-failed")
-        )
+    found = [HealthWarning(code, text) for code, text in _daemon_problems(context) if text]
+    http = context.daemon.http_listener
+    if http.problem:
+        found.append(HealthWarning("http_off", f"HTTP is not open: {http.problem}", ALL_ONLY))
+    if problem := http.token_problem():
+        found.append(HealthWarning("http_token", f"HTTP lets nobody in: {problem}", ALL_ONLY))
+    detector = context.daemon.trigger_detector
     found += [
-        HealthWarning("record_failed", f"{root}: {text}", "record-failed", root)
+        HealthWarning("record_failed", f"{root}: {text}", root)
         for root, text in context.record_maker.problems.items()
     ]
-    found += _dead_letters(context)
     found += [
-        HealthWarning("workflow_invalid", text, "workflow-invalid", root)
-        for root, text in daemon.trigger_detector.problems().items()
+        HealthWarning("workflow_invalid", text, root) for root, text in detector.problems().items()
     ]
     found += [
-        HealthWarning("beads_silent", f"{root}: {text}", "beads-silent", root)
-        for root, text in daemon.trigger_detector.silences().items()
+        HealthWarning("beads_silent", f"{root}: {text}", root)
+        for root, text in detector.silences().items()
     ]
     for active in context.project_states.active_projects.values():
         found += _project_warnings(context, active)
     return found
 
 
-def _dead_letters(context: Context) -> list[HealthWarning]:
-    dead = len(context.core.outbox.dead())
-    if not dead:
-        return []
-    what = "1 note or mail" if dead == 1 else f"{dead} notes or mails"
-    text = f"{what} could not be sent; see: handoff triggers --all"
-    return [HealthWarning("letters_dead", text, "letters-dead")]
+def _daemon_problems(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield the code and the text of each problem of the daemon as a whole, empty if it is well."""
+    daemon = context.daemon
+    yield "config_invalid", daemon.config_problem
+    yield "watch_degraded", daemon.transcript_watcher.observer.problem
+    notes = recovery.notes(context.core.path)
+    yield "core_damaged", daemon.core_keeper.problem or (notes[-1] if notes else "")
+    yield "few_descriptors", _few_descriptors(daemon.connections_max)
+    yield "state_rebuilt", daemon.state_rebuild.note
+    yield "store_failed", daemon.transcript_reader.problem
+    yield "log_failed", log.problem()
+    for point in mounts.silent():
+        yield "disk_silent", f"{point} does not answer: {_LEFT_ALONE}."
+    yield "copy_failed", daemon.core_keeper.copy_problem
+    if number := daemon.transcript_reader.quarantined:
+        yield "quarantined", f"{count(number, 'transcript')} could not be read."
+    yield "contract_failed", daemon.session_liveness.problem
+    if dead := len(context.core.outbox.dead()):
+        what = "1 note or mail" if dead == 1 else f"{dead} notes or mails"
+        yield "letters_dead", f"{what} could not be sent; see: handoff triggers --all"
 
 
-def _unwritten(context: Context) -> list[HealthWarning]:
-    found = []
-    if context.daemon.transcript_reader.problem:
-        found.append(
-            HealthWarning("store_failed", context.daemon.transcript_reader.problem, "store-failed")
-        )
-    if problem := log.problem():
-        found.append(HealthWarning("log_failed", problem, "log-failed"))
-    found += [
-        HealthWarning("disk_silent", f"{point} does not answer: {_LEFT_ALONE}.", "disk-silent")
-        for point in mounts.silent()
-    ]
-    if context.daemon.copy_problem:
-        found.append(HealthWarning("copy_failed", context.daemon.copy_problem, "copy-failed"))
-    return found
+def _few_descriptors(room: int) -> str:
+    if not 0 < room < CONNECTIONS_USUAL:
+        return ""
+    return (
+        f"So few files may be open at once that {room} clients are served "
+        "at a time. Raise the limit (ulimit -n, LimitNOFILE=), then: handoff restart"
+    )
 
 
 def _project_warnings(context: Context, active: ActiveProject) -> list[HealthWarning]:
-    found, root = _file_warnings(context, active), active.project.root.path
-    if active.git.problem:
-        text = f"{root}: what git knows is missing there: {active.git.problem}."
-        found.append(HealthWarning("git_silent", text, "git-silent", root))
-    return found
-
-
-def _file_warnings(context: Context, active: ActiveProject) -> list[HealthWarning]:
-    root = active.project.root.path
+    found, root = [], active.project.root.path
     if active.file.unreadable:
         text = f"{root}: handoff.yaml is left alone: {active.file.unreadable}."
-        return [HealthWarning("unreadable", text, "unreadable", root)]
-    if active.problem:
-        return [HealthWarning("write_failed", f"{root}: {active.problem}", "write-failed", root)]
-    if active.git.tracked and not context.config.current.checkpoint.write_tracked:
+        found.append(HealthWarning("unreadable", text, root))
+    elif active.problem:
+        found.append(HealthWarning("write_failed", f"{root}: {active.problem}", root))
+    elif active.git.tracked and not context.config.current.checkpoint.write_tracked:
         text = f"{root}: git tracks handoff.yaml, so it is written only when you save."
-        return [HealthWarning("tracked", text, "tracked", root)]
-    return []
+        found.append(HealthWarning("tracked", text, root))
+    if active.git.problem:
+        text = f"{root}: what git knows is missing there: {active.git.problem}."
+        found.append(HealthWarning("git_silent", text, root))
+    return found

@@ -40,11 +40,27 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthAccess:
+    """The part of OAuth that the guard needs."""
+
+    # The addresses that need no token, and the beginning of those of the approval pages.
+    paths: frozenset[str]
+    page_path: str
+    # The document that says how a token is got.
+    metadata_url: str
+    accepts: Callable[[str], bool]
+
+    def covers(self, path: str) -> bool:
+        return path in self.paths or path.startswith(self.page_path)
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     hosts: frozenset[str]
     origins: frozenset[str]
     secret_path: bool
     read_token: Callable[[], str]
+    oauth: OAuthAccess | None = None
 
     def answer(self, request: HttpRequest) -> Answer | None:
         """Return the answer to a request that may not reach the tools; None if it may."""
@@ -55,6 +71,8 @@ class Guard:
             return _refusal(HTTPStatus.FORBIDDEN, "Not from that page: see allowed_origins")
         if request.path == HEALTH_PATH:
             return _health(request)
+        if self.oauth is not None and self.oauth.covers(request.path):
+            return _check_oauth_form(request)
         return self._check_token(request) or _check_form(request)
 
     def _check_token(self, request: HttpRequest) -> Answer | None:
@@ -63,14 +81,40 @@ class Guard:
         except (HandoffError, OSError):
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "The token cannot be read: see status")
         if request.path == MCP_PATH:
-            return _check_credentials(request, token)
+            return self._check_credentials(request, token)
         given = request.path.removeprefix(f"{MCP_PATH}/")
         if self.secret_path and given != request.path and _same(given, token):
             return None
         return _refusal(HTTPStatus.NOT_FOUND, f"There is nothing here but {MCP_PATH}")
 
+    def _is_granted(self, token: str) -> bool:
+        return self.oauth is not None and self.oauth.accepts(token)
 
-def make_guard(settings: HttpConfig, *, tls: bool, read_token: Callable[[], str]) -> Guard:
+    def _check_credentials(self, request: HttpRequest, token: str) -> Answer | None:
+        given = request.header(b"authorization")
+        scheme, _, presented = (given or "").partition(" ")
+        if scheme.lower() == "bearer":
+            try:
+                if _same(presented.strip(), token) or self._is_granted(presented.strip()):
+                    return None
+            except HandoffError:
+                # Without core.db nobody knows; a client that is told 401 would forget its tokens.
+                return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Try again: see handoff status")
+        text = "That is not the token" if given else "A token is needed"
+        challenge = 'Bearer realm="handoffd"' + (', error="invalid_token"' if given else "")
+        if self.oauth is not None:
+            challenge += f', resource_metadata="{self.oauth.metadata_url}"'
+        headers = ((b"www-authenticate", challenge.encode()),)
+        return _refusal(HTTPStatus.UNAUTHORIZED, f"{text}: handoff token show", headers)
+
+
+def make_guard(
+    settings: HttpConfig,
+    *,
+    tls: bool,
+    read_token: Callable[[], str],
+    oauth: OAuthAccess | None = None,
+) -> Guard:
     scheme, usual_port = ("https", 443) if tls else ("http", 80)
     own = [*LOOPBACK_NAMES]
     if settings.host not in _EVERY_ADDRESS:
@@ -82,7 +126,10 @@ def make_guard(settings: HttpConfig, *, tls: bool, read_token: Callable[[], str]
     for name in settings.allowed_hosts:
         hosts |= {name} if _HAS_PORT.search(name) else {name, f"{name}:{settings.port}"}
     origins |= {origin.rstrip("/") for origin in settings.allowed_origins}
-    return Guard(_lower(hosts), _lower(origins), settings.secret_path, read_token)
+    if settings.public_url:
+        origins.add(settings.public_url)
+        hosts.add(settings.public_url.removeprefix("https://"))
+    return Guard(_lower(hosts), _lower(origins), settings.secret_path, read_token, oauth)
 
 
 def _lower(names: Iterable[str]) -> frozenset[str]:
@@ -94,26 +141,29 @@ def _same(given: str, token: str) -> bool:
     return compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
-def _check_credentials(request: HttpRequest, token: str) -> Answer | None:
-    given = request.header(b"authorization")
-    scheme, _, presented = (given or "").partition(" ")
-    if scheme.lower() == "bearer" and _same(presented.strip(), token):
-        return None
-    text = "That is not the token" if given else "A token is needed"
-    challenge = 'Bearer realm="handoffd"' + (', error="invalid_token"' if given else "")
-    headers = ((b"www-authenticate", challenge.encode()),)
-    return _refusal(HTTPStatus.UNAUTHORIZED, f"{text}: handoff token show", headers)
-
-
 def _check_form(request: HttpRequest) -> Answer | None:
     if request.method != "POST":
         # We send nothing unasked and keep no session: there is nothing to GET or to DELETE.
         allowed = ((b"allow", b"POST"),)
         return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Every message is a POST", allowed)
+    return _check_type(request, ("application/json",))
+
+
+def _check_oauth_form(request: HttpRequest) -> Answer | None:
+    if request.method == "POST":
+        return _check_type(request, ("application/json", "application/x-www-form-urlencoded"))
+    if request.method in ("GET", "OPTIONS"):
+        return None
+    # A HEAD request must not spend an approval.
+    allowed = ((b"allow", b"GET, POST"),)
+    return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "There is only GET and POST", allowed)
+
+
+def _check_type(request: HttpRequest, kinds: tuple[str, ...]) -> Answer | None:
     kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        return _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json")
-    return None
+    if kind in kinds:
+        return None
+    return _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send {' or '.join(kinds)}")
 
 
 def _health(request: HttpRequest) -> Answer:

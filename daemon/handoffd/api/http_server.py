@@ -63,8 +63,10 @@ async def opened(
         max_request_body_size=wire.REQUEST_MAX_BYTES,
     )
     read_token = partial(http_token.read, context.daemon.http_listener.state_dir)
-    guard = make_guard(settings, tls=tls is not None, read_token=read_token)
-    config = _config(_App(guard, manager))
+    oauth = _make_oauth(context, settings)
+    access = None if oauth is None else oauth.access
+    guard = make_guard(settings, tls=tls is not None, read_token=read_token, oauth=access)
+    config = _config(_App(guard, manager, oauth))
     state = ServerState()
     async with manager.run():
         server = await asyncio.get_running_loop().create_server(
@@ -79,6 +81,15 @@ async def opened(
             yield
         finally:
             await _close(server, state)
+
+
+def _make_oauth(context: Context, settings: HttpConfig) -> Any:
+    """Return the application of OAuth if the public address is known, which its documents name."""
+    if not settings.public_url:
+        return None
+    from handoffd.api.http_oauth import OAuthApp  # noqa: PLC0415  it takes memory
+
+    return OAuthApp(context.core, settings.public_url)
 
 
 def _config(app: "_App") -> uvicorn.Config:
@@ -177,9 +188,10 @@ class _Connection(H11Protocol):
 class _App:
     """The ASGI application: asks the guard first, then the SDK."""
 
-    def __init__(self, guard: Guard, manager: StreamableHTTPSessionManager) -> None:
+    def __init__(self, guard: Guard, manager: StreamableHTTPSessionManager, oauth: Any) -> None:
         self._guard = guard
         self._manager = manager
+        self._oauth = oauth
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         async def send_with_date(message: MutableMapping[str, Any]) -> None:
@@ -192,6 +204,9 @@ class _App:
         answer = self._guard.answer(request)
         if answer is not None:
             await _send(answer, send_with_date)
+            return
+        if self._oauth is not None and self._oauth.access.covers(request.path):
+            await self._oauth(scope, receive, send_with_date)
             return
         if request.header(b"accept") is None:
             # A client without this header accepts anything; the SDK would refuse it.

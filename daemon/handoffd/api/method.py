@@ -46,6 +46,8 @@ class MethodReply:
     silent: bool = False
     # Called after the reply was sent, with True if the caller was still there to receive it.
     after: Callable[[bool], None] | None = None
+    # Called if the result was rendered as text, which a person reads.
+    printed: Callable[[], None] | None = None
     watcher: Callable[[dict[str, Any]], None] | None = None
     # The caller on this connection from now on, if it speaks MCP.
     caller: Caller | None = None
@@ -63,7 +65,7 @@ class Method:
     calls: bool = False
 
 
-def shown(
+def render_reply(
     method: Method, data: Any, style: Style, warnings: Iterable[Mapping[str, str]] | None = None
 ) -> str:
     """Return a result as JSON with the same values, or as text of data made harmless first.

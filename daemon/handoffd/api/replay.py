@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from handoff.common.plain_text import PlainText, plain, plain_json
-from handoffd.agents.claude_code.record_events import KNOWN, READERS
-from handoffd.agents.claude_code.records import Record, parse_line
+from handoffd.agents.agent import Agent, Record
+from handoffd.agents.registry import agent_of
 from handoffd.contract import contract_format
 from handoffd.contract.composition import Surroundings, account, is_worth
 from handoffd.ingest.tailer import Tail
@@ -36,19 +36,19 @@ class TraceStep(NamedTuple):
 
 def records(path: Path, counts: Counter[Count]) -> Iterator[Record]:
     """Yield the records of a transcript, even if its last line has no newline."""
-    tail = Tail(Cursor(path.stem, path.stem, str(path)))
+    tail, agent = Tail(Cursor(path.stem, path.stem, str(path))), agent_of(str(path))
     while True:
         taken = tail.read()
         counts["(lines over 8 MB)", SKIPPED] += taken.oversized
         for offset, line in taken.lines:
-            yield from _parsed(offset, line, counts)
+            yield from _parsed(agent, offset, line, counts)
         if not taken.more:
             break
-    yield from _parsed(tail.cursor.offset, tail.unfinished, counts)
+    yield from _parsed(agent, tail.cursor.offset, tail.unfinished, counts)
 
 
-def _parsed(offset: int, line: bytes, counts: Counter[Count]) -> Iterator[Record]:
-    parsed = parse_line(offset, line)
+def _parsed(agent: Agent, offset: int, line: bytes, counts: Counter[Count]) -> Iterator[Record]:
+    parsed = agent.decode(offset, line)
     counts["(damaged lines)", "skipped where nothing could be read"] += parsed.damaged
     yield from parsed.records
 
@@ -57,15 +57,19 @@ def replay(
     path: Path, at: int | None = None, trace: str = "", counts: Counter[Count] | None = None
 ) -> tuple[SessionState, list[TraceStep]]:
     """Return the state after a number of records, and the changes of one value up to there."""
-    state = SessionState(path.stem)
+    agent = agent_of(str(path))
+    found = agent.transcript_at(str(path))
+    name = found.name if found else path.stem
+    state = SessionState(found.session_id if found else name)
     steps: list[TraceStep] = []
     before: Any = None
     counts = Counter() if counts is None else counts
     for number, record in enumerate(records(path, counts), 1):
         if at is not None and number > at:
             break
-        taken = fold(state, record, path.stem)
-        counts[_count(record, taken=taken)] += 1
+        taken = fold(state, record, name)
+        treatment = agent.treatment(record) if taken else "a copy, counted once"
+        counts[record.type[:40] or "(no type)", treatment] += 1
         if trace:
             view = _view(state)
             after = view.document.get(trace)
@@ -73,17 +77,6 @@ def replay(
                 steps.append(_step(number, before, after, view, trace))
                 before = after
     return state, steps
-
-
-def _count(record: Record, *, taken: bool) -> Count:
-    kind = record.type[:40] or "(no type)"
-    if not taken:
-        return kind, "a copy, counted once"
-    if record.type not in KNOWN:
-        return kind, "unknown: counted, not folded"
-    if record.type not in READERS:
-        return kind, "known: its envelope is folded, the rest says nothing to us"
-    return kind, "folded (a sub-agent's: its edits)" if record.is_sidechain else "folded"
 
 
 def render_counts(paths: Sequence[Path]) -> str:

@@ -8,13 +8,14 @@ from typing import Any
 from handoff.common.errors import ChoiceNeededError, HandoffError
 from handoff.common.paths import CHECKPOINT
 from handoff.common.safe_parsing import load_json
-from handoffd.agents.claude_code.records import is_absolute
+from handoffd.agents.agent import is_absolute
+from handoffd.agents.registry import agent_of
 from handoffd.api.method import InProject
 from handoffd.context import Context
 from handoffd.projects.lanes import choose
 from handoffd.projects.registry import Project
+from handoffd.projects.stored_sessions import state_of
 from handoffd.session.state import SessionState
-from handoffd.session.storage import load
 from handoffd.store.state import StoredSession
 
 # How much of a session's id names it, and how many are named where more than one begins so.
@@ -55,7 +56,7 @@ def session_at(context: Context, project: Project, name: str) -> SessionState | 
     """Return the session a caller means: the one it names, or the one at work in the project."""
     if name:
         stored = context.sessions.session(name) or _beginning_so(context, name)
-        return load(stored.fold) if stored else None
+        return state_of(stored) if stored else None
     lanes = context.project_states.lanes(project.id)
     live = [lane for lane in lanes if lane.live and lane.state.prompts and not lane.state.headless]
     if len(live) > 1:
@@ -118,25 +119,22 @@ def texts_of(fields: dict[str, Any]) -> dict[str, str]:
 def hook_project(
     context: Context, cwd: str, hook: dict[str, str], environment: dict[str, str]
 ) -> Project:
-    """Return a hook's project: by session id, then CLAUDE_PROJECT_DIR, then cwd."""
-    session_id = hook.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID") or ""
+    """Return a hook's project: by session id, then the agent's variable, then cwd."""
+    agent = agent_of(hook.get("transcript_path", ""))
+    session_id = hook.get("session_id") or environment.get(agent.session_variable) or ""
     stored = context.sessions.session(session_id) if session_id else None
     if stored is not None and stored.project_id:
         known = context.projects.by_id(stored.project_id)
         if known is not None:
             return known
-    directory = environment.get("CLAUDE_PROJECT_DIR") or hook.get("cwd") or cwd
+    directory = environment.get(agent.project_variable) or hook.get("cwd") or cwd
     return _project(context, directory if is_absolute(directory) else cwd, create=False)
 
 
 def learn_root(context: Context, transcript_path: str) -> None:
-    """Follow a Claude config directory that a hook named and we did not know."""
-    directory = os.path.dirname(os.path.dirname(transcript_path))
-    if not (is_absolute(directory) and os.path.basename(directory) == "projects"):
-        return
-    if not transcript_path.endswith(".jsonl"):
-        return
-    if directory in context.daemon.transcript_watcher.roots:
+    """Follow a directory of transcripts that a hook named and we did not know."""
+    directory = agent_of(transcript_path).root_of(transcript_path)
+    if not directory or directory in context.daemon.transcript_watcher.roots:
         return
     root = os.path.realpath(directory)
     if (

@@ -10,7 +10,7 @@ import socket
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,7 +23,7 @@ from handoff.common.safe_parsing import load_json
 from handoffd.api import mcp_initialize, registry
 from handoffd.api.caller import Caller
 from handoffd.api.health_warnings import warnings
-from handoffd.api.method import MethodReply, Send, explain, shown
+from handoffd.api.method import MethodReply, Send, explain, render_reply
 from handoffd.api.peer_credentials import is_allowed
 from handoffd.api.socket_place import is_served, usable_path
 from handoffd.api.terminal_text import Style
@@ -334,7 +334,7 @@ async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Ans
         return error_frame(request_id, wire.INVALID_PARAMS, text, {"exit": EXIT_USAGE}), None
     reply = await method.handle(context, params, send)
     found = [
-        asdict(warning)
+        warning.as_data()
         for warning in warnings(context)
         if reply.every_warning or warning.project in ("", reply.project)
     ]
@@ -342,7 +342,9 @@ async def dispatch(context: Context, request: dict[str, Any], send: Send) -> Ans
     result |= {"warnings": found, "exit": reply.exit}
     if style is not None:
         shown_warnings = [] if reply.silent and not style.as_json else found
-        result["text"] = shown(method, reply.data, style, shown_warnings)
+        result["text"] = render_reply(method, reply.data, style, shown_warnings)
+        if reply.printed and not style.as_json:
+            reply.printed()
     return {"jsonrpc": "2.0", "id": request_id, "result": result}, reply
 
 

@@ -1,4 +1,4 @@
-"""Threads as handlers and MCP use them: watchers, and the projects that use one, are told."""
+"""Threads for handlers and MCP: a change is passed on to watchers and to projects that use it."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from handoffd.api.caller import Caller
 from handoffd.context import Context
 from handoffd.runtime import log
 from handoffd.store.core import CoreStore
-from handoffd.store.threads import Thread, ThreadEntry
+from handoffd.store.thread_store import Thread, ThreadEntry
 from handoffd.threads.service import ThreadService
 
 Changed = Callable[[Thread, ThreadEntry | None], None]
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 async def act(context: Context, do: Callable[[ThreadService], T], *, closing: bool) -> T:
-    """Do something with the threads; to close one is done beside the loop, with its own store.
+    """Do something with the threads; a thread is closed beside the loop, with its own store.
 
-    What was said is wiped then, which takes the longer the larger core.db is.
+    Closing wipes the entries, which takes longer the larger core.db is.
     """
     if not closing:
         return do(threads(context))
@@ -51,7 +51,8 @@ def threads(context: Context) -> ThreadService:
 
 
 def _tell(context: Context, thread: Thread, entry: ThreadEntry | None) -> None:
-    for project_id in _concerned(context.core, thread, entry):
+    # Code has more, or less, to read there than before.
+    for project_id in context.core.threads.users(thread.id):
         context.unread_changed(project_id)
     change: dict[str, Any] = {"thread": thread.id, "status": thread.status}
     if entry is not None:
@@ -71,13 +72,6 @@ def _build(context: Context, core: CoreStore, changed: Changed) -> ThreadService
     )
 
 
-def _concerned(core: CoreStore, thread: Thread, entry: ThreadEntry | None) -> list[str]:
-    """Return the projects in which Code has more, or less, to read than before."""
-    if entry is not None and entry.from_client == "code":
-        return []
-    return core.threads.users(thread.id)
-
-
 def note_use(context: Context, directory: str, thread_id: str) -> None:
     """Remember that a project used a thread as code, unless nothing may be learned there."""
     if not directory or context.config_unknown:
@@ -92,10 +86,10 @@ def note_use(context: Context, directory: str, thread_id: str) -> None:
             return
         project = context.projects.at(directory)
         is_new = context.core.threads.note_use(thread_id, project.id)
-        # What has just been begun there holds nothing new for Code.
+        # A thread that was just begun there holds nothing new for Code.
         if is_new and any(
             thread_id == found.id for found in context.core.threads.unread(project.id)
         ):
             context.unread_changed(project.id)
-    except Exception as problem:  # noqa: BLE001  what was asked for is done all the same
+    except Exception as problem:  # noqa: BLE001  the request itself is done
         log.get().warning("use_not_noted", error=log.where(problem))

@@ -1,4 +1,4 @@
-"""What the commands about track records have in common: parameters, progress, and how it looks."""
+"""The shared part of the commands about track records: parameters, progress and rendering."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class SessionParams(InProject):
 
 
 class RecordParams(SessionParams):
-    """What may be said of a record that is to be made."""
+    """The description of a record to be made."""
 
     track: str = Field(default="", description="a track's id, or `general`", max_length=200)
     trigger: Literal["manual", "idle", "design-end", "epic-start", "epic-end", "pre-finish"] = (
@@ -51,14 +51,15 @@ def request_from(params: RecordParams, if_parallel: str) -> CreateRequest:
         phase=keep(params.phase, PHASE_MAX),
         general=params.general,
         if_parallel=if_parallel,
-        binds=True,
+        # A person at a terminal moves no session to the track.
+        binds=bool(params.session),
         strict=params.strict,
         author=params.author,
     )
 
 
 def progress(send: Send) -> Tell:
-    """Return a way to tell a client of each step at once, also from another thread."""
+    """Return a function that reports each step to a client at once, also from another thread."""
     loop, own = asyncio.get_running_loop(), get_ident()
 
     def tell(step: Step) -> None:
@@ -83,7 +84,7 @@ def render_steps(data: dict[str, Any], wanted: Callable[[dict[str, Any]], bool])
 
 
 def render_created(data: dict[str, Any], _style: Style) -> str:
-    """Say what a creation came to."""
+    """Return the text about a creation."""
     if data["choice"]:
         return render_workers(data["choice"])
     if data["file"]:
@@ -92,7 +93,9 @@ def render_created(data: dict[str, Any], _style: Style) -> str:
         lines += [f"→ Track: {data['track']} | {data['trigger']}"]
         lines += [f"→ Section: {data['section']}"] if data["section"] else []
         found = data["progress"]
-        lines.append(f"→ Progress: {found['percent']}% ({found['done']}/{found['total']} tasks)")
+        differs = f"; {data['disagreement']}" if data["disagreement"] else ""
+        tasks = f"{found['done']}/{found['total']} tasks{differs}"
+        lines.append(f"→ Progress: {found['percent']}% ({tasks})")
         lines.append(f"→ File: {data['file']}")
     else:
         lines = ["No track record was made."]
@@ -105,7 +108,7 @@ def render_created(data: dict[str, Any], _style: Style) -> str:
 
 
 def render_workers(choice: dict[str, Any]) -> str:
-    """Put the choice, and the command for each answer."""
+    """Return the text of the choice, with the command for each answer."""
     letters = dict(zip("ABC", choice["options"], strict=True))
     lines = [f"⚠️ {choice['question']}", ""]
     lines += [f"[{letter}] {choice['options'][name]}" for letter, name in letters.items()]
@@ -115,7 +118,7 @@ def render_workers(choice: dict[str, Any]) -> str:
 
 
 def render_resumed(data: dict[str, Any], style: Style) -> str:
-    """Show what was left, and what moved since."""
+    """Return the text of the record and of the changes since."""
     if data["choice"]:
         return render_tracks(data["choice"])
     lines = render_steps(data, lambda step: step["outcome"] == "failed")

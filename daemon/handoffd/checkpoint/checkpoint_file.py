@@ -1,4 +1,4 @@
-"""handoff.yaml on disk: the seed's five functions, and the one way to change the file.
+"""handoff.yaml on disk: the five public functions, and the one way to change the file.
 
 Every change takes the lock, reads the file, and writes only if the file has not changed since.
 So neither another writer of ours nor an editor ever loses an update.
@@ -19,7 +19,7 @@ from handoff.common.remedies import remedy
 from handoffd.checkpoint import checkpoint_format
 from handoffd.fs import files
 from handoffd.runtime import clock
-from handoffd.session.fields import DEFAULT_NOW
+from handoffd.session.fields import DEFAULT_NOW, NOT_STATED
 from handoffd.session.text import redact_values
 
 DIRECTORY = ".flow-guardian"
@@ -65,8 +65,18 @@ def get_handoff_path(project_root: Path | None = None) -> Path:
 
 
 def load_handoff(project_root: Path | None = None) -> Data | None:
-    """Return the checkpoint, or None if it does not exist or cannot be parsed."""
-    stored = load(str(_root(project_root)))
+    """Return the checkpoint, or None if it does not exist or cannot be parsed.
+
+    A missing .flow-guardian/ is created below a root that is given, or that has a marker: to read
+    in any other directory must not turn it into a project.
+    """
+    root = str(_root(project_root))
+    if project_root is not None:
+        _create_directory(root)
+    elif paths.has_marker(root) and root != "/" and not paths.is_home(root):
+        with contextlib.suppress(HandoffPermissionError):
+            _create_directory(root)
+    stored = load(root)
     if stored.problem:
         path = get_handoff_path(project_root)
         logging.getLogger("handoff").warning("%s cannot be read: %s", path, stored.problem)
@@ -77,9 +87,10 @@ def save_handoff(data: Mapping[str, Any], project_root: Path | None = None) -> P
     """Write a checkpoint, with a timestamp if it has none, and return its path."""
     root = os.path.realpath(project_root) if project_root else str(find_project_root())
     new = dict(data)
-    new["timestamp"] = _iso(new.get("timestamp")) or clock.iso()
+    given = _iso(new.get("timestamp"))
+    new["timestamp"] = given or clock.iso_milliseconds()
     checkpoint_format.validate(new)
-    change(root, lambda _: new)
+    change(root, lambda found: {**new, "timestamp": given or next_timestamp(found)})
     return Path(f"{root}/{DIRECTORY}/{NAME}")
 
 
@@ -88,13 +99,33 @@ def update_handoff(updates: Mapping[str, Any], project_root: Path | None = None)
     return change(str(_root(project_root)), lambda found: merged(found, updates)).data
 
 
+def clear_handoff(project_root: Path | None = None) -> bool:
+    """Delete the checkpoint and keep its directory; return False if there was none."""
+    root = str(_root(project_root))
+    try:
+        with (
+            files.directory(root, DIRECTORY) as handle,
+            files.locked(handle, LOCK_NAME, WAIT_SECONDS),
+        ):
+            return files.remove(handle, NAME)
+    except FileNotFoundError:
+        return False
+    except OSError as problem:
+        raise _access_error(root, "delete", problem) from None
+
+
+def next_timestamp(found: Data | None) -> str:
+    """Return the time now in ISO 8601, in any case later than the time in the file."""
+    return clock.iso_after(str((found or {}).get("timestamp")))
+
+
 def merged(found: Data | None, updates: Mapping[str, Any]) -> Data:
     new = {**(found or _new_checkpoint(updates)), **updates}
     for field in ("goal", "now"):
         # Null values in a file (the origin's setup wrote some) must not stop an update.
         new[field] = DEFAULT_NOW if new.get(field) is None else new[field]
     new["status"] = new.get("status") or "in_progress"
-    new["timestamp"] = clock.iso()
+    new["timestamp"] = next_timestamp(found)
     return new
 
 
@@ -104,6 +135,26 @@ def _new_checkpoint(updates: Mapping[str, Any]) -> Data:
         "status": "in_progress",
         "now": updates.get("goal") or DEFAULT_NOW,
     }
+
+
+def keep_observed(root: str, observed: Data, wait_seconds: float = WAIT_SECONDS) -> Written:
+    """Write the observed values, and beside them what the file says, or that nothing is stated."""
+    return change(root, lambda found: merged(found or blank(), observed), wait_seconds)
+
+
+def blank() -> Data:
+    """Return the checkpoint of a project of which nothing is known."""
+    return {"goal": NOT_STATED, "status": "in_progress", "now": DEFAULT_NOW}
+
+
+def _create_directory(root: str) -> None:
+    try:
+        with files.directory(root, DIRECTORY, create=True):
+            pass
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise _access_error(root, "create", problem) from None
 
 
 def load(root: str) -> Stored:

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from handoff.common.errors import HandoffValidationError
+from handoffd.runtime import clock
 from handoffd.runtime.safe_yaml import YamlBombError, refuse_bombs
 from handoffd.session.fields import FIELDS, LISTS, STATUSES
 
@@ -59,7 +60,7 @@ def _first_line(problem: Exception) -> str:
 
 
 def validate(data: Mapping[str, Any]) -> None:
-    """Raise an error that names the field if a checkpoint breaks the seed's requirements."""
+    """Raise an error that names the field if a checkpoint breaks the specification."""
     for field in ("goal", "now"):
         value = data.get(field)
         if not isinstance(value, str) or not value.strip():
@@ -71,6 +72,7 @@ def validate(data: Mapping[str, Any]) -> None:
         value = data.get(field)
         if value is not None and not isinstance(value, str):
             raise HandoffValidationError(f"Field {field} must be a text or null")
+    _validate_timestamp(data.get("timestamp"))
     files = data.get("files")
     if files is not None and not (
         isinstance(files, list) and all(isinstance(path, str) for path in files)
@@ -86,8 +88,16 @@ def _validate_status(status: Any) -> None:
         raise HandoffValidationError(f"Invalid status {status!r}. Must be one of: {allowed}")
 
 
+def _validate_timestamp(timestamp: str | None) -> None:
+    if timestamp is not None and not clock.is_iso(timestamp):
+        raise HandoffValidationError(
+            f"Invalid timestamp {timestamp!r}. It must be a time in ISO 8601",
+            "Leave it out, or give it as in 2026-01-17T10:30:00Z.",
+        )
+
+
 def ordered(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the seed's fields first, then ours, then all others in their own order."""
+    """Return the specified fields first, then ours, then all others in their own order."""
     known = (*FIELDS, *LISTS)
     first = {key: data[key] for key in known if key in data}
     return first | {key: value for key, value in data.items() if key not in first}

@@ -8,7 +8,7 @@ from typing import Any
 from handoff.common import paths as client_paths
 from handoff.common.errors import HandoffError
 from handoffd.checkpoint import checkpoint_file
-from handoffd.checkpoint.edits import added_files, edited_values
+from handoffd.checkpoint.edits import added_files, deleted_lines, edited_values
 from handoffd.projects.project_state import ActiveProject, ProjectStates
 from handoffd.projects.registry import Project
 from handoffd.runtime import clock, log
@@ -93,6 +93,8 @@ class CheckpointReader:
         edited_at: float,
     ) -> None:
         """Store the values that differ from all of ours: a person set them."""
+        if deleted := deleted_lines(found, ours):
+            self.project_states.drop_lines(project, deleted, clock.iso_milliseconds(edited_at))
         edited: dict[str, Any] = edited_values(found, ours)
         if added := added_files(found, ours):
             edited["files"] = added

@@ -13,7 +13,14 @@ from handoff.common import paths as client_paths
 from handoffd.checkpoint import checkpoint_file
 from handoffd.checkpoint.checkpoint_format import with_tags
 from handoffd.checkpoint.checkpoint_reader import CheckpointReader
-from handoffd.checkpoint.edits import covers, edited_values, merge, spoken
+from handoffd.checkpoint.edits import (
+    covers,
+    deleted_lines,
+    edited_values,
+    merge,
+    spoken,
+    without_lines,
+)
 from handoffd.errors import StoreError
 from handoffd.fs import files, mounts
 from handoffd.projects.git_questions import GitQuestions
@@ -24,7 +31,7 @@ from handoffd.projects.registry import Project, ProjectRegistry
 from handoffd.runtime import clock, log
 from handoffd.runtime.announcement import Announcement
 from handoffd.session.fields import DEFAULT_NOW, NOT_STATED, OURS
-from handoffd.session.text import keep_values
+from handoffd.session.text import KeptValues, keep_values
 from handoffd.store.core import CoreStore
 
 WRITE_SECONDS = 2.0
@@ -33,19 +40,13 @@ BUSY_WAIT_SECONDS = 0.2
 RETRY_SECONDS = (1.0, 60.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The content of the file now, the number of masked secrets, and whether a value was cut."""
-
-    document: dict[str, Any]
-    masked: int
-    cut: bool
+Saved = tuple[dict[str, Any], KeptValues]
 
 
 class BriefKeeper(Protocol):
-    """The copy of a project's brief, which is written after its handoff.yaml (hooks/briefs.py)."""
+    """The copy of a project's brief, written after its handoff.yaml (hooks/brief_writer.py)."""
 
-    def is_due(self, project: Project) -> bool: ...
+    def is_due(self, project: Project, view: ProjectView) -> bool: ...
     async def write(self, active: ActiveProject, view: ProjectView) -> bool: ...
 
 
@@ -59,7 +60,7 @@ class CheckpointWriter:
     project_states: ProjectStates
     reader: CheckpointReader
     git_questions: GitQuestions
-    briefs: BriefKeeper
+    brief_writer: BriefKeeper
     # Announced whenever a project's state is published, even if no file had to be written.
     project_changed: Announcement[[dict[str, Any]]]
     writes: int = 0
@@ -121,6 +122,7 @@ class CheckpointWriter:
         active.project = project
         if refusal := self.policy.refusal(project.id, project.root.path):
             active.dirty = refusal == mounts.SILENT
+            active.write_asked = active.write_asked and active.dirty
             active.write_not_before = clock.monotonic() + WRITE_SECONDS
             return
         if not project.root.exists:
@@ -132,20 +134,44 @@ class CheckpointWriter:
             return
         view = self.project_states.view(project)
         stated = view.main is not None or bool(self.core.settings(project.id))
-        if not stated and not self.briefs.is_due(project):
+        if not stated and not self.brief_writer.is_due(project, view) and not active.write_asked:
             return
         try:
-            if not self.project_states.refusal_to_write(active) and self._is_current(view):
-                await self._remove_leftovers(active)
-                await self._write(active, view)
-            if await self.briefs.write(active, view):
+            if not self.project_states.refusal_to_write(active):
+                await self._write_if_due(active, view)
+            if await self.brief_writer.write(active, view):
                 active.write_not_before = clock.monotonic() + WRITE_SECONDS
+            active.write_asked = False
             active.retry_seconds = 0.0
             active.problem = ""
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
             self._retry_later(active, problem)
         if stated:
+            self.project_states.published.announce(active, view)
             self.project_changed.announce({"project": project.root.path, "document": view.document})
+
+    async def _write_if_due(self, active: ActiveProject, view: ProjectView) -> None:
+        """Write recent work; without any, only if a write was asked for: what git sees."""
+        if self._is_current(view) or active.item_closed:
+            await self._remove_leftovers(active)
+            active.item_closed = False
+            await self._write(active, view)
+        elif active.write_asked:
+            await self._keep_observed(active)
+
+    async def _keep_observed(self, active: ActiveProject) -> None:
+        await self.git_questions.ask(active)
+        observed: dict[str, Any] = {}
+        if active.git.branch:
+            observed["branch"] = active.git.branch
+        if active.git.uncommitted:
+            observed["files"] = list(active.git.uncommitted)
+        root = active.project.root.path
+        async with active.file.lock:
+            done = await asyncio.to_thread(
+                checkpoint_file.keep_observed, root, observed, BUSY_WAIT_SECONDS
+            )
+        self._note_written(active, done)
 
     def _is_current(self, view: ProjectView) -> bool:
         """Return True if the work is recent: the files of old work are not written unasked."""
@@ -182,15 +208,21 @@ class CheckpointWriter:
         last = active.file.baseline or self.core.checkpoint(active.project.id)[0]
         self.reader.remember(active.project, last, new)
         edited: dict[str, Any] = {}
+        deleted: list[str] = []
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any] | None:
             edited.clear()
+            deleted.clear()
             if found:  # an absent or empty file holds no edits
                 edited.update(edited_values(found, (last, new)))
-            return merge(found, new, edited, clock.iso())
+                deleted.extend(deleted_lines(found, (last, new)))
+            wanted = without_lines(new, deleted) if deleted else new
+            return merge(found, wanted, edited, checkpoint_file.next_timestamp(found))
 
         done = await self._change(active, compute, BUSY_WAIT_SECONDS)
         active.write_not_before = clock.monotonic() + WRITE_SECONDS
+        if deleted:  # before the file is noted as ours: after a kill, they are found again
+            self.project_states.drop_lines(active.project, deleted, clock.iso_milliseconds())
         self._note_written(active, done)
         self.core.drop_values(active.project.id, view.superseded)
         if edited:
@@ -204,14 +236,22 @@ class CheckpointWriter:
     # On request
 
     def write_now(self, project: Project) -> None:
-        """Make a write due at once that would be due within two seconds."""
+        """Make a write due at once, even if no session of the project is known yet."""
+        if not project.id:
+            if self.project_states.refusal_to_write(self.project_states.active(project)):
+                return
+            project = self.projects.at(project.root.path)
         self.project_states.refresh(project)
         self.project_states.touch(project.id)
         active = self.project_states.active(project)
         active.write_not_before = active.git.not_before = 0.0
+        active.write_asked = True
 
     async def save(self, project: Project, given: dict[str, str | None], tags: list[str]) -> Saved:
-        """Write the values that a person gave, in any project; they hold from now on."""
+        """Write the values that a person gave, in any project; they hold from now on.
+
+        Return the content of the file now, and the values as they were kept.
+        """
         project.root.require()
         active = self.project_states.active(project)
         async with self.project_states.turn(active):
@@ -222,8 +262,7 @@ class CheckpointWriter:
     ) -> Saved:
         self.project_states.refresh(project)
         await self.git_questions.ask(active)
-        goal = self.project_states.view(project).document["goal"]
-        kept = keep_values(spoken(given, goal))
+        kept = keep_values(spoken(given, self.project_states.view(project).document))
         self.redacted += kept.masked
         self.project_states.set_values(project, kept.values, clock.iso_milliseconds())
         new = self.project_states.view(project).document
@@ -231,7 +270,7 @@ class CheckpointWriter:
             new["now"] = DEFAULT_NOW
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any]:
-            now = clock.iso()
+            now = checkpoint_file.next_timestamp(found)
             saved = merge(found, new, {}, now) or {**(found or new), "timestamp": now}
             return with_tags(saved, tags)
 
@@ -240,7 +279,7 @@ class CheckpointWriter:
         self.projects.forget_cached()  # an unmarked directory has a marker now
         self._note_written(active, done)
         self.project_states.touch(project.id, git_too=False)
-        return Saved(done.data, kept.masked, kept.cut)
+        return done.data, kept
 
     async def renew(self, active: ActiveProject) -> None:
         """Replace our fields of a checkpoint by the current state, regardless of their values.
@@ -251,7 +290,7 @@ class CheckpointWriter:
 
         def compute(found: dict[str, Any] | None) -> dict[str, Any]:
             kept = {name: value for name, value in (found or {}).items() if name not in OURS}
-            return {**new, **kept, "timestamp": clock.iso()}
+            return {**new, **kept, "timestamp": checkpoint_file.next_timestamp(found)}
 
         root = active.project.root.path
         self._note_written(active, await asyncio.to_thread(checkpoint_file.change, root, compute))

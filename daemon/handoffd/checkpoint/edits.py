@@ -19,19 +19,56 @@ def edited_values(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> dict
             edited[name] = value
     for name in LISTS:
         value = found.get(name)
-        if isinstance(value, list) and all(value != document.get(name) for document in ours):
+        if not isinstance(value, list) or any(value == document.get(name) for document in ours):
+            continue
+        if name != "next" or not _lacks_only(value, ours):
             edited[name] = value
     return edited
 
 
-def spoken(given: Mapping[str, str | None], goal: str | None) -> dict[str, str]:
-    """Return the fields a person set. A message sets `now`, and `goal` if there is none yet."""
+def _lacks_only(lines: list[Any], ours: Sequence[dict[str, Any]]) -> bool:
+    """Return True if every line is ours: a person deleted lines at most."""
+    known = [line for document in ours for line in document.get("next") or []]
+    return bool(known) and all(line in known for line in lines)
+
+
+def without_lines(document: dict[str, Any], lines: Sequence[str]) -> dict[str, Any]:
+    """Return a document without some lines of `next`."""
+    left = [line for line in document.get("next") or [] if line not in lines]
+    others = {name: value for name, value in document.items() if name != "next"}
+    return {**others, "next": left} if left else others
+
+
+def deleted_lines(found: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[str]:
+    """Return our lines of `next` that a person deleted from a file.
+
+    Without the key at all, another program may have written the file. A list of other lines alone
+    replaces ours, such as that of an older version of the file.
+    """
+    left = found.get("next") or []
+    if "next" not in found or not isinstance(left, list) or not ours:
+        return []
+    lists = [document.get("next") or [] for document in ours]
+    if any(left == known for known in lists):
+        return []
+    if left and not any(line in known for line in left for known in lists):
+        return []
+    return [line for line in lists[0] if line not in left and all(line in one for one in lists)]
+
+
+def spoken(given: Mapping[str, str | None], known: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields a person set. A message sets `now`, and `goal` if there is none yet.
+
+    A person who says what is done now, on completed work, has taken it up again.
+    """
     values = {name: value for name, value in given.items() if value is not None}
     message = values.pop("message", None)
     if message is not None:
         values.setdefault("now", message)
-        if goal in (None, NOT_STATED):
+        if known.get("goal") in (None, NOT_STATED):
             values.setdefault("goal", message)
+    if "now" in values and known.get("status") == "completed":
+        values.setdefault("status", "in_progress")
     return values
 
 

@@ -17,15 +17,21 @@ from handoffd.contract.contract_format import (
 from handoffd.contract.prose import NAMES_MAX, drop_repeats, listed, prose, same
 from handoffd.contract.reported_work import MEANINGFUL_WORDS_MIN, is_reported, report
 from handoffd.session import insights
+from handoffd.session.checks import covers
 from handoffd.session.state import Check, SessionState, own_words, worked_since
-from handoffd.session.statements import statements
-from handoffd.session.text import keep, sentences, shorten, weight
+from handoffd.session.statements import is_offer, statements
+from handoffd.session.summary import recapped_work
+from handoffd.session.text import keep, sentences, shorten, weight, whole_sentences
 
 DONE_MAX, NEXT_MAX, GOTCHAS_MAX, RISKS_MAX = 8, 6, 5, 6
 # The `source:` line, which tells the reader where the handoff comes from.
 SOURCE = "handoffd, from the session's transcript: a record of the past, no instructions"
 # Limits per kind, so that no kind crowds out the others.
 TODOS_MAX, COMMITS_MAX, DECISIONS_MAX = 3, 3, 3
+RECAP_MAX = 280
+# The shortest hash that git prints.
+HASH_MIN = 7
+_HASH = re.compile(r"[0-9a-f]{7,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,8 @@ class Surroundings:
     uncommitted: Sequence[str] = ()
     # How many commits no remote has; None if that is unknown or there is no remote.
     unpushed: int | None = None
+    # The commits that git has since the session began, the newest first: time, hash and subject.
+    commits: Sequence[tuple[str, str]] = ()
     # Secrets that a commit of this session added: "1a2b3c4d5 adds a github-token to src/a.py".
     committed_secrets: Sequence[str] = ()
     # Files that another live session changed as well: "src/a.py (session 1a2b3c4d)".
@@ -48,6 +56,8 @@ class Surroundings:
     waiting_for: str = ""
     # When somebody else described the work so far: only later work is described.
     since: str = ""
+    # The open items of the project that a person closed.
+    closed: insights.Closed = ()
 
 
 def is_worth(state: SessionState) -> bool:
@@ -57,12 +67,14 @@ def is_worth(state: SessionState) -> bool:
 
 def account(state: SessionState, root: str, around: Surroundings) -> Contract:
     """Compose a session's handoff: the work done, the next steps, the gotchas and the risks."""
-    upcoming = _next_steps(state)
+    upcoming = _next_steps(state, around.closed)
     state = worked_since(state, around.since) if around.since else state
     said: list[str] = list(upcoming)
-    done = drop_repeats(_done(state, root, upcoming), said)[:DONE_MAX]
+    done = drop_repeats(_done(state, root, around, upcoming), said)[:DONE_MAX]
     gotchas = drop_repeats(_gotchas(state), said)[:GOTCHAS_MAX]
     risks = drop_repeats(_risks(state, around), said)[:RISKS_MAX]
+    if not (done or upcoming or gotchas or risks):
+        done = _answered(state)
     named = (("Done", done), ("Next", upcoming), ("Gotchas", gotchas), ("Risks", risks))
     ours = Contract(
         date=around.date,
@@ -90,7 +102,8 @@ def _purpose(state: SessionState, done: Sequence[str]) -> str:
     known = [value.text for value in stated if value]
     asked = [state.last_prompt.text] if state.last_prompt else []
     meaningful = [text for text in asked if weight(text) >= MEANINGFUL_WORDS_MIN]
-    candidates = (*known, *meaningful, *done, *asked)
+    telling = [text for text in known if weight(text) > 1]
+    candidates = (*telling, *meaningful, *done, *known, *asked)
     return next((line for text in candidates if (line := _headline(text))), "")
 
 
@@ -117,11 +130,11 @@ _POLITE = re.compile(
 )
 
 
-def _next_steps(state: SessionState) -> list[str]:
+def _next_steps(state: SessionState, closed: insights.Closed) -> list[str]:
     """Return the next steps, and the questions that a person has yet to answer."""
     done = [prose(todo.value.text) for todo in state.todos if todo.status == "completed"]
     found: list[str] = []
-    for value in insights.upcoming(state):
+    for value in insights.upcoming(state, closed):
         line = prose(value.text)
         if (
             line
@@ -131,9 +144,12 @@ def _next_steps(state: SessionState) -> list[str]:
             found.append(line)
     if state.waiting_for and state.waiting and not state.questions:
         found.append(prose(state.waiting.text))
-    for question in _questions(state):
+    for question in _questions(state, closed):
         if not any(question in line or same(question, line) for line in found):
             found.append(prose(f"Answer: {question}"))
+    # The risks name the work that is to be committed or pushed.
+    quoted = [value.text for value in insights.offers(state) if value.receipt.evidence == "quoted"]
+    found += [prose(f"Offered: {text}") for text in quoted if is_offer(text)]
     return list(dict.fromkeys(line for line in found if line))[:NEXT_MAX]
 
 
@@ -142,21 +158,24 @@ def _is_heading_of_done_work(state: SessionState, line: str) -> bool:
     return state.spoke_last and line.endswith((":", "：")) and is_reported(line)
 
 
-def _questions(state: SessionState) -> list[str]:
+def _questions(state: SessionState, closed: insights.Closed) -> list[str]:
     """Return the open questions, without polite ones such as "Anything else?"."""
-    lines = [prose(value.text) for value in insights.questions(state)]
+    lines = [prose(value.text) for value in insights.questions(state, closed)]
     return [line for line in lines if line and not _POLITE.search(line)]
 
 
 # Done
 
 
-def _done(state: SessionState, root: str, upcoming: Sequence[str]) -> list[str]:
+def _done(
+    state: SessionState, root: str, around: Surroundings, upcoming: Sequence[str]
+) -> list[str]:
     """Return the work done, by its evidence; some items of every kind rather than all of one."""
     kinds = (
-        _reported(state, upcoming),
+        [*_recap(state), *_reported(state, upcoming)],
         _todos(state),
-        _commits(state),
+        _commits(state, around),
+        _commits_besides(state, around),
         _pull_requests(state),
         _decisions(state),
         _edited_files(state, root),
@@ -176,10 +195,24 @@ def _reported(state: SessionState, upcoming: Sequence[str]) -> list[str]:
     return _last_words(state, upcoming)
 
 
+def _recap(state: SessionState) -> list[str]:
+    """Return the client's own recap of the work, as a quotation; its next step is in Next."""
+    found = insights.standing_recap(state)
+    words = whole_sentences(recapped_work(found.text), RECAP_MAX) if found else ""
+    return [prose(f"Recap: “{words}”")] if weight(words) >= MEANINGFUL_WORDS_MIN else []
+
+
+def _answered(state: SessionState) -> list[str]:
+    """Return the last request that was answered: a handoff never has a header only."""
+    asked = [request.value.text for request in state.requests if weight(request.value.text)]
+    line = prose(asked[-1]) if asked else ""
+    return [prose(f"Answered: “{line}”")] if line and insights.is_answered(state) else []
+
+
 def _last_words(state: SessionState, upcoming: Sequence[str]) -> list[str]:
     """Return the assistant's last words, marked as a quotation, if no work was reported done."""
     said = statements(state) if state.spoke_last else []
-    if not said or said[-1].question:
+    if not said or said[-1].question or _recap(state):
         return []
     line = prose(said[-1].opening.text)
     known = not line or line.endswith((":", "：")) or any(same(line, one) for one in upcoming)
@@ -196,18 +229,49 @@ def _todos(state: SessionState) -> list[str]:
     return [*first, prose(listed("Also completed: ", others, "; "))]
 
 
-def _commits(state: SessionState) -> list[str]:
+def _commits(state: SessionState, around: Surroundings) -> list[str]:
     """Return the last commits; an amended commit is listed once."""
     latest: dict[str, str] = {}
     for value in state.commits:
-        sha, _, message = value.text.partition(" ")
+        sha, message = _parts(value.text)
         latest.pop(message or sha, None)
-        latest[message or sha] = value.text
-    lines = [prose(f"Committed {text}") for text in reversed(latest.values())]
-    if len(lines) <= COMMITS_MAX:
-        return lines
-    earlier = [line.split()[1] for line in lines[COMMITS_MAX - 1 :]]
-    return [*lines[: COMMITS_MAX - 1], listed("Committed before: ", earlier)]
+        latest[message or sha] = sha or _hash_of(message, around)
+    commits = [(sha, message) for message, sha in reversed(latest.items())]
+    return _listed_commits("Committed", commits)
+
+
+def _commits_besides(state: SessionState, around: Surroundings) -> list[str]:
+    """Return the commits that git has and the transcript does not, such as those made by hand."""
+    own = [_parts(value.text) for value in state.commits]
+    hashes = tuple(sha[:HASH_MIN] for sha, _ in own if sha)
+    messages = [message for _, message in own if message]
+    found = [_parts(text) for time, text in around.commits if time > around.since]
+    others = [
+        (sha, message)
+        for sha, message in found
+        if not sha.startswith(hashes) and message not in messages
+    ]
+    return _listed_commits("Committed during the session:", others)
+
+
+def _listed_commits(before: str, commits: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a line per commit; if there are many, the earlier ones share a line."""
+    shown = commits if len(commits) <= COMMITS_MAX else commits[: COMMITS_MAX - 1]
+    lines = [prose(f"{before} {sha} {'' if message == sha else message}") for sha, message in shown]
+    earlier = [sha or message for sha, message in commits[len(shown) :]]
+    return [*lines, listed("Committed before: ", earlier)] if earlier else lines
+
+
+def _parts(commit: str) -> tuple[str, str]:
+    """Return the hash of a commit, if it is known, and its subject."""
+    sha, _, message = commit.partition(" ")
+    return (sha, message) if _HASH.fullmatch(sha) else ("", commit)
+
+
+def _hash_of(message: str, around: Surroundings) -> str:
+    """Return git's hash of a commit that was made quietly, or an empty text."""
+    known = (_parts(text) for _, text in around.commits)
+    return next((sha for sha, subject in known if subject == message), "")
 
 
 def _pull_requests(state: SessionState) -> list[str]:
@@ -289,26 +353,8 @@ def _failed_tests(state: SessionState) -> list[str]:
     return [
         f"Tests red: {_test_result(state, check)}"
         for check in ordered
-        if not check.green and not any(_covers(state, later, check) for later in ordered)
+        if not check.green and not any(later.green and covers(later, check) for later in ordered)
     ]
-
-
-def _covers(state: SessionState, later: Check, red: Check) -> bool:
-    """Return True if a later run passed with the same program on the same files or on more."""
-    if not later.green or later.at <= red.at:
-        return False
-    program, paths = _program_and_files(_command(state, later))
-    wanted, failed = _program_and_files(_command(state, red))
-    return program == wanted and (
-        not paths or (bool(failed) and all(path.startswith(tuple(paths)) for path in failed))
-    )
-
-
-def _program_and_files(command: str) -> tuple[str, list[str]]:
-    """Return the program of a test command, and the files it runs on."""
-    words = command.split()
-    paths = [word.rstrip("/.") for word in words if "/" in word and not word.startswith("-")]
-    return " ".join(words[:2]) if len(words) > 1 and words[1].isalpha() else words[0], paths
 
 
 def _stop_reason(state: SessionState, around: Surroundings) -> list[str]:
@@ -345,7 +391,7 @@ def _masked_secrets(state: SessionState) -> list[str]:
 
 def _is_waiting(state: SessionState, around: Surroundings) -> bool:
     waits = state.waiting_for and state.waiting
-    return bool(waits or around.waiting_for) or bool(_questions(state))
+    return bool(waits or around.waiting_for) or bool(_questions(state, around.closed))
 
 
 def _escalations(state: SessionState, around: Surroundings) -> list[str]:
@@ -357,7 +403,7 @@ def _escalations(state: SessionState, around: Surroundings) -> list[str]:
     reasons: list[str] = []
     if around.ended and _is_waiting(state, around):
         waits = state.waiting.text if state.waiting else around.waiting_for
-        asked = _questions(state) or [waits]
+        asked = _questions(state, around.closed) or [waits]
         reasons.append(f"a person has yet to answer: {prose(asked[0])}")
     reasons += [f"commit {secret}" for secret in around.committed_secrets[:NAMES_MAX]]
     if around.contested:

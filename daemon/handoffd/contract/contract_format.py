@@ -27,6 +27,7 @@ _DATA = re.compile(r"(?P<key>[a-z][a-z_]{1,30}):[ \t]*(?P<value>.*)")
 _HEADING = re.compile(r"##\s+(?P<title>\S(?:.*\S)?)")
 _BELOW = re.compile(r"###\s+(?P<title>\S(?:.*\S)?)")
 _FENCE = re.compile(r"[ \t]{0,3}(?:```|~~~)")
+_OPENING_QUOTE = re.compile(r'(?:(?<=[\s(\[])|\A)"(?=\S)')
 _BULLET = re.compile(r"\A\s*(?:[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+)")
 # The metadata must end within these lines: a consumer reads the first lines only.
 _METADATA_LINES = 15
@@ -172,7 +173,7 @@ def render(contract: Contract) -> str:
     """Return a handoff as markdown: the metadata, the escalations, the sections with content."""
     lines = [f"# Handoff — {contract.date}", ""]
     lines += [f"session_id: {contract.session_id}".rstrip()]
-    lines += [f"purpose: {contract.purpose}".rstrip(), f"cwd: {contract.cwd}".rstrip()]
+    lines += [f"purpose: {typographic(contract.purpose)}".rstrip(), f"cwd: {contract.cwd}".rstrip()]
     if contract.based_on:
         lines.append(f"based_on: {contract.based_on}")
     lines += [f"{key}: {value}" for key, value in contract.others.items()]
@@ -183,6 +184,15 @@ def render(contract: Contract) -> str:
     for name in names:
         lines += ["", *([f"## {name}"] if name else []), *contract.sections[name]]
     return "\n".join(lines) + "\n"
+
+
+def typographic(text: str) -> str:
+    """Replace straight quotes by typographic ones.
+
+    The canonical reader of the contract pipes the purpose through xargs, which fails at a single
+    apostrophe and takes quotes out.
+    """
+    return _OPENING_QUOTE.sub("“", text).replace('"', "”").replace("'", "’")
 
 
 def escalation_line(reason: str) -> str:
@@ -241,8 +251,9 @@ def foreign_lines(
         if (kept := _stripped([line for line in lines if line not in set.union(*own)]))
     }
     called = set.union(*our_reasons)
+    purpose = typographic(found.purpose)
     return ForeignLines(
-        found.purpose if found.purpose not in (one.purpose for one in ours) else "",
+        found.purpose if all(typographic(one.purpose) != purpose for one in ours) else "",
         tuple(reason for reason in found.escalations if reason not in called),
         added,
         frozenset(

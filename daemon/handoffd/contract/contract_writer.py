@@ -7,28 +7,31 @@ its process or in its silence. A session's own handoff is updated; a second one 
 import asyncio
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from handoffd.config import LiveConfig
 from handoffd.contract import handoff_directory, session_file
-from handoffd.contract.composition import Surroundings, account, is_worth
+from handoffd.contract.composition import HASH_MIN, Surroundings, account, is_worth
 from handoffd.contract.contract_format import Contract, ForeignLines, written_path
 from handoffd.contract.session_file import ComposeSince, HandoffAuthor, HandoffPlan, WrittenHandoff
 from handoffd.fs import mounts
-from handoffd.links import git
-from handoffd.projects.lanes import contested
+from handoffd.links import git, repository
+from handoffd.links.repository import Commit
+from handoffd.projects.lanes import LIVE_SECONDS, contested
 from handoffd.projects.learning_policy import LearningPolicy
 from handoffd.projects.project_state import ProjectStates
 from handoffd.projects.registry import Project, ProjectRegistry
+from handoffd.projects.stored_sessions import state_of
 from handoffd.redaction.redact import known_kinds
 from handoffd.runtime import clock
 from handoffd.session.state import SessionState
-from handoffd.session.storage import load
 from handoffd.store.core import CoreStore, StoredContract
 from handoffd.store.state import SessionStore
 
 SCANNED_MAX = 256
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_HASHED = re.compile(r"[0-9a-f]{7,40}(?: |$)")
 
 
 @dataclass(slots=True)
@@ -43,6 +46,7 @@ class ContractWriter:
     project_states: ProjectStates
     writes: int = 0
     _secrets: dict[str, list[str]] = field(default_factory=dict)
+    _renewals: set[asyncio.Task[None]] = field(default_factory=set)
     # Held while handoffs are written or erased.
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -50,14 +54,17 @@ class ContractWriter:
     def base(self) -> str:
         return handoff_directory.handoffs_base(self.config.current.contract.directory)
 
-    async def leave(
-        self, session_id: str, *, ended: bool, waiting_for: str = ""
+    async def write(
+        self, session_id: str, *, ended: bool, waiting_for: str = "", anew: bool = False
     ) -> WrittenHandoff | None:
-        """Write a session's handoff, if it has something to say that is not in the file yet."""
+        """Write a session's handoff, if it has something to say that is not in the file yet.
+
+        With `anew`, write it even if the session did nothing since.
+        """
         stored = self.sessions.session(session_id)
         if stored is None or stored.project_id is None:
             return None
-        state = load(stored.fold)
+        state = state_of(stored)
         project = self.projects.by_id(stored.project_id)
         if project is not None:
             # While the disk does not answer this raises, so that the handoff stays due.
@@ -65,22 +72,36 @@ class ContractWriter:
         if project is None or not is_worth(state) or not self._may_write(project, state):
             return None
         previous = self.core.contract(session_id)
-        if previous and previous.session_time == state.last_time and (previous.ended or not ended):
+        told = previous and previous.session_time == state.last_time
+        if previous and told and (previous.ended or not ended) and not anew:
             return None
         around = await self._surroundings(project, state)
         around = replace(around, ended=ended, waiting_for=waiting_for)
         author = worker(state, project.root.path)
-        compose = telling(state, author, project.root.path, around)
+        compose = composer(state, author, project.root.path, around)
         planned = await asyncio.to_thread(session_file.plan, self.base, author, compose, previous)
         if planned is None:
             return None
-        self.core.set_contract(intending(project.id, state, planned, previous))
-        done = await asyncio.to_thread(session_file.leave, self.base, author, planned, previous)
+        self.core.set_contract(intended_row(project.id, state, planned, previous))
+        done = await asyncio.to_thread(session_file.write, self.base, author, planned, previous)
         if done is not None:
-            self._store(left_of(project.id, state, done, ended=ended))
+            await self._link(project, done)
+            self._store(stored_row(project.id, state, done, ended=ended))
         elif previous is not None:
             self.core.set_contract(previous)
         return done
+
+    def renew_soon(self, session_id: str) -> None:
+        task = asyncio.ensure_future(self.renew(session_id))
+        self._renewals.add(task)
+        task.add_done_callback(self._renewals.discard)
+
+    async def renew(self, session_id: str) -> None:
+        """Write the handoff that a session left anew: a person closed an item of it."""
+        async with self.busy:
+            left = self.core.contract(session_id)
+            if left is not None and left.stamp:
+                await self.write(session_id, ended=left.ended, anew=True)
 
     def _may_write(self, project: Project, state: SessionState) -> bool:
         if self.config.current.contract.write == "none":
@@ -92,6 +113,12 @@ class ContractWriter:
         return not state.headless or not any(
             lane.live and not lane.state.headless for lane in lanes
         )
+
+    async def _link(self, project: Project, done: WrittenHandoff) -> None:
+        """Link a handoff from the places in its project that the user named."""
+        for place in self.config.current.contract.also:
+            root = project.root.path
+            await asyncio.to_thread(handoff_directory.link_from, root, place, done.handoff)
 
     def _store(self, stored: StoredContract) -> None:
         self.writes += 1
@@ -107,20 +134,21 @@ class ContractWriter:
             around = await self._surroundings(project, state)
             author = worker(state, project.root.path)
             previous = self.core.contract(state.session_id) if state.session_id else None
-            compose = telling(state, author, project.root.path, around)
+            compose = composer(state, author, project.root.path, around)
             planned = await asyncio.to_thread(
                 session_file.plan_close, self.base, author, compose, previous, given
             )
             if state.session_id:
-                self.core.set_contract(intending(project.id, state, planned, previous))
+                self.core.set_contract(intended_row(project.id, state, planned, previous))
             done = await asyncio.to_thread(session_file.close, self.base, author, planned, previous)
+            await self._link(project, done)
             if state.session_id:
-                self._store(left_of(project.id, state, done, ended=False))
+                self._store(stored_row(project.id, state, done, ended=False))
         return done
 
     # The facts around a session
 
-    async def told(self, project: Project, state: SessionState) -> Contract:
+    async def compose(self, project: Project, state: SessionState) -> Contract:
         """Return the contract of a session, as it would be written now."""
         around = await self._surroundings(project, state)
         return account(state, project.root.path, around)
@@ -129,20 +157,41 @@ class ContractWriter:
         root = project.root
         asked = GitFacts()
         if root.exists:
-            commits = [value.text.split(" ")[0] for value in state.commits]
-            asked = await asyncio.to_thread(self._ask_git, root.path, commits)
+            asked = await asyncio.to_thread(self._ask_git, root.path, state)
         return Surroundings(
             date=clock.day(),
             uncommitted=asked.uncommitted,
             unpushed=asked.unpushed,
+            commits=self._commits(project, state, asked.commits),
             committed_secrets=asked.secrets,
             contested=contested(state, self.project_states.lanes(project.id)),
+            closed=self.project_states.closed(project.id),
         )
 
-    def _ask_git(self, root: str, commits: list[str]) -> "GitFacts":
-        facts = ask_git(root)
-        for commit in commits:
-            facts.secrets += self._secrets_of(root, commit)
+    def _commits(
+        self, project: Project, state: SessionState, known: Sequence[Commit]
+    ) -> list[tuple[str, str]]:
+        """Return the commits made during a session or soon after it, and by no other session."""
+        first, last = int(clock.parse(state.first_time)), clock.parse(state.last_time)
+        others = tuple(
+            value.text[:HASH_MIN]
+            for lane in self.project_states.lanes(project.id)
+            for value in lane.state.commits
+            if lane.state.session_id != state.session_id and _HASHED.match(value.text)
+        )
+        return [
+            (clock.iso_milliseconds(commit.seconds), commit.text)
+            for commit in known
+            if first <= commit.seconds <= last + LIVE_SECONDS and not commit.text.startswith(others)
+        ]
+
+    def _ask_git(self, root: str, state: SessionState) -> "GitFacts":
+        facts = ask_git(root, state.first_time)
+        own = [value.text for value in state.commits]
+        # A commit that was made quietly is known by its subject.
+        own += [found.text for found in facts.commits if found.text.partition(" ")[2] in own]
+        for text in own:
+            facts.secrets += self._secrets_of(root, text.split(" ")[0])
         return facts
 
     def _secrets_of(self, root: str, commit: str) -> list[str]:
@@ -161,15 +210,23 @@ class ContractWriter:
 class GitFacts:
     uncommitted: list[str] = field(default_factory=list)
     unpushed: int | None = None
+    commits: Sequence[Commit] = ()
     secrets: list[str] = field(default_factory=list)
 
 
-def ask_git(root: str) -> GitFacts:
-    """Return the uncommitted files and unpushed commits; no facts if git does not answer."""
+def ask_git(root: str, since: str = "") -> GitFacts:
+    """Return the uncommitted files, the unpushed commits, and the commits since a time.
+
+    If git does not answer, there are no facts.
+    """
     facts = GitFacts()
     try:
         facts.uncommitted = git.uncommitted_files(root)
         facts.unpushed = git.unpushed_commits(root)
+        if since:
+            # git counts the seconds of a commit, and knows no parts of them.
+            began = clock.iso(clock.parse(since) - 1)
+            facts.commits = repository.commits_after(root, began, git.TIMEOUT_SECONDS)
     except git.GitError:
         pass
     return facts
@@ -192,7 +249,7 @@ def worker(state: SessionState, root: str) -> HandoffAuthor:
     )
 
 
-def telling(
+def composer(
     state: SessionState, author: HandoffAuthor, root: str, around: Surroundings
 ) -> ComposeSince:
     """Return a function that composes the contract, with the directory that it is found by."""
@@ -200,7 +257,7 @@ def telling(
     return lambda since: replace(account(state, root, replace(around, since=since)), cwd=cwd)
 
 
-def left_of(
+def stored_row(
     project_id: str, state: SessionState, done: WrittenHandoff, *, ended: bool
 ) -> StoredContract:
     """Return the row to store for a handoff that was just written."""
@@ -218,7 +275,7 @@ def left_of(
     )
 
 
-def intending(
+def intended_row(
     project_id: str, state: SessionState, planned: HandoffPlan, previous: StoredContract | None
 ) -> StoredContract:
     """Return the row to store for a handoff that is about to be written."""

@@ -231,6 +231,37 @@ def _handoff(path: str, data: bytes, status: os.stat_result) -> Handoff:
     return Handoff(path, status.st_mtime_ns, text, parse(text))
 
 
+def link_from(root: str, place: str, handoff: Handoff) -> bool:
+    """Link a handoff from a directory of its project, for readers that look there first.
+
+    A project without that directory gets none, and a file of somebody else's stays. The link has
+    the time of the handoff, since `ls -t` looks at the link. Return True if it leads there.
+    """
+    directory, name = os.path.split(handoff.path)
+    try:
+        with files.directory(root, place) as handle:
+            _remove_dangling(handle, os.path.dirname(directory))
+            made = files.link_once(handle, name, handoff.path)
+            if not made and os.readlink(name, dir_fd=handle) != handoff.path:
+                return False
+            times = (handoff.mtime_ns, handoff.mtime_ns)
+            os.utime(name, ns=times, dir_fd=handle, follow_symlinks=False)
+    except (OSError, HandoffError):
+        return False
+    return True
+
+
+def _remove_dangling(handle: int, base: str) -> None:
+    """Remove the links to handoffs that are gone."""
+    for name in os.listdir(handle):
+        try:
+            target = os.readlink(name, dir_fd=handle)
+        except OSError:
+            continue
+        if target.startswith(f"{base}/") and not os.path.lexists(target):
+            files.remove(handle, name)
+
+
 def link_v1(base: str, cwd: str) -> bool:
     """Link the name by the first encoding to the directory, for readers that still use it.
 

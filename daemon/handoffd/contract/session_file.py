@@ -7,7 +7,6 @@ person or of another program are never overwritten, and never shadowed unless re
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from handoff.common.errors import HandoffError
 from handoffd.contract import handoff_directory
@@ -32,25 +31,9 @@ from handoffd.contract.contract_format import (
 from handoffd.contract.handoff_directory import Handoff, HandoffScope
 from handoffd.runtime import clock
 from handoffd.session.text import keep, shorten
+from handoffd.store.core import StoredContract
 
 _NEXT_TAKEN_OVER = 3
-
-
-class PreviousHandoff(Protocol):
-    """The handoff that a session left before (see store.core.StoredContract)."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def written(self) -> str: ...
-    @property
-    def intended(self) -> str: ...
-    @property
-    def stamp(self) -> str: ...
-    @property
-    def session_time(self) -> str: ...
-    @property
-    def persons_time(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +79,7 @@ ComposeSince = Callable[[str], Contract]
 
 
 def plan(
-    base: str, author: HandoffAuthor, compose: ComposeSince, previous: PreviousHandoff | None
+    base: str, author: HandoffAuthor, compose: ComposeSince, previous: StoredContract | None
 ) -> HandoffPlan | None:
     """Return the plan for a session's handoff, or None if the present file must stay."""
     directory = handoff_directory.directory_of(base, author.cwd)
@@ -111,9 +94,7 @@ def plan(
     return HandoffPlan(path or _new_path(directory, author), based_on(compose, others))
 
 
-def _own_path(
-    directory: str, author: HandoffAuthor, previous: PreviousHandoff | None
-) -> str | None:
+def _own_path(directory: str, author: HandoffAuthor, previous: StoredContract | None) -> str | None:
     """Return the file that we wrote before: "" if there is none, None if it must not be written."""
     if previous is None or os.path.dirname(previous.path) != directory:
         return ""
@@ -145,21 +126,21 @@ def _new_path(directory: str, author: HandoffAuthor) -> str:
     return f"{directory}/{name}"
 
 
-def _our_versions(previous: PreviousHandoff | None, path: str) -> tuple[Contract, Contract]:
+def _our_versions(previous: StoredContract | None, path: str) -> tuple[Contract, Contract]:
     """Return our last write into a file, and the write that we intended next."""
     if previous is None or previous.path != path:
         return Contract(), Contract()
     return parse(previous.written or previous.intended), parse(previous.intended)
 
 
-def _is_foreign(found: Handoff, previous: PreviousHandoff | None) -> bool:
+def _is_foreign(found: Handoff, previous: StoredContract | None) -> bool:
     if previous is not None and previous.path == found.path and previous.stamp == found.stamp:
         return False
     return all(is_foreign(found.contract, ours) for ours in _our_versions(previous, found.path))
 
 
-def leave(
-    base: str, author: HandoffAuthor, planned: HandoffPlan, previous: PreviousHandoff | None
+def write(
+    base: str, author: HandoffAuthor, planned: HandoffPlan, previous: StoredContract | None
 ) -> WrittenHandoff | None:
     """Write the daemon's handoff of a session, and keep a person's changes of the file."""
     persons_time = previous.persons_time if previous else ""
@@ -278,7 +259,7 @@ def plan_close(
     base: str,
     author: HandoffAuthor,
     compose: ComposeSince,
-    previous: PreviousHandoff | None,
+    previous: StoredContract | None,
     given: ForeignLines,
 ) -> HandoffPlan:
     """Return the plan for an author's handoff: an existing file is completed."""
@@ -292,7 +273,7 @@ def plan_close(
 
 
 def _file_to_complete(
-    directory: str, author: HandoffAuthor, previous: PreviousHandoff | None
+    directory: str, author: HandoffAuthor, previous: StoredContract | None
 ) -> str:
     """Return the path of the session's handoff, by any writer; "" if there is none."""
     if (
@@ -313,7 +294,7 @@ def _gist(given: ForeignLines) -> str:
 
 
 def close(
-    base: str, author: HandoffAuthor, planned: HandoffPlan, previous: PreviousHandoff | None
+    base: str, author: HandoffAuthor, planned: HandoffPlan, previous: StoredContract | None
 ) -> WrittenHandoff:
     """Write or complete an author's handoff: their words first, then our own lines."""
     given = planned.given or ForeignLines()

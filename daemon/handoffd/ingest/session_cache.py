@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from handoffd.agents.claude_code import tasks
+from handoffd.agents.registry import agent_of
 from handoffd.projects.learning_policy import LearningPolicy
 from handoffd.runtime import clock
 from handoffd.session import todos
@@ -23,18 +23,26 @@ class SessionCache:
     _sessions: OrderedDict[str, SessionState] = field(default_factory=OrderedDict)
     # The number of masked secrets in the stored state of each session.
     _masks: dict[str, int] = field(default_factory=dict)
+    # The sessions that are read anew, of which the store still has an older version's state: only
+    # memory has what was read of them.
+    held: set[str] = field(default_factory=set)
 
     def of(self, session_id: str) -> SessionState:
         known = self._sessions.get(session_id)
         if known is None:
             stored = self.state.session(session_id)
-            known = load(stored.fold) if stored else SessionState(session_id)
+            usable = stored is not None and stored.fold_version == FOLD_VERSION
+            known = load(stored.fold) if stored and usable else SessionState(session_id)
             self._sessions[session_id] = known
             self._masks[session_id] = count_masks(stored.fold) if stored else 0
-            while len(self._sessions) > SESSIONS_MAX:
-                self.drop(next(iter(self._sessions)))
+            self._shrink()
         self._sessions.move_to_end(session_id)
         return known
+
+    def _shrink(self) -> None:
+        others = [name for name in self._sessions if name not in self.held]
+        for name in others[: max(len(others) - SESSIONS_MAX, 0)]:
+            self.drop(name)
 
     def drop(self, session_id: str) -> None:
         """Drop a state from memory: the next caller gets the stored one."""
@@ -66,13 +74,14 @@ def update_tasks(
     session: SessionState, path: str, learning_policy: LearningPolicy, project_id: str | None
 ) -> None:
     """Read the client's task files if they changed; leave out tasks changed during a pause."""
-    changed = tasks.changed_at(path, session.session_id)
+    agent = agent_of(path)
+    changed = agent.tasks_changed_at(path, session.session_id)
     if changed <= session.tasks_at:
         return
     session.tasks_at = changed
     items = [
         task.data
-        for task in tasks.read(path, session.session_id)
+        for task in agent.tasks(path, session.session_id)
         if not learning_policy.is_silent(
             project_id, session.session_id, clock.iso_milliseconds(task.mtime_ns / 1e9), ""
         )

@@ -3,6 +3,8 @@
 One task reads one slice at a time, the freshest transcript first; between two slices the socket is
 answered. A cursor and its fold are committed together. If there is much to read, one commit covers
 several slices, since reading the meaning of the latest words takes as long as folding a slice.
+A session that an older version has folded is read anew, the newest first; until that is done the
+store keeps its old state, and for good if the transcript is gone.
 """
 
 import asyncio
@@ -10,8 +12,8 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from handoffd.agents.claude_code.records import Record, parse_line
-from handoffd.agents.claude_code.transcripts import Transcript
+from handoffd.agents.agent import Record, Transcript
+from handoffd.agents.registry import agent_of
 from handoffd.errors import StoreError
 from handoffd.fs import mounts
 from handoffd.ingest.backlog import LIVE, OLD, RECENT, Backlog, KnownTranscript, UnsavedReading
@@ -56,16 +58,25 @@ class TranscriptReader:
     _read_in_turn: set[str] = field(default_factory=set)
     _counters_before_turn: Counters = field(default_factory=Counters)
     _unsaved: UnsavedReading | None = None
+    # The sessions of an older version that are read anew, and their transcripts still to be read.
+    _refolds: dict[str, set[str]] = field(default_factory=dict)
+    # The sessions that an older version has folded, and their cursors, which are of no use.
+    _outdated: set[str] = field(default_factory=set)
+    _stale_cursors: set[str] = field(default_factory=set)
+    _refolded_in_turn: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._folds = SessionCache(self.state)
 
     def open(self) -> None:
-        """Load the cursors of the last run; forget sessions folded by another fold version."""
+        """Load the cursors of the last run; forget the sessions that cannot be used."""
         known = [project_id for project_id, _ in self.projects.core.projects()]
-        for session_id in self.state.outdated_sessions(FOLD_VERSION, known):
+        for session_id in self.state.unusable_sessions(known):
             self.state.forget_session(session_id)
+        self._outdated = set(self.state.outdated_sessions(FOLD_VERSION))
         for cursor in self.state.cursors():
+            if cursor.session_id in self._outdated:
+                self._stale_cursors.add(cursor.transcript)
             self.entries[cursor.transcript] = KnownTranscript(
                 cursor, cursor.offset, cursor.mtime_ns
             )
@@ -74,6 +85,8 @@ class TranscriptReader:
         """Note a transcript's size and time on disk, and queue it if they changed."""
         entry = self.entries.get(transcript.name) or self._load_entry(transcript)
         entry.scan = self.scans
+        if transcript.name in self._stale_cursors:
+            self._begin_refold(entry, transcript)
         if entry.cursor.path != transcript.path and not self._follow_move(entry, transcript):
             return
         if (entry.size, entry.mtime_ns) == (transcript.size, transcript.mtime_ns):
@@ -83,6 +96,70 @@ class TranscriptReader:
         entry.size, entry.mtime_ns = transcript.size, transcript.mtime_ns
         entry.failures = 0
         self._backlog.add(transcript.name, self._priority(entry, first=first), entry.mtime_ns)
+
+    def _begin_refold(self, entry: KnownTranscript, transcript: Transcript) -> None:
+        """Read a transcript from its start whose session an older version has folded."""
+        session_id = entry.cursor.session_id
+        self._stale_cursors.discard(transcript.name)
+        if session_id in self._outdated:
+            # A sub-agent's transcript alone makes no state: the session's own is waited for, too.
+            self._refolds.setdefault(session_id, {session_id}).add(transcript.name)
+            self._folds.held.add(session_id)
+        entry.cursor = Cursor(transcript.name, session_id, transcript.path)
+        entry.size = entry.mtime_ns = entry.read_to = 0
+
+    def _end_refold(self, name: str, entry: KnownTranscript) -> None:
+        """Replace the old state of a session once all its transcripts were read anew.
+
+        If one could not be read, the old state stays.
+        """
+        session_id = entry.cursor.session_id
+        waiting = self._refolds.get(session_id)
+        if waiting is None or entry.refusal or entry.failures:
+            return
+        waiting.discard(name)
+        if waiting:
+            return
+        session = self._folds.of(session_id)
+        self._refolded_in_turn.add(session_id)
+        self._drop_refold(session_id)
+        self.state.forget_cursors(session_id)
+        for known_name, known in self.entries.items():
+            if known.cursor.session_id == session_id and known_name not in self._stale_cursors:
+                self.state.commit(known.cursor, None)
+        self._commit(entry, session)
+
+    def _restart_refold(self, session_id: str, failed: str = "") -> None:
+        """Begin again with a session of which only memory had what was read.
+
+        The caller queues the transcript that failed.
+        """
+        self._folds.drop(session_id)
+        for name, entry in self.entries.items():
+            if entry.cursor.session_id == session_id and name not in self._stale_cursors:
+                self._refolds[session_id].add(name)
+                entry.cursor = Cursor(name, session_id, entry.cursor.path)
+                entry.read_to = 0
+                self._tails.drop(name)
+                if name != failed and entry.failures < QUARANTINE_TRIES:
+                    self._backlog.add(name, OLD, entry.mtime_ns)
+
+    def _abandon_refold(self, name: str, entry: KnownTranscript) -> None:
+        """Keep the old state of a session whose transcript was deleted while it was read anew."""
+        session_id = entry.cursor.session_id
+        if session_id not in self._refolds:
+            return
+        if name != session_id:
+            self._end_refold(name, entry)
+            return
+        # It stays among those that are waited for, so nothing replaces the old state.
+        self._folds.held.discard(session_id)
+        self._folds.drop(session_id)
+
+    def _drop_refold(self, session_id: str) -> None:
+        self._refolds.pop(session_id, None)
+        self._outdated.discard(session_id)
+        self._folds.held.discard(session_id)
 
     def _load_entry(self, transcript: Transcript) -> KnownTranscript:
         """Add an entry for a transcript that is new, or that was gone and is back."""
@@ -161,6 +238,7 @@ class TranscriptReader:
         unsaved = self._unsaved
         self._read_in_turn = {unsaved.name} if unsaved else set()
         self._counters_before_turn = replace(unsaved.counters if unsaved else self.counters)
+        self._refolded_in_turn.clear()
         until = clock.monotonic() + TURN_SECONDS
         with self.state.batch():
             self.step()
@@ -172,6 +250,12 @@ class TranscriptReader:
         self._unsaved = None
         self._folds.clear()
         self.counters = self._counters_before_turn
+        for session_id in self._refolded_in_turn:  # the store still has their old states
+            self._outdated.add(session_id)
+            self._refolds[session_id] = {session_id}
+            self._folds.held.add(session_id)
+        for session_id in self._refolds:
+            self._restart_refold(session_id)
         for name in self._read_in_turn:
             entry = self.entries[name]
             self._restore(name, entry)
@@ -179,6 +263,9 @@ class TranscriptReader:
 
     def _restore(self, name: str, entry: KnownTranscript) -> None:
         known = entry.cursor
+        if known.session_id in self._refolds:
+            self._restart_refold(known.session_id, name)
+            return
         entry.cursor = self.state.cursor(name) or Cursor(name, known.session_id, known.path)
         entry.read_to = 0
         self._tails.drop(name)
@@ -221,6 +308,7 @@ class TranscriptReader:
             self.keep()
             self._tails.drop(name)
             entry.size = entry.cursor.offset  # a deleted file has nothing left to read
+            self._abandon_refold(name, entry)
             return
         except mounts.SilentError:
             self.keep()
@@ -235,6 +323,7 @@ class TranscriptReader:
             self._backlog.add(name, priority, entry.mtime_ns, first=self._unsaved is not None)
         else:
             self.keep()
+            self._end_refold(name, entry)
 
     def _failed(self, reading: UnsavedReading, problem: Exception) -> bool:
         """Undo a reading; return False if it failed too often: then wait until the file changes."""
@@ -313,7 +402,7 @@ class TranscriptReader:
 
     def _fold(self, name: str, entry: KnownTranscript, session: SessionState, taken: Slice) -> bool:
         """Fold a slice; return False if the policy refuses the project that it names."""
-        records = self._records(taken)
+        records = self._records(entry.cursor.path, taken)
         project = self.projects.of(session) if session.cwd else None
         cwd = next((found for record in records if (found := record.directory)), "")
         if project is None and cwd:
@@ -338,8 +427,9 @@ class TranscriptReader:
         if entry.refusal == "paused":
             self.policy.silence(name, 0, project.id)
 
-    def _records(self, taken: Slice) -> list[Record]:
-        parsed = [parse_line(offset, line) for offset, line in taken.lines]
+    def _records(self, path: str, taken: Slice) -> list[Record]:
+        decode = agent_of(path).decode
+        parsed = [decode(offset, line) for offset, line in taken.lines]
         self.counters.damaged += sum(line.damaged for line in parsed)
         self.counters.oversized += taken.oversized
         return [record for line in parsed for record in line.records]
@@ -359,6 +449,8 @@ class TranscriptReader:
             self.counters.repeated += 1
 
     def _commit(self, entry: KnownTranscript, session: SessionState) -> None:
+        if session.session_id in self._refolds:
+            return  # the old state is better than a part of the new one
         project = self.projects.of(session) if session.cwd else None
         stored, masked = self._folds.as_stored(session, project.id if project else None)
         self.counters.redacted += masked
@@ -385,6 +477,7 @@ class TranscriptReader:
             self._unsaved = None
         for session_id in session_ids:
             self.state.forget_session(session_id)
+            self._drop_refold(session_id)
             self._folds.drop(session_id)
         for name, known in self.entries.items():
             session_id = known.cursor.session_id

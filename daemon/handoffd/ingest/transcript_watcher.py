@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from handoffd.agents.claude_code import transcripts
+from handoffd.agents.agent import stat_transcript
+from handoffd.agents.registry import agent_of
 from handoffd.fs import mounts
 from handoffd.ingest.file_observer import Observer
 from handoffd.ingest.transcript_reader import TranscriptReader
@@ -73,6 +74,11 @@ class TranscriptWatcher:
             {"path": root, "exists": mounts.answers(root) and os.path.isdir(root)}
             for root in self.roots
         ]
+
+    @property
+    def settled(self) -> bool:
+        """True if every transcript is read to its end."""
+        return self.first_scan_done and not self.transcript_reader.backlog[0]
 
     def set_roots(self, roots: list[str]) -> None:
         self.roots = roots
@@ -159,7 +165,7 @@ class TranscriptWatcher:
             if disk not in answering:
                 answering[disk] = mounts.answers(path)
             if answering[disk]:
-                found = transcripts.stat_transcript(name, entry.cursor.session_id, path)
+                found = stat_transcript(name, entry.cursor.session_id, path)
                 if found is not None:
                     self.transcript_reader.note_transcript(found)
 
@@ -209,14 +215,15 @@ class TranscriptWatcher:
             self.project_states.touch(project_id)
 
     def _look_at_directory_entry(self, parent: str, path: str) -> None:
-        found = transcripts.transcript_at(path)
+        agent = agent_of(path)
+        found = agent.transcript_at(path)
         if found is None:
             return
         self.transcript_reader.note_transcript(found)
         newest = self._directories.get(parent)
         self._directories[parent] = max(found.mtime_ns, newest or 0)
-        for agent in transcripts.subagents_of(found):
-            self.transcript_reader.note_transcript(agent)
+        for subagent in agent.subagents_of(found):
+            self.transcript_reader.note_transcript(subagent)
 
     # The rescan
 
@@ -231,7 +238,7 @@ class TranscriptWatcher:
         mounts.refresh()
         answering = [root for root in self.roots if mounts.answers(root)]
         for root in answering:
-            for directory in transcripts.project_directories(root):
+            for directory in agent_of(root).directories(root):
                 gone.discard(directory)
                 started = clock.thread_cpu()
                 count += self._scan_directory(directory, first=first)
@@ -261,7 +268,7 @@ class TranscriptWatcher:
         if not mounts.answers(directory):
             return 0
         newest, count = _directory_time(directory), 0
-        for found in transcripts.in_directory(directory, clock.wall()):
+        for found in agent_of(directory).in_directory(directory, clock.wall()):
             self.transcript_reader.note_transcript(found, first=first)
             newest = max(newest, found.mtime_ns)
             count += 1

@@ -7,22 +7,26 @@ not count, since the classic line (bd before 0.50, and br) exits with 0 even if 
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from handoffd.links import beads_directory, beads_issues, beads_program
 from handoffd.links.beads_directory import BeadsDirectory
-from handoffd.links.beads_issues import Issue, IssueLine
+from handoffd.links.beads_issues import IssueLine
 from handoffd.links.beads_program import BeadsError, BeadsProgram
+from handoffd.links.issue_tree import IssueTree
+from handoffd.links.tracker import Issue
 
-__all__ = ["Beads", "BeadsError", "BeadsProgram", "Issue"]
+__all__ = ["Beads", "BeadsError", "BeadsProgram"]
 
 ID_MAX_CHARACTERS = 200
 NOTE_MAX_BYTES = 32 << 10
 # On Linux one argument of a command line has at most 128 KiB.
 NOTES_MAX_BYTES = 120 << 10
 READY_MAX = 1000
-_ALL = ["--all", "--limit", "0"]
+_LIST = ["list", "--all", "--limit", "0"]
+T = TypeVar("T")
 # Per .beads: the stamp of the database after our last read, and the one shown before: see stamp().
 _own_stamps: dict[str, tuple[str, str]] = {}
 # After a call that hung, no other call is made for this long: each would take the time limit.
@@ -65,28 +69,32 @@ class Beads:
         """Return the directory that holds .beads; for a work tree it may be the main one."""
         return os.path.dirname(self._directory().path)
 
-    def epics(self) -> list[Issue]:
-        """Return all epics, including closed ones."""
-        return self.read_epics()[0]
+    def issues(self) -> IssueTree:
+        """Return all issues, including closed ones."""
+        return self.read_issues()[0]
 
-    def read_epics(self) -> tuple[list[Issue], str]:
-        """Return all epics, and the reason why an existing program did not answer, or nothing."""
+    def read_issues(self) -> tuple[IssueTree, str]:
+        """Return all issues, and the reason why an existing program did not answer, or nothing."""
         reason = ""
 
-        def ask() -> list[Issue]:
+        def ask() -> dict[str, IssueLine]:
             nonlocal reason
             try:
-                return _issues(self._ask(["list", "--type", "epic", *_ALL]))
+                return self._with_edges(beads_issues.lines_from(_each(self._ask(_LIST))))
             except BeadsError as problem:
                 # If the file is ahead of the database, the file is the right source.
                 reason = "" if problem.missing or problem.behind else str(problem)
                 raise
 
-        found = self._read(
-            ask,
-            lambda lines: [line.issue for line in lines.values() if line.issue.type == "epic"],
-        )
-        return found, reason
+        return IssueTree(self._read(ask, lambda lines: lines)), reason
+
+    def _with_edges(self, lines: dict[str, IssueLine]) -> dict[str, IssueLine]:
+        """Add the edges of issues.jsonl: the classic line lists issues without them."""
+        if not lines or any(line.issue.parent or line.blockers for line in lines.values()):
+            return lines
+        with suppress(OSError):
+            return beads_issues.with_edges(lines, beads_issues.read_lines(self._directory().lines))
+        return lines
 
     def show(self, issue_id: str) -> Issue:
         check_id(issue_id)
@@ -96,22 +104,18 @@ class Beads:
         )
         return _issue_with_id(issue_id, found)
 
-    def children(self, epic_id: str) -> list[Issue]:
-        """Return all direct children, including closed ones."""
-        check_id(epic_id)
-        found = self._read(
-            lambda: _issues(self._ask(["list", "--parent", epic_id, *_ALL])),
-            lambda lines: beads_issues.children(lines, epic_id),
-        )
-        return [issue._replace(parent=epic_id) for issue in found]  # the classic line omits it
-
     def ready(self, epic_id: str) -> list[Issue]:
-        """Return the issues of an epic that can be started now."""
+        """Return the tasks of an epic that can be started now.
+
+        Beads also calls a phase ready whose tasks are all closed, and none of the next phase as
+        long as that one is open. If no task is among its answers, the tree decides.
+        """
         check_id(epic_id)
+        tree = self.issues()
         words = ["ready", "--parent", epic_id, "--limit", str(READY_MAX)]
-        return self._read(
-            lambda: _issues(self._ask(words)), lambda lines: beads_issues.ready(lines, epic_id)
-        )
+        found = self._read(lambda: _issues(self._ask(words)), lambda _lines: list[Issue]())
+        tasks = {task.id for task in tree.tasks([epic_id])}
+        return [issue for issue in found if issue.id in tasks] or tree.ready(epic_id)
 
     def notes(self, issue_id: str) -> str:
         """Return the current notes of an issue, never an older copy.
@@ -148,9 +152,7 @@ class Beads:
         words = f"--append-notes={text}" if supported.appends else f"--notes={_joined(old, text)}"
         _issue_with_id(issue_id, _issues(self._ask(["update", issue_id, words], writing=True)))
 
-    def _read(
-        self, ask: Callable[[], list[Issue]], read: Callable[[dict[str, IssueLine]], list[Issue]]
-    ) -> list[Issue]:
+    def _read(self, ask: Callable[[], T], read: Callable[[dict[str, IssueLine]], T]) -> T:
         """Ask the program; if it does not answer, read the file that it may have written."""
         try:
             self._require_responsive()
@@ -212,8 +214,11 @@ def _visible_stamp(directory: BeadsDirectory, unsure: str) -> str:
 
 def _issues(found: Any) -> list[Issue]:
     """Return the issues of an answer, which is an array or a single issue."""
-    each = found if isinstance(found, list) else [found]
-    return [issue for issue in map(beads_issues.from_object, each) if issue is not None]
+    return [issue for issue in map(beads_issues.from_object, _each(found)) if issue is not None]
+
+
+def _each(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else [found]
 
 
 def _issue_with_id(issue_id: str, found: list[Issue]) -> Issue:

@@ -6,25 +6,12 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from handoffd.links.tracker import Issue
+
 FILE_MAX_BYTES = 64 << 20
 LINE_MAX_BYTES = 1 << 20
 _CHILD = ("parent-child", "parent")  # the second is not a type of Beads, but occurs
 _BLOCKS = ("blocks", "conditional-blocks", "waits-for")
-
-
-class Issue(NamedTuple):
-    """One issue, with the fields that a handoff needs."""
-
-    id: str
-    title: str = ""
-    status: str = ""
-    type: str = ""
-    parent: str = ""
-    notes: str = ""
-    priority: int = 2
-    started_at: str = ""
-    closed_at: str = ""
-    updated_at: str = ""
 
 
 class IssueLine(NamedTuple):
@@ -54,13 +41,17 @@ def from_object(found: Any) -> Issue | None:
 
 
 def read_lines(path: str) -> dict[str, IssueLine]:
-    """Read issues.jsonl, up to a size limit and never through a link; skip damaged lines.
+    """Read issues.jsonl, up to a size limit and never through a link; skip damaged lines."""
+    return lines_from(map(_decode, _raw_lines(path)))
 
-    The last line of an id counts, also if it says that the issue was deleted.
+
+def lines_from(objects: Iterable[Any]) -> dict[str, IssueLine]:
+    """Return the issues among JSON values, by id.
+
+    The last value of an id counts, also if it says that the issue was deleted.
     """
     lines: dict[str, IssueLine] = {}
-    for raw in _raw_lines(path):
-        found = _decode(raw)
+    for found in objects:
         issue = from_object(found)
         if issue is None or found.get("_type", "issue") != "issue":
             continue
@@ -72,33 +63,17 @@ def read_lines(path: str) -> dict[str, IssueLine]:
     return lines
 
 
-def children(lines: dict[str, IssueLine], epic_id: str) -> list[Issue]:
-    """Return the direct children: by an edge or, if an issue has none, by its id."""
-    issues = (line.issue for line in lines.values())
-    return [issue for issue in issues if (issue.parent or _parent_by_id(issue.id)) == epic_id]
-
-
-def ready(lines: dict[str, IssueLine], epic_id: str) -> list[Issue]:
-    """Return the open descendants without open blockers, the most urgent first."""
-    found: list[Issue] = []
-    seen = {epic_id}
-    level = children(lines, epic_id)
-    while level:
-        fresh = [issue for issue in level if issue.id not in seen]
-        seen.update(issue.id for issue in fresh)
-        found += [issue for issue in fresh if _is_ready(lines, issue)]
-        level = [child for issue in fresh for child in children(lines, issue.id)]
-    return sorted(found, key=lambda issue: (issue.priority, issue.id))
-
-
-def _is_ready(lines: dict[str, IssueLine], issue: Issue) -> bool:
-    blockers = [lines[target].issue for target in lines[issue.id].blockers if target in lines]
-    return issue.status == "open" and all(each.status == "closed" for each in blockers)
-
-
-def _parent_by_id(issue_id: str) -> str:
-    head, _, number = issue_id.rpartition(".")
-    return head if number.isdigit() else ""
+def with_edges(lines: dict[str, IssueLine], others: dict[str, IssueLine]) -> dict[str, IssueLine]:
+    """Return the lines with the parents and blockers of others, where they have none."""
+    return {
+        key: IssueLine(
+            line.issue._replace(parent=line.issue.parent or others[key].issue.parent),
+            line.blockers or others[key].blockers,
+        )
+        if key in others
+        else line
+        for key, line in lines.items()
+    }
 
 
 def _parent(found: dict[str, Any]) -> str:

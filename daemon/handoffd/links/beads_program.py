@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from handoff.common import programs
 from handoffd.links import confinement, program
 from handoffd.links.beads_directory import BeadsDirectory
+from handoffd.links.tracker import TrackerError
 from handoffd.redaction.redact import redact
 from handoffd.runtime import clock
 
@@ -55,12 +56,8 @@ one_at_a_time = threading.RLock()
 _features_by_file: dict[tuple[str, int, int], "Features"] = {}
 
 
-class BeadsError(Exception):
-    """Beads gave no answer; the message gives the reason.
-
-    `missing`: there is no program or no database. `final`: asking again does not help. `late`: the
-    call took too long. `behind`: issues.jsonl is ahead of the database.
-    """
+class BeadsError(TrackerError):
+    """Beads gave no answer. `late`: too slow; `behind`: issues.jsonl is ahead of the database."""
 
     def __init__(
         self,
@@ -71,10 +68,8 @@ class BeadsError(Exception):
         late: bool = False,
         behind: bool = False,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, missing=missing, final=final)
         self.behind = behind
-        self.missing = missing
-        self.final = final
         self.late = late
 
 

@@ -1,11 +1,13 @@
 """One HTTP POST: bounded in time and size as a whole, without redirects and proxies.
 
-http.client would also load OpenSSL, 5 MB that an idle daemon then keeps for good. Its time limit
-restarts with every byte, so that a server that sends slowly could block its caller for hours.
+The time limit of http.client restarts with every byte, so that a server that sends slowly could
+block its caller for hours. So a timer shuts the connection down at the end of the limit.
 """
 
 import contextlib
+import http.client
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,7 +16,6 @@ from urllib.parse import quote, urlsplit
 from handoffd.runtime import clock
 
 ANSWER_MAX_BYTES = 1 << 20
-_HEADERS_MAX = 100
 _RECEIVED_BYTES = 1 << 16
 _PORTS = {"http": 80, "https": 443}
 
@@ -90,40 +91,73 @@ def post(
     target: PostTarget, headers: Mapping[str, str], body: bytes, limit: Limit
 ) -> Iterator[PostReply]:
     """Send a request, and yield the reply while the connection is open."""
-    all_headers = {
-        "Host": target.shown,
-        "Connection": "close",
-        "Accept-Encoding": "identity",
-        "Content-Length": str(len(body)),
-        **headers,
-    }
-    lines = [
-        f"POST {target.path} HTTP/1.1",
-        *(f"{name}: {all_headers[name]}" for name in all_headers),
-        "",
-        "",
-    ]
     with _as_post_error(target, limit), contextlib.ExitStack() as open_ones:
         connection = open_ones.enter_context(_connect(target, limit))
         if target.secure:
             connection = open_ones.enter_context(_secured(connection, target, limit))
+        connection.settimeout(limit.seconds)
+        open_ones.enter_context(_shut_at_the_end_of(limit, connection))
+        client = http.client.HTTPConnection(target.host, target.port)
+        client.sock = connection
         # A server that refuses a request may answer and close before it has read all of it.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            _send(connection, "\r\n".join(lines).encode("latin-1") + body, limit)
-        yield _receive(_Stream(connection, limit))
+            client.request(
+                "POST", target.path, body, {"Host": target.shown, "Connection": "close", **headers}
+            )
+        reply = open_ones.enter_context(client.getresponse())
+        named = {name.lower(): value for name, value in reply.getheaders()}
+        yield PostReply(reply.status, named, _parts(reply, limit))
+
+
+@contextlib.contextmanager
+def _shut_at_the_end_of(limit: Limit, connection: socket.socket) -> Iterator[None]:
+    """Shut a connection down when its time is over: a read that waits then returns."""
+
+    def shut() -> None:
+        with contextlib.suppress(OSError):
+            # The method of a TLS socket would take its state from the reading thread.
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+    timer = threading.Timer(limit.remaining(), shut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _parts(reply: http.client.HTTPResponse, limit: Limit) -> Iterator[bytes]:
+    room = ANSWER_MAX_BYTES
+    while part := reply.read1(_RECEIVED_BYTES):
+        limit.remaining()
+        room -= len(part)
+        if room < 0:
+            raise TooLongError(f"the answer is longer than {ANSWER_MAX_BYTES >> 20} MiB")
+        yield part
+    limit.remaining()
+    if reply.length:
+        raise http.client.IncompleteRead(b"")
 
 
 @contextlib.contextmanager
 def _as_post_error(target: PostTarget, limit: Limit) -> Iterator[None]:
     """Turn errors of the kernel and of an invalid answer into a PostError."""
     try:
-        yield
+        try:
+            yield
+        except (OSError, http.client.HTTPException):
+            limit.remaining()  # the end of the limit looks like the server's end
+            raise
     except TimeoutError:
         raise PostError(f"{target.shown} took longer than {limit.seconds:g} s") from None
+    except (http.client.RemoteDisconnected, http.client.IncompleteRead):
+        why = "it hung up in the middle of its answer"
+        raise PostError(f"{target.shown} cannot be reached: {why}") from None
     except OSError as problem:
         why = getattr(problem, "verify_message", "") or problem.strerror or "no connection"
         raise PostError(f"{target.shown} cannot be reached: {why}") from None
-    except ValueError:
+    except (ValueError, http.client.HTTPException):
         raise PostError(f"{target.shown} does not answer as a web server does") from None
 
 
@@ -165,93 +199,5 @@ def _connect(target: PostTarget, limit: Limit) -> socket.socket:
 
 
 def _secured(connection: socket.socket, target: PostTarget, limit: Limit) -> socket.socket:
-    import ssl  # noqa: PLC0415  5 MB, and most servers are on this machine
-
     connection.settimeout(limit.remaining())
     return ssl.create_default_context().wrap_socket(connection, server_hostname=target.host)
-
-
-def _send(connection: socket.socket, data: bytes, limit: Limit) -> None:
-    rest = memoryview(data)
-    while rest:
-        connection.settimeout(limit.remaining())
-        rest = rest[connection.send(rest) :]
-
-
-class _Stream:
-    """The bytes that a server sends, up to a limit."""
-
-    def __init__(self, connection: socket.socket, limit: Limit) -> None:
-        self._connection = connection
-        self._limit = limit
-        self._held = bytearray()
-        self._room = ANSWER_MAX_BYTES
-
-    def _receive(self) -> bool:
-        self._connection.settimeout(self._limit.remaining())
-        part = self._connection.recv(_RECEIVED_BYTES)
-        self._held += part
-        self._room -= len(part)
-        if self._room < 0:
-            raise TooLongError(f"the answer is longer than {ANSWER_MAX_BYTES >> 20} MiB")
-        return bool(part)
-
-    def line(self) -> bytes:
-        """Return the next line, without its end."""
-        self._limit.remaining()
-        while (end := self._held.find(b"\n")) < 0:
-            if not self._receive():
-                raise ConnectionResetError(0, "it hung up in the middle of its answer")
-        line = bytes(self._held[:end])
-        del self._held[: end + 1]
-        return line.removesuffix(b"\r")
-
-    def part(self, most: int = _RECEIVED_BYTES) -> bytes:
-        """Return some bytes, or none at the end of the stream."""
-        if not self._held:
-            self._receive()
-        part = bytes(self._held[:most])
-        del self._held[:most]
-        return part
-
-    def exactly(self, count: int) -> Iterator[bytes]:
-        while count > 0:
-            part = self.part(count)
-            if not part:
-                raise ConnectionResetError(0, "it hung up in the middle of its answer")
-            count -= len(part)
-            yield part
-
-
-def _receive(stream: _Stream) -> PostReply:
-    """Read the head of an answer; skip interim answers (1xx)."""
-    while True:
-        version, code, *_ = [*stream.line().split(None, 2), b"", b""]
-        if not version.startswith(b"HTTP/1."):
-            raise ValueError
-        status, headers = int(code), _headers(stream)
-        if status >= 200:  # noqa: PLR2004
-            return PostReply(status, headers, _parts(stream, headers))
-
-
-def _headers(stream: _Stream) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for _ in range(_HEADERS_MAX):
-        line = stream.line()
-        if not line:
-            return headers
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.strip().lower()] = value.strip()
-    raise ValueError
-
-
-def _parts(stream: _Stream, headers: Mapping[str, str]) -> Iterator[bytes]:
-    if "chunked" in headers.get("transfer-encoding", "").lower():
-        while count := int(stream.line().split(b";")[0], 16):
-            yield from stream.exactly(count)
-            stream.line()
-    elif length := headers.get("content-length"):
-        yield from stream.exactly(int(length))
-    else:
-        while part := stream.part():
-            yield part

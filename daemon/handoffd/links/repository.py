@@ -66,8 +66,9 @@ def commits_after(root: str, time_text: str, seconds: float) -> list[Commit]:
         # A new repository may have no commit at all.
         f"--max-count={RECENT_MAX}", "--ignore-missing", "HEAD", "--",
     )  # fmt: skip
-    lines = (line.split(" ", 1) for line in output.decode("utf-8", "replace").splitlines())
-    return [Commit(float(made), text) for made, text in lines]
+    # A subject may hold any character, also one that ends a line for str.splitlines().
+    lines = (line.partition(" ") for line in output.decode("utf-8", "replace").split("\n"))
+    return [Commit(float(made), text) for made, _, text in lines if made.isdigit()]
 
 
 class Since(NamedTuple):

@@ -1,4 +1,4 @@
-"""The client without a daemon: runs the daemon's handlers, and what only such a client needs.
+"""The client without a daemon: it runs the daemon's handlers in its own process.
 
 May import everything but app.
 """

@@ -1,42 +1,48 @@
-"""What a new session is told without a daemon: the checkpoint on disk, and core.db."""
+"""Make the brief of a new session without a daemon: from the checkpoint on disk and core.db."""
 
 import contextlib
 import os
 from typing import TYPE_CHECKING
 
 from handoff.common import paths
+from handoff.common.ages import with_ages
 from handoff.common.errors import HandoffError
 from handoffd.checkpoint import checkpoint_file
 from handoffd.fs import files
 from handoffd.hooks import brief
+from handoffd.runtime import clock
 from handoffd.store.core import CoreStore
 
 if TYPE_CHECKING:
     from handoffd.config import Config
     from handoffd.projects.learning_policy import LearningPolicy
 
-# A hook waits for it.
+# A hook waits for the answer.
 _BUSY_SECONDS = 0.1
 
 Unread = list[tuple[str, int]]
 
 
 def text(root: str, level: str) -> str:
-    """Return what is on disk of a project for a session, unless it is to be left alone."""
+    """Return the brief of a project's state on disk; empty if the policy refuses the project."""
     from handoffd.projects.learning_policy import is_left_alone  # noqa: PLC0415
 
     path = f"{paths.state_dir()}/core.db"
-    # Whatever is wrong with core.db, what else is known is said.
+    # Without a usable core.db, the checkpoint alone makes the brief.
     with contextlib.suppress(Exception):
         if os.path.exists(path):
             core = CoreStore(path, _BUSY_SECONDS)
             try:
                 project_id = core.project_id(root, None)
                 refused = _policy(core).refusal(project_id, root)
-                return "" if refused else _rendered(root, level, _unread(core, project_id))
+                return "" if refused else _told(root, level, _unread(core, project_id))
             finally:
                 core.close()
-    return "" if is_left_alone(root, _config()) else _rendered(root, level, [])
+    return "" if is_left_alone(root, _config()) else _told(root, level, [])
+
+
+def _told(root: str, level: str, unread: Unread) -> str:
+    return with_ages(_rendered(root, level, unread), clock.wall())
 
 
 def _rendered(root: str, level: str, unread: Unread) -> str:
@@ -45,7 +51,7 @@ def _rendered(root: str, level: str, unread: Unread) -> str:
 
 
 def _config() -> "Config":
-    """Return the configuration; a broken one is for `handoff doctor` to say."""
+    """Return the configuration; `handoff doctor` reports a broken one."""
     # Seldom needed, and a hook pays for each import.
     from handoffd.config import Config, load  # noqa: PLC0415
 
@@ -63,15 +69,15 @@ def _policy(core: CoreStore) -> "LearningPolicy":
 
 
 def _unread(core: CoreStore, project_id: str | None) -> Unread:
-    """Return the threads used in a project that have something new for Code."""
+    """Return the threads of a project with unread entries for Code."""
     found = core.threads.unread(project_id) if project_id else []
     return [(thread.id, thread.number) for thread in found]
 
 
 def keep(core: CoreStore, policy: "LearningPolicy", project_id: str) -> None:
-    """Let the brief of a project mention what is unread now, as the daemon would.
+    """Update the unread threads in a project's brief file, as the daemon does.
 
-    The rest of it stays: where no checkpoint is written it is the only copy of the state.
+    The rest stays: if no checkpoint is written, the brief is the only copy of the state.
     """
     root = core.project_root(project_id)
     if root is None:
@@ -79,7 +85,7 @@ def keep(core: CoreStore, policy: "LearningPolicy", project_id: str) -> None:
     state, name = os.path.split(paths.brief_file(root))
     with files.directory(os.path.dirname(state), os.path.basename(state), create=True) as handle:
         if policy.refusal(project_id, root):
-            files.remove(handle, name)  # it is from before
+            files.remove(handle, name)  # it was written before the refusal
             return
         known = paths.read_brief(root)
         found = _anew(known, root, _unread(core, project_id))

@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from handoff.common.errors import HandoffError
 from handoff.common.paths import config_file
 from handoffd.checkpoint import checkpoint_file
 from handoffd.checkpoint.checkpoint_file import (
+    clear_handoff,
     find_project_root,
     get_handoff_path,
     load_handoff,
@@ -17,27 +16,28 @@ from handoffd.checkpoint.checkpoint_file import (
     update_handoff,
 )
 from handoffd.redaction.redact import redact
+from handoffd.runtime import clock
+from handoffd.session.items import list_stamp
 from handoffd.session.text import redact_values
+from handoffd.store.item_marks import DROPPED
 
 __all__ = (
     "check_contract",
+    "clear_handoff",
+    "close_text",
     "config_problem",
     "contract_findings",
     "find_project_root",
     "get_handoff_path",
+    "http_settings",
     "inject_text",
     "link_findings",
     "load_handoff",
-    "look_at_stores",
     "masked",
-    "mend_stores",
     "migrate",
-    "run",
-    "save",
     "save_handoff",
     "save_state",
     "save_text",
-    "serve_mcp",
     "show_text",
     "token",
     "update_handoff",
@@ -45,109 +45,142 @@ __all__ = (
 
 
 def _use_own_patterns() -> None:
-    """Mask what the user's configuration says; without one nothing of it is loaded."""
+    """Mask the user's own patterns, too; without a configuration nothing is loaded."""
     if os.path.exists(config_file()):
         from handoffd import config
         from handoffd.redaction.redact import use_patterns
 
-        # A broken configuration is said by `handoff doctor`; saving must go on.
+        # `handoff doctor` reports a broken configuration; saving must go on.
         with contextlib.suppress(HandoffError):
             use_patterns(config.load(config_file()).redact.patterns)
 
 
 def masked(text: str) -> str:
-    """Return a text with the secrets masked that are in it."""
+    """Return a text with its secrets masked."""
     _use_own_patterns()
     return redact(text)[0]
 
 
-# What a hook may wait for.
+# The time that a hook may wait.
 HOOK_SECONDS = 0.1
 
 
 def inject_text(start: str, level: str) -> str:
-    """Return the brief of what is on disk, or an empty text."""
+    """Return the brief of the state on disk, or an empty text."""
     from handoffd.offline import brief
 
     root = str(find_project_root(start))
     return brief.text(root, level)
 
 
-def show_text(start: str, *, columns: int, colour: bool, as_json: bool) -> str:
-    """Return what is on disk of a project."""
+def show_text(start: str, style: dict[str, Any]) -> str:
+    """Return the checkpoint on disk, rendered as the daemon renders a project."""
     root = str(find_project_root(start))
     stored = checkpoint_file.load(root)
     if stored.problem:
         raise HandoffError(f"{root}: handoff.yaml cannot be read: {stored.problem}.", "Mend it.")
     if stored.data is None:
         raise HandoffError(f"There is no handoff of {start} on disk.")
-    data = {"project": root, "document": redact_values(stored.data)}
-    from handoffd.api.handlers import show
-    from handoffd.api.method import shown
-    from handoffd.api.terminal_text import Style
-
-    return shown(show.METHOD, data, Style(columns=columns, colour=colour, json=as_json))
+    if not style.get("json"):
+        _with_shown_list(root, list_stamp(_lines(stored.data)))
+    return _rendered("show", {"project": root, "document": redact_values(stored.data)}, style)
 
 
-def save(start: str, given: dict[str, str | None], tags: list[str]) -> dict[str, Any]:
-    """Do what the daemon's `save` does, from what is on disk."""
-    from handoffd.checkpoint import checkpoint_format
-    from handoffd.checkpoint.edits import spoken
-    from handoffd.projects.project_root import find_root
-    from handoffd.runtime import clock
-    from handoffd.session.text import SAVED_MAX, keep_values
+def _lines(document: dict[str, Any]) -> list[str]:
+    """Return the open items on disk."""
+    lines = document.get("next")
+    return list(map(str, lines)) if isinstance(lines, list) else []
 
-    place = find_root(start)
-    place.require()
-    root = place.path
-    kept = keep_values({name: value for name, value in given.items() if value is not None})
-    cleared = {name: None for name, value in kept.values.items() if value is None}
-    observed = git_state(root)
+
+def _with_shown_list(root: str, stamp: str = "") -> str:
+    """Return the stamp of the list that was shown last; a stamp that is given replaces it."""
+    from handoff.common.paths import state_dir
+    from handoffd.store.core import CoreStore
+
+    path = f"{state_dir()}/core.db"
+    # Showing the list must go on without core.db; closing an item then says what is missing.
+    with contextlib.suppress(HandoffError):
+        if os.path.exists(path):
+            with contextlib.closing(CoreStore(path, HOOK_SECONDS)) as core:
+                project_id = core.project_id(root, clock.iso())
+                if project_id and stamp:
+                    core.item_marks.set_shown(project_id, stamp)
+                return core.item_marks.shown(project_id) if project_id else ""
+    return ""
+
+
+def close_text(
+    command: str, start: str, params: dict[str, Any], style: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Delete an open item from the file; the next daemon finds the deleted line, and drops it."""
+    from handoffd.api.item_closing import checked, result
+
+    root = str(find_project_root(start))
+    shown = params.get("stamp") or _with_shown_list(root)
+    closed = ""
 
     def compute(found: dict[str, Any] | None) -> dict[str, Any]:
-        new = {**_blank(), **(found or {}), **observed, "timestamp": clock.iso()}
-        return checkpoint_format.with_tags(
-            {**new, **spoken(kept.values, new["goal"]), **cleared}, tags
-        )
+        nonlocal closed
+        lines = _lines(found or {})
+        closed = lines.pop(checked(params["number"], len(lines), shown, list_stamp(lines)))
+        return {**(found or {}), "next": lines}
 
-    done = checkpoint_file.change(root, compute)
-    return {
-        "path": str(get_handoff_path(Path(root))),
-        "document": done.data,
-        "redacted": kept.masked,
-        "cut_to": SAVED_MAX if kept.cut else None,
-    }
+    document = checkpoint_file.change(root, compute).data
+    left = _lines(document)
+    items = [{"number": number, "text": line} for number, line in enumerate(left, 1)]
+    data = result(closed, DROPPED, document, redact_values(items))
+    if not style.get("json"):
+        _with_shown_list(root, list_stamp(left))
+    return data, _rendered(command, data, style)
 
 
 def save_text(
     start: str, given: dict[str, str | None], tags: list[str], style: dict[str, Any]
-) -> str:
-    """Save, and say so as the daemon would."""
-    from handoffd.api.handlers.save import METHOD
-    from handoffd.api.method import shown
+) -> tuple[dict[str, Any], str]:
+    """Save a person's values without core.db, which a daemon that hangs may hold locked.
+
+    Return the data and the text of the reply.
+    """
+    from handoffd.api.handlers.save import result
+    from handoffd.checkpoint.checkpoint_format import with_tags
+    from handoffd.checkpoint.edits import spoken
+    from handoffd.projects.project_root import find_root
+    from handoffd.session.text import keep_values
+
+    place = find_root(start)
+    place.require()
+    root = place.path
+    observed = git_state(root)
+    kept = keep_values({})
+
+    def compute(found: dict[str, Any] | None) -> dict[str, Any]:
+        nonlocal kept
+        known = {**checkpoint_file.blank(), **(found or {})}
+        kept = keep_values(spoken(given, known))
+        return with_tags({**checkpoint_file.merged(known, observed), **kept.values}, tags)
+
+    done = checkpoint_file.change(root, compute)
+    data = result(root, done.data, kept)
+    return data, _rendered("save", data, style)
+
+
+def _rendered(command: str, data: dict[str, Any], style: dict[str, Any]) -> str:
+    from handoffd.api import registry
+    from handoffd.api.method import render_reply
     from handoffd.api.terminal_text import Style
 
-    return shown(METHOD, save(start, given, tags), Style.model_validate(style))
-
-
-def _blank() -> dict[str, Any]:
-    from handoffd.session import fields
-
-    now = fields.DEFAULT_NOW
-    return {"goal": fields.NOT_STATED, "status": "in_progress", "now": now}
+    return render_reply(registry.method(command), data, Style.model_validate(style))
 
 
 def save_state(start: str) -> None:
-    """Keep the working state before a compaction: what git sees, and what was known."""
+    """Write git's facts into the checkpoint before a compaction; all other values stay."""
     from handoffd.projects.project_root import find_root
 
     root = find_root(start)
     if not root.writable_unasked:
         return
     observed = git_state(root.path, HOOK_SECONDS)
-    checkpoint_file.change(
-        root.path, lambda found: checkpoint_file.merged(found or _blank(), observed), HOOK_SECONDS
-    )
+    checkpoint_file.keep_observed(root.path, observed, HOOK_SECONDS)
 
 
 def git_state(root: str, seconds: float = 2.0) -> dict[str, Any]:
@@ -165,14 +198,14 @@ def git_state(root: str, seconds: float = 2.0) -> dict[str, Any]:
 
 
 def migrate(*, dry_run: bool, as_json: bool) -> tuple[int, str]:
-    """Bring v1 handoff directories to v2; returns the exit code and what to print."""
+    """Bring v1 handoff directories to v2; return the exit code and the output."""
     from handoffd.contract import migration
 
     return migration.run(_handoffs_directory(), dry_run=dry_run, as_json=as_json)
 
 
 def check_contract(directory: str, *, as_json: bool) -> tuple[int, str]:
-    """Check a directory of handoffs; returns the exit code and what to print."""
+    """Check a directory of handoffs; return the exit code and the output."""
     from handoffd.contract import conformance, handoff_directory
 
     base = _handoffs_directory()
@@ -186,71 +219,40 @@ def check_contract(directory: str, *, as_json: bool) -> tuple[int, str]:
 
 
 def contract_findings() -> list[dict[str, str]]:
-    """Return what `handoff doctor` says about the names of handoff directories."""
+    """Return the findings of `handoff doctor` on the names of handoff directories."""
     from handoffd.contract import migration
 
     return migration.findings(_handoffs_directory())
 
 
 def link_findings(start: str) -> list[dict[str, str]]:
-    """Return what `handoff doctor` says about the programs that records are sent to."""
+    """Return the findings of `handoff doctor` on the programs that receive records."""
     from handoffd import config
-    from handoffd.links.beads import Beads, BeadsError, BeadsProgram
     from handoffd.links.http_post import PostError
     from handoffd.links.mail_keys import read_token
+    from handoffd.links.tracker import TrackerError
+    from handoffd.links.trackers import tracker_at
 
     settings = config.load(config_file())
     found = []
-    program = BeadsProgram(settings.beads.command, settings.beads.confine)
-    beads = Beads(str(find_project_root(start)), program)
-    if beads.exists():
+    tracker = tracker_at(str(find_project_root(start)), settings)
+    if tracker.exists():
         try:
-            found.append({"level": "ok", "text": f"Beads: {beads.program()}", "remedy": ""})
-        except BeadsError as problem:
+            found.append({"level": "ok", "text": f"Beads: {tracker.program()}", "remedy": ""})
+        except TrackerError as problem:
             remedy = "Install bd, or name it: [beads] command" if problem.missing else ""
             found.append({"level": "note", "text": f"Beads: {problem}", "remedy": remedy})
+    place = ".bon/handoffs"
+    if os.path.isdir(f"{find_project_root(start)}/{place}") and place not in settings.contract.also:
+        text = f"this project has {place}, and some readers of handoffs look only there"
+        remedy = f'To keep links there: also = ["{place}"] in [contract]'
+        found.append({"level": "note", "text": text, "remedy": remedy})
     if settings.mail.url and settings.mail.token_file:
         try:
             read_token(settings.mail.token_file)
         except PostError as problem:
             found.append({"level": "bad", "text": f"mail: {problem}", "remedy": ""})
     return found
-
-
-def run(
-    command: str,
-    params: dict[str, Any],
-    style: dict[str, Any],
-    tell: Callable[[dict[str, Any]], None] | None = None,
-) -> tuple[dict[str, Any], str]:
-    """Run the handler of a command; return its data and the text to print.
-
-    `tell` is called with each step of a command that reports its progress.
-    """
-    from handoffd.offline import runner
-
-    return runner.run(command, params, style, tell)
-
-
-def serve_mcp(client: str, directory: str) -> None:
-    """Answer MCP on stdin and stdout, from what is on disk."""
-    from handoffd.offline import mcp
-
-    mcp.serve(client, directory)
-
-
-def look_at_stores() -> dict[str, Any]:
-    """Return what is wrong with the stores, and what can be saved of them."""
-    from handoffd.offline import repair
-
-    return repair.look()
-
-
-def mend_stores() -> dict[str, Any]:
-    """Mend the stores; returns what was done."""
-    from handoffd.offline import repair
-
-    return repair.mend()
 
 
 def token(*, rotate: bool) -> str:
@@ -262,6 +264,15 @@ def token(*, rotate: bool) -> str:
     return http_token.rotate(directory) if rotate else http_token.ensure(directory)
 
 
+def http_settings() -> dict[str, str]:
+    """Return the address of MCP over HTTP, and the public one if it is set."""
+    from handoffd import config
+    from handoffd.threads import http_listener
+
+    settings = config.load(config_file()).http
+    return {"url": http_listener.address(settings), "public_url": settings.public_url}
+
+
 def _handoffs_directory() -> str:
     from handoffd import config
     from handoffd.contract import handoff_directory
@@ -270,7 +281,7 @@ def _handoffs_directory() -> str:
 
 
 def config_problem() -> str:
-    """Return what is wrong with the configuration, or an empty text."""
+    """Return the error in the configuration, or an empty text."""
     from handoffd import config
 
     try:

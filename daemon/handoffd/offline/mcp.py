@@ -1,4 +1,4 @@
-"""MCP without a daemon: what a relay's own process answers, from core.db."""
+"""Answer MCP without a daemon, from core.db, in a process of the relay."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ Frame = dict[str, Any]
 
 
 def serve(client: str, directory: str) -> None:
-    """Answer the lines of a relay, which are requests, until there are no more."""
+    """Answer a relay's requests, one per line, until its input ends."""
     caller = Caller(client, directory)
     for line in sys.stdin.buffer:
         text = json.dumps(_answer_line(line, caller), ensure_ascii=False)

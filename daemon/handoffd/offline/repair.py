@@ -1,6 +1,6 @@
-"""Repair of the stores while no daemon is at work in them, when a person agrees.
+"""Repair the stores while no daemon uses them, after a person agreed.
 
-A daemon that starts does the same by itself.
+A daemon does the same at its start.
 """
 
 import os
@@ -16,7 +16,7 @@ Data = dict[str, Any]
 
 
 def look() -> Data:
-    """Return what is wrong with the stores; change nothing."""
+    """Return the damage of the stores; change nothing."""
     core, state = _stores()
     data: Data = {"core": None, "state": None, "done": False}
     if problem := recovery.find_problem(core, "integrity_check(1)"):
@@ -29,7 +29,7 @@ def look() -> Data:
 
 
 def mend() -> Data:
-    """Recover core.db and move state.db aside, where they are damaged."""
+    """Recover a damaged core.db, and move a damaged state.db aside."""
     core, state = _stores()
     lock = lock_instance(f"{os.path.dirname(core)}/handoffd.lock")
     try:

@@ -1,13 +1,14 @@
-"""Runs a handler in the client's own process: the daemon's code, without the daemon.
+"""Run a handler in the client's own process: the daemon's code, without the daemon.
 
-The context has no watchers and nothing that runs in the background. Of its parts each is built,
-and its code is loaded, at the first use: a command pays for no more than it needs.
+The context has no watchers, and nothing runs in the background. Each part is built, and its code
+loaded, at its first use, so that a command pays only for the parts that it needs.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -16,17 +17,18 @@ from handoff.common.errors import EXIT_USAGE, HandoffError
 from handoff.common.paths import config_file
 from handoffd import config
 from handoffd.api import registry
-from handoffd.api.method import Method, MethodReply, explain, shown
+from handoffd.api.method import Method, MethodReply, explain, render_reply
 from handoffd.api.terminal_text import Style
 from handoffd.config import Config, LiveConfig
 from handoffd.context import Context
 from handoffd.errors import DamagedError
+from handoffd.redaction.redact import use_patterns
 from handoffd.runtime import log
 from handoffd.runtime.directories import make_state_dir
 from handoffd.store.core import CoreStore
 from handoffd.store.database import IN_MEMORY
 
-# Handoffs are files: a damaged core.db keeps nobody from reading them, or calling for a person.
+# Handoffs are files: with a damaged core.db they can still be read, and can call for a person.
 FROM_FILES = ("open", "list", "review", "escalate")
 
 Data = dict[str, Any]
@@ -36,7 +38,7 @@ T = TypeVar("T")
 def run(
     command: str, params: Data, style: Data, tell: Callable[[Data], None] | None = None
 ) -> tuple[Data, str]:
-    """Do what the daemon would; return the data, and the text as the daemon would show it."""
+    """Run a command as the daemon does; return its data and the rendered text."""
     method = registry.method(command)
     given = _read_params(method, params)
 
@@ -50,7 +52,7 @@ def run(
         if command not in FROM_FILES:
             raise
         data = run_in_process(handle, needs_config=needs_config, core_path=IN_MEMORY).data
-    return data, shown(method, data, Style.model_validate(style))
+    return data, render_reply(method, data, Style.model_validate(style))
 
 
 def _read_params(method: Method, params: Data) -> Any:
@@ -65,8 +67,9 @@ def _read_params(method: Method, params: Data) -> Any:
 def run_in_process(
     act: Callable[[Context], Awaitable[T]], *, needs_config: bool, core_path: str = ""
 ) -> T:
-    """Run one coroutine to its end, with core.db open for as long as it takes."""
+    """Run one coroutine to its end, with core.db open until then."""
     settings, unknown = _configuration(needed=needs_config)
+    use_patterns(settings.redact.patterns)
     log.keep_silent()
     core_path = core_path or f"{make_state_dir()}/core.db"
     with contextlib.closing(CoreStore(core_path)) as core:
@@ -74,7 +77,7 @@ def run_in_process(
 
 
 def _configuration(*, needed: bool) -> tuple[Config, str]:
-    """Return the configuration, and why it is unknown where that stops no command."""
+    """Return the configuration, and the reason why it is unknown if it is not needed."""
     try:
         return config.load(config_file()), ""
     except HandoffError as problem:
@@ -84,7 +87,7 @@ def _configuration(*, needed: bool) -> tuple[Config, str]:
 
 
 def _finish(work: Awaitable[T]) -> T:
-    # asyncio.run would keep the first Ctrl-C from the code at work.
+    # asyncio.run would keep the first Ctrl-C from the running code.
     loop = asyncio.new_event_loop()
     loop.set_default_executor(_SameThread())
     try:
@@ -94,9 +97,9 @@ def _finish(work: Awaitable[T]) -> T:
 
 
 class _SameThread(ThreadPoolExecutor):
-    """Does at once what the daemon does beside its loop: nobody else waits here.
+    """Runs at once the work that the daemon runs in threads: no other caller waits here.
 
-    So no thread is started, steps are told as they are taken, and Ctrl-C ends them.
+    So no thread is started, each step is reported when it is taken, and Ctrl-C ends the work.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -119,10 +122,12 @@ class OfflineContext(Context):
         self.unread_changed = self._renew_brief
 
     def __getattr__(self, name: str) -> Any:
-        """Build a part that was not asked for before."""
+        """Build a part at its first use."""
         if name not in _PARTS:
             raise AttributeError(f"Without a daemon there is no {name}.")
-        part = _PARTS[name](self)
+        module, made, given = _PARTS[name]
+        make = getattr(import_module(f"handoffd.{module}"), made)
+        part = make(*(getattr(self, needed) for needed in given.split()))
         setattr(self, name, part)
         return part
 
@@ -134,70 +139,25 @@ class OfflineContext(Context):
             brief.keep(self.core, self.policy, project_id)
 
 
-def _policy(context: Context) -> Any:
-    from handoffd.projects.learning_policy import LearningPolicy
-
-    return LearningPolicy(context.core, context.config)
-
-
-def _projects(context: Context) -> Any:
-    from handoffd.projects.registry import ProjectRegistry
-
-    return ProjectRegistry(context.core)
-
-
-def _sessions(context: Context) -> Any:
-    from handoffd.offline.transcript_sessions import TranscriptSessions
-
-    return TranscriptSessions(context.config.current, context.projects)
-
-
-def _project_states(context: Context) -> Any:
-    from handoffd.projects.project_state import ProjectStates
-
-    return ProjectStates(
-        context.core, context.sessions, context.config, context.policy, context.projects
-    )
-
-
-def _contract_writer(context: Context) -> Any:
-    from handoffd.contract.contract_writer import ContractWriter
-
-    return ContractWriter(
-        context.core,
-        context.sessions,
-        context.config,
-        context.policy,
-        context.projects,
-        context.project_states,
-    )
-
-
-def _record_maker(context: Context) -> Any:
-    from handoffd.tracks.record_maker import RecordMaker
-
-    return RecordMaker(
-        context.core,
-        context.sessions,
-        context.config,
-        context.projects,
-        context.project_states,
-        context.contract_writer,
-    )
-
-
-def _record_requests(context: Context) -> Any:
-    from handoffd.triggers.record_requests import RecordRequests
-
-    return RecordRequests(context.core, context.record_maker)
-
-
-_PARTS: dict[str, Callable[[Context], Any]] = {
-    "policy": _policy,
-    "projects": _projects,
-    "sessions": _sessions,
-    "project_states": _project_states,
-    "contract_writer": _contract_writer,
-    "record_maker": _record_maker,
-    "record_requests": _record_requests,
+# The class of each part, and the parts that its constructor gets.
+_PARTS = {
+    "policy": ("projects.learning_policy", "LearningPolicy", "core config"),
+    "projects": ("projects.registry", "ProjectRegistry", "core"),
+    "sessions": ("offline.transcript_sessions", "TranscriptSessions", "config projects"),
+    "project_states": (
+        "projects.project_state",
+        "ProjectStates",
+        "core sessions config policy projects",
+    ),
+    "contract_writer": (
+        "contract.contract_writer",
+        "ContractWriter",
+        "core sessions config policy projects project_states",
+    ),
+    "record_maker": (
+        "tracks.record_maker",
+        "RecordMaker",
+        "core sessions config projects project_states contract_writer",
+    ),
+    "record_requests": ("triggers.record_requests", "RecordRequests", "core record_maker"),
 }

@@ -2,21 +2,21 @@
 
 from pathlib import Path
 
+from handoffd.agents import registry
 from handoffd.api.replay import replay
-from handoffd.config import Config
+from handoffd.config import LiveConfig
 from handoffd.projects.registry import ProjectRegistry
 from handoffd.runtime import clock
-from handoffd.runtime.directories import claude_dirs
 from handoffd.session.state import FOLD_VERSION
 from handoffd.session.storage import dump
-from handoffd.store.state import StoredSession
+from handoffd.store.state import StoredEnd, StoredSession
 
 
 class TranscriptSessions:
     """A SessionStore that keeps nothing: state.db may be old, the transcripts are not."""
 
-    def __init__(self, settings: Config, projects: ProjectRegistry) -> None:
-        self._directories = claude_dirs(settings.claude.config_dirs)
+    def __init__(self, config: LiveConfig, projects: ProjectRegistry) -> None:
+        self._roots = registry.roots(config.current)
         self._projects = projects
         self._folded: dict[str, StoredSession] = {}
 
@@ -32,7 +32,7 @@ class TranscriptSessions:
     def sessions(
         self, project_id: str | None, limit: int, *, headless: bool | None = None
     ) -> list[StoredSession]:
-        """Return the sessions that were asked for so far: others are unknown."""
+        """Return the sessions that were requested so far: others are unknown."""
         found = [
             stored
             for stored in self._folded.values()
@@ -41,23 +41,26 @@ class TranscriptSessions:
         return found[:limit]
 
     def session_ids_like(self, prefix: str) -> set[str]:
-        """Return the sessions whose id begins so."""
+        """Return the ids of sessions that begin with a text."""
         return set(self._transcripts(f"{prefix}*")) if _is_plain(prefix) else set()
 
-    def set_ended(self, session_id: str, at: float | None) -> None:
-        """Keep nothing: the next daemon sees by itself which clients are gone."""
+    def end_of(self, session_id: str) -> StoredEnd | None:
+        """Return nothing: the session that asks is at work."""
+
+    def set_ended(self, session_id: str, end: StoredEnd | None) -> None:
+        """Keep nothing: the next daemon finds the clients that are gone."""
 
     def _transcripts(self, pattern: str) -> dict[str, Path]:
         return {
-            path.stem: path
-            for directory in self._directories
-            for path in Path(directory, "projects").glob(f"*/{pattern}.jsonl")
+            session_id: Path(path)
+            for root in self._roots
+            for session_id, path in registry.agent_of(root).find(root, pattern).items()
         }
 
     def _fold(self, path: Path) -> StoredSession:
         state = replay(path)[0]
         project_id = self._projects.of(state).id if state.cwd else None
-        # It is at work now: it runs this command.
+        # The session is live: it runs this command.
         return StoredSession(
             state.session_id, project_id, clock.wall(), state.headless, FOLD_VERSION, dump(state)
         )

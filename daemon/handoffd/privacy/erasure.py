@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from handoff.common import paths as client_paths
 from handoff.common.errors import HandoffError
-from handoffd.agents.claude_code import transcripts
+from handoffd.agents.registry import agent_of
 from handoffd.checkpoint import checkpoint_file
 from handoffd.context import Context
 from handoffd.contract import handoff_directory, removal
@@ -23,8 +23,8 @@ from handoffd.contract.handoff_directory import HandoffScope
 from handoffd.contract.removal import RemovalRequest
 from handoffd.fs import files
 from handoffd.projects.registry import Project
+from handoffd.projects.stored_sessions import state_of
 from handoffd.runtime import clock, log
-from handoffd.session.storage import load
 from handoffd.store.core import StoredContract
 from handoffd.store.erasure import Forgotten
 
@@ -121,7 +121,7 @@ def _removal_request(context: Context, target: ErasureTarget) -> RemovalRequest:
     if target.whole and project_id:
         stored = context.daemon.state.sessions(project_id, _NO_LIMIT)
         contracts = context.core.contracts_of(project_id)
-    cwds = {load(found.fold).cwd for found in stored} | {root}
+    cwds = {state_of(found).cwd for found in stored} | {root}
     sessions = {found.session_id for found in stored} | target.sessions
     sessions |= {found.session_id for found in contracts}
     places = {os.path.dirname(found.path) for found in contracts}
@@ -214,8 +214,9 @@ async def forget(context: Context, target: ErasureTarget) -> ErasureReport:
         if report.renewed and target.project is not None:
             await _rewrite_checkpoint(context, target.project, report)
     context.projects.forget_cached()  # the erased directory may have been the project's marker
+    await context.daemon.brief_writer.drop_telling(report.sessions)
     if report.backups:
-        context.daemon.state_rebuilt = ""
+        context.daemon.state_rebuild.note = ""
     if target.project is not None and not target.whole:
         context.project_states.touch(target.project.id)
     return report
@@ -223,7 +224,7 @@ async def forget(context: Context, target: ErasureTarget) -> ErasureReport:
 
 async def scrub(context: Context) -> None:
     """Remove erased bytes from the databases and their logs."""
-    await context.wipe_core()
+    await context.daemon.core_keeper.wipe()
     context.daemon.state.scrub()
 
 
@@ -246,7 +247,13 @@ def _erase_rows_and_memory(context: Context, target: ErasureTarget, report: Eras
     ends = _ends(context, report.sessions)
     report.transcripts = len(ends)
     report.rows = context.policy.forget(_forgotten(context, target, report, ends))
+    # A change of a project's view may have the words of any of its sessions.
+    stored = map(context.daemon.state.session, report.sessions)
+    touched = {found.project_id for found in stored if found and found.project_id}
+    touched |= {target.project.id} if target.project else set()
     with context.daemon.state.batch():
+        for project_id in touched:
+            context.daemon.state.forget_changes(project_id, target.before)
         context.daemon.transcript_reader.start_anew(report.sessions)
         context.daemon.state.sweep()
     for session_id in report.sessions:
@@ -284,9 +291,10 @@ def _ends(context: Context, sessions: set[str]) -> dict[str, int]:
     entries = context.daemon.transcript_reader.transcripts_of(sessions)
     for name in sessions & entries.keys():
         # The rescan leaves out the sub-agents of old sessions.
-        found = transcripts.transcript_at(entries[name].cursor.path)
-        for agent in transcripts.subagents_of(found) if found else ():
-            context.daemon.transcript_reader.note_transcript(agent)
+        agent = agent_of(entries[name].cursor.path)
+        found = agent.transcript_at(entries[name].cursor.path)
+        for subagent in agent.subagents_of(found) if found else ():
+            context.daemon.transcript_reader.note_transcript(subagent)
     return {
         name: _size(entry.cursor.path)
         for name, entry in context.daemon.transcript_reader.transcripts_of(sessions).items()
@@ -368,7 +376,7 @@ async def forget_old(context: Context) -> None:
 async def _wait_until_settled(context: Context) -> bool:
     """Wait until everything is read, since unread records may be young; False if it takes long."""
     for _ in range(SETTLE_TRIES):
-        if context.daemon.settled:
+        if context.daemon.transcript_watcher.settled:
             return True
         await asyncio.sleep(SETTLE_SECONDS)
     return False

@@ -1,15 +1,11 @@
-"""Find the sessions that Claude Code will delete before they have a handoff.
-
-Claude Code deletes a transcript some days after the file's last change: thirty, or the number in
-its settings.
-"""
+"""Find the sessions whose client will delete their transcript before they have a handoff."""
 
 import asyncio
 import os
 from collections.abc import Iterable
 from typing import Any
 
-from handoffd.agents.claude_code.client_files import read_json
+from handoffd.agents.registry import agent_of
 from handoffd.context import Context
 from handoffd.contract import session_file
 from handoffd.contract.composition import is_worth
@@ -17,11 +13,9 @@ from handoffd.contract.contract_format import Contract
 from handoffd.contract.contract_writer import worker
 from handoffd.ingest.backlog import KnownTranscript
 from handoffd.projects.lanes import describe
+from handoffd.projects.stored_sessions import state_of
 from handoffd.runtime import clock
-from handoffd.session.storage import load
 
-KEEP_DAYS = 30.0
-DAYS_MAX = 36500.0
 # We report a transcript this many days before its end.
 NOTICE_DAYS = 5.0
 LOOKED_MAX = 500
@@ -29,20 +23,9 @@ NAMED_MAX = 100
 _TURN = 20
 
 
-async def keep_days(roots: Iterable[str]) -> dict[str, float]:
+async def keep_days(roots: Iterable[str]) -> dict[str, float | None]:
     """Return the number of days after which the transcripts of each root are deleted."""
-    return await asyncio.to_thread(lambda: {root: _keep_days(root) for root in roots})
-
-
-def _keep_days(root: str) -> float:
-    """Return the number of days in the settings; the default if there is no valid number.
-
-    Claude Code itself refuses zero, and then ignores the whole file.
-    """
-    found = read_json(f"{os.path.dirname(root)}/settings.json").get("cleanupPeriodDays")
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and found > 0:
-        return float(min(found, DAYS_MAX))
-    return KEEP_DAYS
+    return await asyncio.to_thread(lambda: {root: agent_of(root).keep_days(root) for root in roots})
 
 
 async def unsaved(context: Context) -> list[dict[str, Any]]:
@@ -65,13 +48,14 @@ async def unsaved(context: Context) -> list[dict[str, Any]]:
     return found
 
 
-def _ageing(context: Context, days: dict[str, float]) -> list[tuple[KnownTranscript, float]]:
+def _ageing(context: Context, days: dict[str, float | None]) -> list[tuple[KnownTranscript, float]]:
     """Return the transcripts without a handoff that will be deleted soon, with the time."""
     known = context.core.handed_off() | set(context.daemon.session_liveness.watched)
     now = clock.wall()
     found = []
     for name, entry in context.daemon.transcript_reader.entries.items():
-        keep = days.get(os.path.dirname(os.path.dirname(entry.cursor.path)))
+        path = entry.cursor.path
+        keep = days.get(agent_of(path).root_of(path))
         if keep is None or name != entry.cursor.session_id or name in known:
             continue
         ends_at = entry.mtime_ns / 1e9 + keep * clock.DAY_SECONDS
@@ -101,7 +85,7 @@ async def _describe(
     project = context.projects.by_id(stored.project_id)
     if project is None or context.policy.refusal(project.id, project.root.path):
         return None
-    state = load(stored.fold)
+    state = state_of(stored)
     if not is_worth(state):
         return None
     mine = worker(state, project.root.path)

@@ -1,11 +1,13 @@
 """Choose the session of a project that the checkpoint shows, and compose its document. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from handoffd.runtime import clock
 from handoffd.session import insights
 from handoffd.session.fields import NOT_STATED
+from handoffd.session.items import PERSON, Item, item_of
 from handoffd.session.state import Receipt, SessionState, Value
 from handoffd.session.storage import context_of
 from handoffd.session.text import PATH_MAX, keep
@@ -14,6 +16,10 @@ from handoffd.session.text import PATH_MAX, keep
 LIVE_SECONDS = 30 * 60.0
 # A session that only said "continue" may inherit a goal that is at most so old.
 INHERITED_SECONDS = 7 * 24 * 3600.0
+# An open item that nobody touched for so long is parked: it is counted, and not told.
+PARKED_SECONDS = 14 * 24 * 3600.0
+PARKABLE = ("next", "questions")
+UNFINISHED_MAX = 3
 
 
 class SetByPerson(Protocol):
@@ -37,6 +43,18 @@ class Lane:
     waiting: Value | None = None
     # The caller asks for the state of this lane, even if there are others.
     wanted: bool = False
+    # Its client was seen to be killed; and the seconds since its end, if that was seen.
+    killed: bool = False
+    ended_seconds: float | None = None
+    # An older version of handoffd understood its transcript, which was not read anew.
+    outdated: bool = False
+    # A lane of another project that belongs to this one: how, and its path.
+    relation: str = ""
+    place: str = ""
+    # The state of its background agent, as its client says.
+    job: str = ""
+    # The open items of its project that a person closed.
+    closed: insights.Closed = ()
 
     @property
     def recent(self) -> bool:
@@ -55,6 +73,14 @@ class ProjectView:
     receipts: dict[str, Receipt] = field(default_factory=dict)
     main: Lane | None = None
     live: list[Lane] = field(default_factory=list)
+    # Other sessions of the project whose work is not finished, the latest first.
+    unfinished: list[Lane] = field(default_factory=list)
+    # Sessions in other work trees, in packages of this project, or in the project around it.
+    elsewhere: list[Lane] = field(default_factory=list)
+    # The open items, as `next` in the document has them.
+    items: list[Item] = field(default_factory=list)
+    # Open items that nobody touched for two weeks.
+    parked: list[str] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     # A person's own keys in the file.
     extras: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +91,7 @@ class ProjectView:
 
 
 def choose(lanes: Sequence[Lane]) -> Lane | None:
-    """Return the most recently active lane; a program's run never replaces a person's recent one.
+    """Return the lane that worked last; a program's run never replaces a person's recent one.
 
     The lane that the caller wants comes first, if it has a prompt.
     """
@@ -83,26 +109,59 @@ def choose(lanes: Sequence[Lane]) -> Lane | None:
 
 
 def _latest_work(lanes: Sequence[Lane]) -> Lane:
-    """Return the latest lane; a lane with only a question asked in it does not replace work."""
-    for lane in lanes:
-        if lane.idle_seconds < INHERITED_SECONDS and not insights.is_aside(lane.state):
-            return lane
-    return lanes[0]
+    """Return the lane that worked last; only asking something does not replace work.
+
+    A lane in which more than a question was asked replaces work that is done.
+    """
+    recent = [lane for lane in lanes if lane.idle_seconds < INHERITED_SECONDS]
+    asked = next((lane for lane in recent if not insights.is_aside(lane.state)), lanes[0])
+    working = [(seconds, n) for n, lane in enumerate(recent) if (seconds := _unworked(lane)) >= 0]
+    if not working:
+        return asked
+    best = recent[min(working)[1]]
+    return asked if asked.idle_seconds < best.idle_seconds and _is_completed(best) else best
 
 
-def contested(state: SessionState, lanes: Sequence[Lane]) -> list[str]:
+def _unworked(lane: Lane) -> float:
+    """Return the seconds since a lane last worked, or a negative number if it never did.
+
+    In a session that is running, a request counts as work: its deeds are still to come.
+    """
+    state, times = lane.state, []
+    if has_worked(state):
+        times.append(state.worked_time or state.last_time)
+    asked = state.last_prompt if lane.live and not insights.is_aside(state) else None
+    if asked and not asked.text.endswith(("?", "？")):
+        times.append(asked.receipt.time)
+    if not times:
+        return -1.0
+    return lane.idle_seconds + max(clock.parse(state.last_time) - clock.parse(max(times)), 0.0)
+
+
+def has_worked(state: SessionState) -> bool:
+    """Return True if a session did something besides reading and talking."""
+    return bool(
+        state.edited_at or state.worked_time or state.commits or state.todos or state.checks
+    )
+
+
+def _is_completed(lane: Lane) -> bool:
+    found = insights.status(lane.state, lane.closed)
+    return found is not None and found.text == "completed"
+
+
+def contested(state: SessionState, lanes: Sequence[Lane], *, silent_too: bool = False) -> list[str]:
     """Return the files that another live session has changed as well, and neither has committed.
 
-    If one session became silent before the other began, the later one continues its work, so the
-    two do not compete.
+    If one session became silent before the other began, the later one mostly continues its work,
+    and the two do not compete: such a session counts only if the caller wants `silent_too`.
     """
     rivals = [
         lane.state
         for lane in lanes
         if lane.live
         and lane.state.session_id != state.session_id
-        and lane.state.last_time > state.first_time
-        and state.last_time > lane.state.first_time
+        and (silent_too or _overlap(lane.state, state))
     ]
     mine = _uncommitted(state)
     return [
@@ -111,6 +170,17 @@ def contested(state: SessionState, lanes: Sequence[Lane]) -> list[str]:
         for path in _uncommitted(rival)
         if path in mine
     ]
+
+
+def _overlap(one: SessionState, other: SessionState) -> bool:
+    return one.last_time > other.first_time and other.last_time > one.first_time
+
+
+def edited_files(state: SessionState) -> list[str]:
+    """Return the files that a session has changed and not committed, the latest first."""
+    files = [file for file in state.files if insights.has_uncommitted_edit(state, file)]
+    files.sort(key=lambda file: -file.edited_at)
+    return [file.path.removeprefix(f"{state.root}/") for file in files]
 
 
 def _uncommitted(state: SessionState) -> list[str]:
@@ -151,8 +221,11 @@ def compose(
         document["branch"] = keep(branch, PATH_MAX)
         values["branch"] = None  # git states it now, and no record does
     document["session_id"] = state.session_id or None
-    inherited = _lists(before)
-    for name, own in _lists(state).items():
+    closed = main.closed if main else ()
+    inherited = _lists(before, closed)
+    view.items = insights.open_items(state, closed) or insights.open_items(before, closed)
+    # A person may have committed the changes meanwhile.
+    for name, own in _lists(state, closed, clean=branch is not None and not uncommitted).items():
         listed = own or [_inherited_value(value, before) for value in inherited[name]]
         if listed:
             document[name] = [value.text for value in listed]
@@ -175,19 +248,65 @@ def compose(
     document["goal"] = document["goal"] or NOT_STATED
     document["now"] = document["now"] or NOT_STATED
     view.document = document
+    view.unfinished = _unfinished(view, lanes)
     return view
+
+
+def park(view: ProjectView, before: str) -> None:
+    """Take the open items out of the document that nobody touched since a time."""
+    for name in PARKABLE:
+        items: list[str] = view.document.get(name, [])
+        receipts = [view.receipts.get(f"{name}.{n}") for n in range(len(items))]
+        old = [n for n, found in enumerate(receipts) if found and "" < found.time < before]
+        if not old:
+            continue
+        view.parked += [items[n] for n in old]
+        left = [n for n in range(len(items)) if n not in old]
+        for n in range(len(items)):
+            view.receipts.pop(f"{name}.{n}", None)
+        view.receipts |= {
+            f"{name}.{place}": found for place, n in enumerate(left) if (found := receipts[n])
+        }
+        view.document[name] = [items[n] for n in left]
+        if name == "next":
+            view.items = [view.items[n] for n in left]
+        if not left:
+            del view.document[name]
+
+
+def _unfinished(view: ProjectView, lanes: Sequence[Lane]) -> list[Lane]:
+    """Return the other lanes of persons that have left work undone, one per goal."""
+    shown = {_plain(view.document["goal"])}
+    found = []
+    for lane in sorted(lanes, key=lambda lane: lane.idle_seconds):
+        goal = insights.goal(lane.state)
+        skipped = lane is view.main or lane.live or lane.state.headless
+        if skipped or goal is None or lane.idle_seconds > PARKED_SECONDS:
+            continue
+        if has_worked(lane.state) and not _is_completed(lane) and _plain(goal.text) not in shown:
+            shown.add(_plain(goal.text))
+            found.append(lane)
+    return found[:UNFINISHED_MAX]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .")
 
 
 def _predecessor(state: SessionState, lanes: Sequence[Lane]) -> SessionState:
     """Return the session that a session without a goal of its own continues, or an empty one."""
-    if insights.goal(state) is None and state.session_id:
-        for lane in sorted(lanes, key=lambda lane: lane.idle_seconds):
-            # A program's run may also continue a program's; a person's session may not.
-            fits = state.headless or not lane.state.headless
-            known = fits and insights.goal(lane.state)
-            if known and lane.idle_seconds < INHERITED_SECONDS:
-                return lane.state
-    return SessionState("")
+    if insights.goal(state) is not None or not state.session_id:
+        return SessionState("")
+    known = [
+        lane
+        for lane in lanes
+        if lane.idle_seconds < INHERITED_SECONDS
+        and insights.goal(lane.state)
+        # A person's session continues a program's only if that did some work.
+        and (state.headless or not lane.state.headless or has_worked(lane.state))
+    ]
+    found = choose([replace(lane, wanted=False) for lane in known])
+    return found.state if found else SessionState("")
 
 
 def _inherited(value: Value | None, before: SessionState) -> Value | None:
@@ -209,18 +328,22 @@ def _now(state: SessionState, before: SessionState) -> Value | None:
 def _status(main: Lane | None) -> Value | None:
     if main and main.waiting:
         return Value("blocked", main.waiting.receipt)
-    return insights.status(main.state) if main else None
+    return insights.status(main.state, main.closed) if main else None
 
 
 def _located(receipt: Receipt, state: SessionState) -> Receipt:
     return receipt if receipt.transcript else receipt._replace(transcript=state.session_id)
 
 
-def _lists(state: SessionState) -> dict[str, list[Value]]:
+def _lists(
+    state: SessionState, closed: insights.Closed, *, clean: bool = False
+) -> dict[str, list[Value]]:
+    asked = insights.questions(state, closed) or insights.offers(state, closed, clean=clean)
     return {
-        "next": insights.upcoming(state),
-        "questions": insights.questions(state),
+        "next": insights.upcoming(state, closed),
+        "questions": asked,
         "dead_ends": insights.dead_ends(state),
+        "rules": state.rules,
         "decisions": state.decisions,
         "tests": insights.tests(state),
     }
@@ -281,7 +404,10 @@ def _apply_settings(
                 document["previous_goal"] = setting.value
         else:
             document[name] = setting.value
-            view.receipts.pop(name, None)
+            kept = (part for part in view.receipts if part.partition(".")[0] != name)
+            view.receipts = {part: view.receipts[part] for part in kept}
+            if name == "next":
+                view.items = [_persons(text, setting) for text in map(str, setting.value)]
 
 
 def _superseded(name: str, main: Lane | None, setting: SetByPerson) -> bool:
@@ -297,3 +423,9 @@ def _new_session_stated_goal(main: Lane | None, setting: SetByPerson) -> bool:
         return False
     goal = insights.goal(main.state)
     return goal is not None and goal.receipt.time > setting.set_at
+
+
+def _persons(text: str, setting: SetByPerson) -> Item:
+    """Return the item of a line that a person wrote."""
+    receipt = Receipt("", setting.set_at, 0, setting.set_at, "quoted")
+    return item_of(PERSON, "", Value(text, receipt))

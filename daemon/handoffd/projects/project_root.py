@@ -20,7 +20,7 @@ class ProjectRoot:
     @property
     def is_project(self) -> bool:
         """True for any directory but $HOME and /, into which nothing is ever written."""
-        return self.path not in ("/", os.path.realpath(paths.home()))
+        return is_project(self.path)
 
     @property
     def writable_unasked(self) -> bool:
@@ -36,6 +36,11 @@ class ProjectRoot:
                 f"{self.path} is no project; nothing was written.",
                 "Go to one, or make one: git init",
             )
+
+
+def is_project(path: str) -> bool:
+    """Return False for $HOME and /: they hold projects, and are none themselves."""
+    return path not in ("/", os.path.realpath(paths.home()))
 
 
 def find_root(cwd: str) -> ProjectRoot:

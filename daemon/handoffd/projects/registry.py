@@ -50,6 +50,11 @@ class ProjectRegistry:
             self._found.pop((inspect_root.__name__, root), None)
         return self._cached(root, inspect_root, create=True)
 
+    @property
+    def known(self) -> int:
+        """The number of roots that were looked up so far: it grows with each new project."""
+        return len(self._ids)
+
     def forget_cached(self) -> None:
         self._found.clear()
 

@@ -1,4 +1,4 @@
-"""The state directory of the daemon, and the Claude directories that it reads."""
+"""The private directories of the daemon."""
 
 import os
 
@@ -34,14 +34,3 @@ def make_private(path: str) -> None:
             f"Other users may write to {path}.",
             "Choose a directory of your own with HANDOFFD_SOCKET.",
         )
-
-
-def claude_dirs(configured: list[str]) -> list[str]:
-    """Return the Claude configuration directories: the default one and the configured ones."""
-    default = paths.variable("CLAUDE_CONFIG_DIR") or f"{paths.home()}/.claude"
-    found: list[str] = []
-    for path in (default, *configured):
-        expanded = os.path.abspath(os.path.expanduser(path))
-        if expanded not in found:
-            found.append(expanded)
-    return found

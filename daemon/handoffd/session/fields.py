@@ -32,7 +32,8 @@ TABLE = (
     Field("next", is_list=True, in_brief=True),
     Field("questions", is_list=True, in_brief=True),
     Field("dead_ends", is_list=True, in_brief=True),
-    Field("decisions", is_list=True),
+    Field("rules", is_list=True, in_brief=True),
+    Field("decisions", is_list=True, in_brief=True),
     Field("tests", is_list=True, in_brief=True),
 )
 FIELDS = tuple(field.name for field in TABLE if not field.is_list)

@@ -6,29 +6,45 @@ from typing import Any
 from handoffd.agents import events as e
 from handoffd.agents.claude_code.record_events import CONVERSATION, KNOWN, READERS
 from handoffd.agents.claude_code.records import Record
+from handoffd.agents.claude_code.tool_events import output_text
 from handoffd.redaction.redact import redact
-from handoffd.session import work
-from handoffd.session.commands import in_words, is_for_client, note_command
+from handoffd.session import checks, dropped, requests, rules, steps, work
+from handoffd.session.commands import in_words, is_for_client, is_handing_over, note_command
 from handoffd.session.commits import git_done, note_pull_request
 from handoffd.session.dead_ends import note_refusal
+from handoffd.session.documents import title_of
 from handoffd.session.file_ranking import age_files, looked, mention
-from handoffd.session.goals import follow, is_going_on, is_substantial, name
+from handoffd.session.file_ranking import now as now_of
 from handoffd.session.injected import is_echo, note_injected
+from handoffd.session.rewinding import backed_up, note_prompt, rewind
 from handoffd.session.state import (
-    DECISIONS_MAX,
     QUESTIONS_MAX,
+    QUEUED_MAX,
     RECENT_UUIDS_MAX,
     UUID_KEPT,
     Receipt,
     SessionState,
     Value,
 )
-from handoffd.session.statements import hear, last_heard_time, statements
-from handoffd.session.summary import read_summary
-from handoffd.session.text import GOAL_MAX, NOW_MAX, PATH_MAX, heading, keep, plan_steps, request
+from handoffd.session.statements import hear, last_answer, last_heard_time, statements
+from handoffd.session.summary import read_recap, read_summary, without_hint
+from handoffd.session.text import (
+    GOAL_MAX,
+    NOW_MAX,
+    PATH_MAX,
+    RECAP_MAX,
+    heading,
+    keep,
+    plan_steps,
+    request,
+    says_the_same,
+    weight,
+)
 from handoffd.session.todos import listed, planned
 
 UNKNOWN_KINDS_MAX = 20
+# The parent of a prompt at the root of the conversation.
+_ROOT = "root"
 NAME_MAX = 40
 PLAN_MAX = 64 << 10
 # Records are not written strictly in the order of their times.
@@ -144,41 +160,81 @@ def quote(text: str, source: Receipt, limit: int = NOW_MAX) -> Value:
     return Value(keep(text, limit), source)
 
 
-# What a person did
+# Events of a person
 
 
 def _prompt(state: SessionState, event: e.Prompt, source: Receipt) -> None:
+    parent = event.parent if event.parent != "" else _ROOT
+    if parent and (place := requests.rewind(state, parent)):
+        rewind(state, place, source.uuid)
+    note_prompt(state)
     state.prompts += 1
     value = quote(request(event.text), source, GOAL_MAX)
     if value.text:
         note_refusal(state, event.text, value)
-        follow(state, value)
-        _request(state, value)
+        _request(state, value, parent)
+        rules.note(state, event.text, source)
 
 
-def _request(state: SessionState, value: Value) -> None:
-    """Take up a person's words: whoever types on has dealt with what was open."""
+def _request(
+    state: SessionState, value: Value, parent: str | None = None, *, command: bool = False
+) -> None:
+    """Take up a person's words; they answer the question that was open."""
+    _end_turn(state, goes_on=requests.is_continuing(value.text))
+    entered = requests.enter(state, value, parent or "", now_of(state), command=command)
+    if entered.answers and not entered.going_on and weight(value.text) < requests.RICH:
+        rules.decide(state, f"{entered.answers} {value.text}", value.receipt)
     state.last_prompt, state.activity, state.activity_kept = value, None, True
     state.waiting, state.waiting_for, state.spoke_last = None, "", False
-    state.questions = []
-    if not is_going_on(value.text):
-        state.pending = []
+    state.questions, state.handing_over = [], False
+    state.queued = [item for item in state.queued if item.text != value.text]
     state.todos_age += 1
+    dropped.note_mention(state, value.text)
     mention(state, value.text)
 
 
+def _shelled(state: SessionState, event: e.Shelled, source: Receipt) -> None:
+    """Take a person's own `!` command; it is a request if the session begins with it."""
+    if event.command and not state.requests:
+        state.prompts += 1
+        _request(state, quote(f"!{event.command}", source, GOAL_MAX))
+    work.shelled(state, event, source)
+
+
+def _end_turn(state: SessionState, *, goes_on: bool = False) -> None:
+    """Let the end of a turn close the steps that it reports, and open those that it names."""
+    said = last_answer(state) if state.spoke_last else None
+    if said is None or not state.requests or state.requests[-1].answered:
+        return
+    steps.close_reported(state, goes_on=goes_on)
+    if said.steps:
+        found = [Value(text, said.opening.receipt) for text in said.steps]
+        steps.replace(state, steps.STATEMENT, found)
+
+
+def _queued(state: SessionState, event: e.Queued, source: Receipt) -> None:
+    """Keep a prompt that was typed during work until it is taken up."""
+    state.queued = [*state.queued, quote(request(event.text), source, GOAL_MAX)][-QUEUED_MAX:]
+
+
+def _unqueued(state: SessionState, event: e.Unqueued, _source: Receipt) -> None:
+    del state.queued[: event.number]
+
+
 def _commanded(state: SessionState, event: e.Commanded, source: Receipt) -> None:
-    """Take a slash command for what it is: a request, if it is not for the client itself."""
+    """Take a slash command as a request, unless it is for the client itself or for us."""
     if is_for_client(event.name):
         return
     note_command(state, event, source)
     state.prompts += 1
-    if not (words := in_words(event)):
+    if is_handing_over(event):
+        _end_turn(state)
+        requests.end_turn(state)
+        state.handing_over = True
         return
-    value = quote(words, source, GOAL_MAX)
-    if event.arguments:
-        follow(state, value)
-    _request(state, value)
+    value = quote(in_words(event), source, GOAL_MAX)
+    if value.text:
+        _request(state, value, command=True)
 
 
 def _stopped(state: SessionState, event: e.Stopped, source: Receipt) -> None:
@@ -195,45 +251,92 @@ def _stopped(state: SessionState, event: e.Stopped, source: Receipt) -> None:
 def _denied(state: SessionState, event: e.Denied, source: Receipt) -> None:
     state.waiting, state.activity, state.activity_kept = None, None, True
     work.note_denial(state, event, source)
+    rules.note(state, event.words, source)
 
 
 def _decided(state: SessionState, event: e.Decided, source: Receipt) -> None:
-    """Keep what a person decided; the questions are no longer open."""
+    """Keep a person's answers as decisions; the questions are no longer open."""
     state.questions = []
     for question, answer in event.answers:
-        state.decisions.append(quote(f"{question} {answer}", source))
-    del state.decisions[:-DECISIONS_MAX]
+        rules.decide(state, f"{question} {answer}", source)
 
 
 def _approved(state: SessionState, event: e.Approved, source: Receipt) -> None:
     plan = redact(event.plan[:PLAN_MAX])[0]
     title = quote(heading(plan), source, GOAL_MAX)
-    if title.text:
-        name(state, title)
-        _request(state, Value(f"Plan approved: {title.text}", source))
-        state.pending = [quote(step, source) for step in plan_steps(plan)]
-        state.decisions.append(quote(f"Plan approved: {title.text}", source))
-        del state.decisions[:-DECISIONS_MAX]
+    if title.text and not is_echo(title.text, state.injected):
+        requests.name(state, requests.PLAN, title)
+        found = [quote(step, source) for step in plan_steps(plan)]
+        found = [step for step in found if not is_echo(step.text, state.injected)]
+        steps.replace(state, steps.PLAN, found)
+        rules.decide(state, f"Plan approved: {title.text}", source)
+        state.waiting, state.waiting_for, state.questions = None, "", []
 
 
-# What the assistant did
+# Events of the assistant
 
 
 def _said(state: SessionState, event: e.Said, source: Receipt) -> None:
+    if state.handing_over:
+        return
     if state.waiting and state.waiting.text.startswith("Stopped by"):
         state.waiting = None
     state.spoke_last = not event.goes_on
-    # What the client itself puts where an answer is missing.
+    # The client itself puts these words where an answer is missing.
     if event.text and not event.text.isspace() and event.text != "No response requested.":
         hear(state, event.text, source)
+        dropped.note_mention(state, event.text)
         mention(state, event.text)
 
 
+def _invoked(state: SessionState, event: e.Invoked, source: Receipt) -> None:
+    note_command(state, event, source)
+    if is_handing_over(event) and not state.handing_over:
+        requests.withdraw(state)
+        state.handing_over = True
+
+
 def _resulted(state: SessionState, event: e.Resulted, source: Receipt) -> None:
+    if state.handing_over:
+        return
     state.spoke_last = False
     if state.waiting_for in ("", event.call):
         state.waiting, state.waiting_for = None, ""
+    if state.document_call and state.document_call == event.call:
+        state.document_call = ""
+        title = quote(title_of(output_text(event.output)), source.observed)
+        if not event.failed and not is_echo(title.text, state.injected):
+            requests.name(state, requests.DOCUMENT, title)
     work.finish(state, event, source)
+
+
+def _looked(state: SessionState, event: e.Looked, source: Receipt) -> None:
+    looked(state, event, source)
+    _points_to(state, event.call, event.path)
+
+
+def _ran(state: SessionState, event: e.Ran, source: Receipt) -> None:
+    if state.handing_over:
+        return
+    work.ran(state, event, source)
+    _points_to(state, event.call, event.command)
+
+
+def _points_to(state: SessionState, call: str, target: str) -> None:
+    """Wait for the document that the request points to: its title names the work."""
+    asked = requests.current(state)
+    if asked is None or state.document_call or asked.edits or asked.answered:
+        return
+    if state.work is None or requests.DOCUMENT in state.work.names:
+        return
+    if requests.is_pointer(asked.value.text) and requests.is_document(target):
+        state.document_call = call
+
+
+def _edited(state: SessionState, event: e.Edited, source: Receipt) -> None:
+    path = work.edited(state, event, source)
+    if path and event.call:
+        requests.note_edit(state, path)
 
 
 def _asked(state: SessionState, event: e.Asked, source: Receipt) -> None:
@@ -257,18 +360,22 @@ def _drafted(state: SessionState, event: e.Drafted | e.Proposed, source: Receipt
     state.plan = title if title.text else state.plan
 
 
-# What the client noted
+# Events of the client
 
 
 def _titled(state: SessionState, event: e.Titled, source: Receipt) -> None:
     value = quote(event.text, source, GOAL_MAX)
-    if is_echo(value.text, state.injected):
+    if is_echo(value.text, state.injected) or not value.text:
+        return
+    if any(says_the_same(value.text, dead) for dead in state.rewound):
         return
     if not event.by_person:
-        state.title = value if value.text else state.title
+        if state.title is None or state.title.text != value.text:
+            state.title = value
+            requests.name(state, requests.TITLE, value)
     # A client names a session in a worktree after its branch: one word, and nobody's goal.
-    elif " " in value.text or is_substantial(value.text):
-        name(state, value)
+    elif " " in value.text:
+        requests.name(state, requests.PERSON, value)
 
 
 def _compacted(state: SessionState, _event: e.Compacted, _source: Receipt) -> None:
@@ -277,14 +384,15 @@ def _compacted(state: SessionState, _event: e.Compacted, _source: Receipt) -> No
 
 
 def _summarised(state: SessionState, event: e.Summarised, source: Receipt) -> None:
-    """Take the client's own summary for what it is: the goal, the work and what was pending."""
+    """Take the goal, the current work and the pending steps from the client's own summary."""
     found = {
         name: [quote(text, source, GOAL_MAX) for text in texts if not is_echo(text, state.injected)]
         for name, texts in read_summary(event.text).items()
     }
-    state.pending = found.get("pending", [])
-    if found.get("goal") and not (state.goal and state.goal.text in state.named):
-        state.goal = found["goal"][0]
+    state.dropped = dropped.compare(state, event.text)
+    steps.replace(state, steps.SUMMARY, found.get("pending", []))
+    if found.get("goal"):
+        requests.name(state, requests.RECAP, found["goal"][0])
     # The client may write it down only after the answer that came upon it.
     if found.get("now") and last_heard_time(state) <= source.time:
         hear(state, found["now"][0].text, source)
@@ -292,13 +400,18 @@ def _summarised(state: SessionState, event: e.Summarised, source: Receipt) -> No
 
 
 def _recapped(state: SessionState, event: e.Recapped, source: Receipt) -> None:
-    hear(state, event.text, source)
+    """Keep the client's recap; its first sentence names the work."""
+    state.recap = quote(without_hint(event.text), source, RECAP_MAX)
+    goal, _ = read_recap(state.recap.text)
+    if goal and not is_echo(goal, state.injected):
+        requests.name(state, requests.RECAP, Value(goal, source))
 
 
 def _aimed(state: SessionState, event: e.Aimed, source: Receipt) -> None:
     goal = quote(event.condition, source, GOAL_MAX)
-    name(state, goal)
-    if state.goal and state.goal.text == goal.text:
+    requests.name(state, requests.PERSON, goal)
+    known = state.work.names.get(requests.PERSON) if state.work else None
+    if known and known.text == goal.text:
         state.aim_met = event.met
 
 
@@ -318,7 +431,7 @@ def _moved(state: SessionState, event: e.Moved, _source: Receipt) -> None:
 _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
     e.Prompt: _prompt,
     e.Commanded: _commanded,
-    e.Shelled: work.shelled,
+    e.Shelled: _shelled,
     e.Said: _said,
     e.Stopped: _stopped,
     e.Notified: work.notified,
@@ -330,9 +443,12 @@ _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
     e.Aimed: _aimed,
     e.Opened: _opened,
     e.Injected: _injected,
-    e.Edited: work.edited,
-    e.Looked: looked,
-    e.Ran: work.ran,
+    e.Edited: _edited,
+    e.Looked: _looked,
+    e.Ran: _ran,
+    e.OutputRead: checks.output_read,
+    e.AgentRan: checks.agent_ran,
+    e.AgentResulted: checks.agent_resulted,
     e.Asked: _asked,
     e.Proposed: _proposed,
     e.Drafted: _drafted,
@@ -341,7 +457,10 @@ _FOLDS: dict[type, Callable[[SessionState, Any, Receipt], None]] = {
     e.Approved: _approved,
     e.Decided: _decided,
     e.GitDone: git_done,
-    e.Invoked: note_command,
+    e.Invoked: _invoked,
+    e.Queued: _queued,
+    e.Unqueued: _unqueued,
+    e.BackedUp: backed_up,
     e.Listed: listed,
     e.Planned: planned,
 }

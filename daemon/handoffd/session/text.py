@@ -14,12 +14,16 @@ MASK = "[redacted:"
 
 GOAL_MAX = 300
 NOW_MAX = 300
-OPENING_MIN = 60
+RECAP_MAX = 600
+OPENING_MIN = 160
+HEADING_MAX = 60
 ENDING_MIN = 200
 STEPS_MAX = 5
+BULLETS_MAX = 8
+SAME_SHARE = 0.7
 PATH_MAX = 400
 SAVED_MAX = 2000
-# What a person may clear again.
+
 # More than any kept text, so that a secret is never cut in half before it is recognised.
 _SCANNED_MAX = 8192
 _READ_MAX = 8 * _SCANNED_MAX
@@ -47,12 +51,45 @@ _EMPTY = frozenset(
         "re", "ve", "ll", "don", "welcome", "thanks", "thank", "great", "good", "perfect",
     }
 )  # fmt: skip
+# A sentence may be cut before these and still be understood.
+_CLAUSES = (
+    ", ", "; ", " - ", " — ", ": ", " (", " and ", " or ", " but ", " because ", " so that ",
+    " which ", " when ", " where ", " while ", " instead ", " und ", " oder ", " weil ", "、", "，",
+)  # fmt: skip
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s|\n")
+# The heading of a list of work that is still to be done.
+OPEN_WORK = re.compile(
+    r"(?i)^[^\w\n]{0,8}(?:next steps?|next up|remaining(?: work| tasks| steps| items)?"
+    r"|still (?:to do|open|left|pending)|to ?do|open (?:items|points|questions)|what'?s (?:next"
+    r"|left)"
+    r"|left to do|not (?:yet )?done|outstanding|follow-?ups?|nächste schritte|noch offen"
+    r"|prochaines étapes|reste à faire|próximos pasos|sonraki adım(?:lar)?|kalan (?:işler|adımlar)"
+    r"|yapılacaklar|다음 (?:단계|작업)|남은 (?:단계|작업)|할 일|下一步|后续步骤|待办"
+    r"|剩余(?:工作|任务)|次のステップ|残りの作業)\b"
+)
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _MARKS = re.compile(r"(?m)^[ \t]{0,16}(?:#{1,6}|[-*>]|\d{1,2}[.)])[ \t]+|\*\*|`")
+# The end of a line without a full stop, before an item of a list.
+_BEFORE_ITEM = re.compile(r"(?<=\w)(?=\n[ \t]{0,16}(?:[-*]|\d{1,2}[.)])[ \t])")
 _NUMBERED = re.compile(r"\s{0,8}(?:#{1,4} )?(?:step )?\d{1,2}[.):] (.+)", re.IGNORECASE)
 _BULLETED = re.compile(r"[-*] (.+)")
 _PLAN_TITLE = re.compile(r"(?i)\A#*\s*(?:the |implementation )?plan(?: for)?\s*[:–—-]\s*")
+# A line that a program wrote: a prompt with a command, a log's stamp or level, a quoted line, a
+# frame of a stack, a diff.
+_PASTED = re.compile(
+    r"\s*(?:[❯›$>|+│├└]\s|--\w[\w-]*|PS [A-Z]:\\|[\w.-]+@[\w.-]+[:~ ]|\[?\d{4}[-/]\d\d[-/]\d\d"
+    r"|\d\d:\d\d:\d\d|\[\w[\w:.-]*\]\s"
+    r"|(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|TRACE)\b|File \"|Traceback|at [\w$.<>]+\(|@@ "
+    r"|diff --git|---\s*$"
+    r"|(?:error|fatal|remote|hint|npm ERR!): )"
+)
+_PASTED_MIN, _PROSE_SHARE = 24, 0.6
+_OWN_WEIGHT_MIN = 3
+_CONTINUED_LINE = re.compile(r"[ \t]*\\[ \t]*\n")
+_INTRODUCTION = re.compile(
+    r"(?i)\A(?:\[image #\d+\]\s*|(?:hey|hi|hello)(?: claude)?[,!.]?\s+"
+    r"|given (?:this|the following)(?: as)?(?: a)?(?: context)?\s*[:,]\s*)+"
+)
 _PLAN = re.compile(r"(?i)\Aimplement the following plan:?\s*")
 
 
@@ -89,8 +126,35 @@ def plain(text: str) -> str:
 
 
 def request(text: str) -> str:
-    """Return what a prompt asks for: all of it, without the words that only introduce a plan."""
-    return _PLAN.sub("", plain(text[:_ASKED_MAX]).strip())
+    """Return the words of a prompt that ask for something.
+
+    The words that only introduce a plan, a greeting and pasted lines are left out; a prompt that
+    holds nothing else is returned whole.
+    """
+    # In a terminal a person ends a line with a backslash.
+    text = _CONTINUED_LINE.sub("\n", text[:_ASKED_MAX])
+    read = _CODE.sub(" ", text)
+    own = "\n".join(line for line in read.split("\n") if not is_pasted(line)).strip()
+    if weight(own) < _OWN_WEIGHT_MIN:
+        # "More reviews:" says nothing without them.
+        pasted = _MARKS.sub("", text.replace("```", "")).strip()
+        own = f"{own} {pasted}" if own and not pasted.startswith(own) else pasted
+    whole = plain(_BEFORE_ITEM.sub(";", own)).strip()
+    asked = _PLAN.sub("", whole)
+    introduced = _INTRODUCTION.match(asked)
+    if introduced and weight(asked[introduced.end() :]):
+        asked = asked[introduced.end() :].strip()
+        asked = asked[:1].upper() + asked[1:]
+    return asked
+
+
+def is_pasted(line: str) -> bool:
+    """Return True for a line of a log, a terminal, a diff or a table."""
+    if _PASTED.match(line):
+        return True
+    if len(line) < _PASTED_MIN:
+        return False
+    return sum(map(str.isalpha, line)) + line.count(" ") < _PROSE_SHARE * len(line)
 
 
 def sentences(prose: str) -> list[str]:
@@ -99,21 +163,48 @@ def sentences(prose: str) -> list[str]:
     return [part for part in parts if part and not part.startswith(("|", "<"))]
 
 
+def joined(one: str, other: str) -> str:
+    """Return two sentences as one text; an item of a list has no full stop of its own."""
+    if not one or not other:
+        return one or other
+    return f"{one}; {other}" if one[-1].isalnum() else f"{one} {other}"
+
+
 def opening(parts: list[str]) -> str:
-    """Return the first sentences that say something: "Good." alone does not."""
+    """Return the first sentences that carry a meaning: "Good." alone does not, nor a heading."""
     said = ""
     for part in parts:
-        said = f"{said} {part}" if said else part
+        if part.endswith((":", "：")) and len(part) < HEADING_MAX and parts[-1] is not part:
+            if OPEN_WORK.match(part):
+                break  # the items below it are not done
+            continue
+        said = joined(said, part)
         if len(said) >= OPENING_MIN:
             break
     return said
+
+
+def whole_sentences(text: str, limit: int) -> str:
+    """Return the first sentences that fit; a longer first sentence ends at a clause."""
+    if len(text) <= limit:
+        return text
+    cut = ""
+    for part in sentences(text):
+        longer = f"{cut} {part}" if cut else part
+        if len(longer) > limit:
+            break
+        cut = longer
+    if weight(cut) > 1:
+        return cut
+    clause = max(text.rfind(mark, limit // 2, limit) for mark in _CLAUSES)
+    return text[:clause].rstrip(" ,;:-—(") if clause > 0 else shorten(text, limit)
 
 
 def ending(parts: list[str]) -> str:
     """Return the last sentences: what was announced, or what came of it."""
     said = ""
     for part in reversed(parts):
-        said = f"{part} {said}" if said else part
+        said = joined(part, said)
         if len(said) >= ENDING_MIN:
             break
     return said
@@ -132,6 +223,13 @@ def words_of(text: str) -> set[str]:
     return set(_WORD.findall(text.lower())) - _EMPTY
 
 
+def says_the_same(one: str, other: str) -> bool:
+    """Return True if two texts share most of the shorter one's words."""
+    mine, known = words_of(one), words_of(other)
+    least = min(len(mine), len(known))
+    return one == other or (least > 1 and len(mine & known) >= SAME_SHARE * least)
+
+
 def heading(plan: str) -> str:
     """Return what a plan is about: its title, or its first sentence."""
     lines = [line.strip() for line in plan[:_READ_MAX].split("\n") if line.strip()]
@@ -140,11 +238,14 @@ def heading(plan: str) -> str:
 
 
 def plan_steps(plan: str) -> list[str]:
-    """Return the first steps of a plan: its numbered items, or else the others."""
+    """Return the first steps of a plan: its numbered items, or else a short list without numbers.
+
+    A long list without numbers tells details.
+    """
     lines = plan[:_READ_MAX].split("\n")
-    for item in (_NUMBERED, _BULLETED):
+    for item, most in ((_NUMBERED, len(lines)), (_BULLETED, BULLETS_MAX)):
         steps = [plain(found[1]).strip() for line in lines if (found := item.match(line))]
-        if steps:
+        if 0 < len(steps) <= most:
             return steps[:STEPS_MAX]
     return []
 

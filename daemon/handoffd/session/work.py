@@ -7,19 +7,26 @@ from zlib import crc32
 from handoffd.agents.claude_code.tool_events import output_text
 from handoffd.agents.claude_code.typed_text import marked
 from handoffd.agents.events import Denied, Edited, Notified, Ran, Resulted, Shelled
-from handoffd.agents.test_runs import command_key, is_test_command, read_run
+from handoffd.agents.test_runs import command_key, is_test_command
 from handoffd.redaction.redact import redact
+from handoffd.session.checks import (
+    OUTPUT_READ,
+    await_call,
+    await_run,
+    ends,
+    is_output_read,
+    note_output,
+    note_run,
+)
 from handoffd.session.commits import git_command, is_of_git
 from handoffd.session.dead_ends import dead_end
 from handoffd.session.file_ranking import EDITED, file_of, is_ours, now, short
 from handoffd.session.injected import note_injected
+from handoffd.session.requests import PULL_REQUEST, name
 from handoffd.session.state import (
-    CALLS_MAX,
-    CHECKS_MAX,
     EDITS_MAX,
     FAILURES_MAX,
     Call,
-    Check,
     Edit,
     Failure,
     Receipt,
@@ -36,20 +43,24 @@ _ERROR_MAX = 140
 _KEY_START = 24
 _SNIPPET_MAX = 80
 _ACTIVITY_MAX = 60
-_OUTPUT_READ = 32 << 10
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _PULL_REQUEST = re.compile(r"\bgh pr create\b[^|;&]*?--title[ =]+([\"'])(.+?)\1", re.DOTALL)
 _TELLING_ERROR = re.compile(
     r"(?i)\b(?:\w*error|\w*exception|fail(?:ed|ure)?|fatal|cannot|not found|denied)\b"
 )
 
 
-def edited(state: SessionState, event: Edited, source: Receipt) -> None:
+def edited(state: SessionState, event: Edited, source: Receipt) -> str:
+    """Count an edit; return the path of the file if it belongs to the work."""
     # The client's list of files has them from the directory it was started in.
-    path = event.path if event.path.startswith("/") else normpath(f"{state.cwd}/{event.path}")
-    if not is_ours(state, path) or not (state.cwd or path == event.path):
-        return
+    absolute = event.path.startswith("/") or _DRIVE.match(event.path)
+    path = event.path if absolute else normpath(f"{state.cwd}/{event.path}")
+    if not is_ours(state, path) or not (state.cwd or absolute):
+        return ""
     seen = source.observed
     known = file_of(state, path, seen)
+    if known.edits <= 0:
+        known.first_edit = source.offset
     known.edits += 1
     known.attention += EDITED
     known.receipt = seen
@@ -61,9 +72,10 @@ def edited(state: SessionState, event: Edited, source: Receipt) -> None:
         words = shorten(f"{verb} {name}", _ACTIVITY_MAX)
         state.activity, state.activity_kept = Value(words, seen), True
         state.spoke_last = False
-        _await(state, Call(event.call, "", known.path))
+        await_call(state, Call(event.call, "", known.path))
     if event.before:
         _note_edit(state, known.path, event, source)
+    return known.path
 
 
 def _note_edit(state: SessionState, path: str, event: Edited, source: Receipt) -> None:
@@ -73,7 +85,7 @@ def _note_edit(state: SessionState, path: str, event: Edited, source: Receipt) -
         if (earlier.path, earlier.after, earlier.before) == (path, before, after):
             state.edits.remove(earlier)
             _undo(state, path)
-            written = redact(event.before[:_OUTPUT_READ])[0]
+            written = redact(event.before[:OUTPUT_READ])[0]
             tried = keep(_first_new_line(event.after, written), _SNIPPET_MAX)
             what = f": {tried}" if tried else ""
             dead_end(state, f"Taken back in {short(state, path)}{what}", source.observed)
@@ -118,13 +130,8 @@ def ran(state: SessionState, event: Ran, source: Receipt) -> None:
     title = _PULL_REQUEST.search(command) if "gh pr create" in command else None
     if title:
         state.pull_request_title = Value(keep(title[2], _ERROR_MAX), source)
-    _await(state, Call(event.call, command, ""))
-
-
-def _await(state: SessionState, call: Call) -> None:
-    state.calls[call.id] = call
-    if len(state.calls) > CALLS_MAX:
-        del state.calls[next(iter(state.calls))]
+        name(state, PULL_REQUEST, state.pull_request_title)
+    await_call(state, Call(event.call, command, ""))
 
 
 def finish(state: SessionState, event: Resulted, source: Receipt) -> None:
@@ -132,7 +139,9 @@ def finish(state: SessionState, event: Resulted, source: Receipt) -> None:
     call = state.calls.pop(event.call, None)
     if call is None:
         return
-    if call.path:
+    if call.reads:
+        note_output(state, call, event, source.observed)
+    elif call.path:
         if event.failed:
             _edit_failed(state, call.path)
     elif call.command:
@@ -154,7 +163,7 @@ def _command_done(state: SessionState, call: Call, event: Resulted, source: Rece
     if event.failed and event.code in _NOT_RUN:
         return
     if event.begun:
-        _await(state, call)
+        await_run(state, call, event.task)
         return
     if "handoff" in call.command or "flow inject" in call.command:
         note_injected(state, marked(output_text(event.output)))
@@ -164,9 +173,9 @@ def _command_done(state: SessionState, call: Call, event: Resulted, source: Rece
         _succeeded(state, call.command)
         return
     # As a whole: a key is more than a line.
-    command, output = redact(call.command)[0], redact(_ends(output_text(event.output)))[0]
+    command, output = redact(call.command)[0], redact(ends(output_text(event.output)))[0]
     if tests:
-        _test_done(state, command, output, event.failed, source)
+        note_run(state, command, output, event.failed, source)
     if event.failed:
         _failed(state, command, output, source)
     else:
@@ -179,22 +188,19 @@ def _command_done(state: SessionState, call: Call, event: Resulted, source: Rece
 _NOT_RUN = frozenset({130, 137, 143})
 
 
-def _ends(output: str) -> str:
-    if len(output) <= _OUTPUT_READ:
-        return output
-    return f"{output[: _OUTPUT_READ // 4]}\n{output[-_OUTPUT_READ // 2 :]}"
-
-
 def shelled(state: SessionState, event: Shelled, source: Receipt) -> None:
     """Take a person's own `!` command: it comes in two records, and has no exit status."""
     if event.command:
         ran(state, Ran("!", event.command, ""), source)
         return
     call = state.calls.pop("!", None)
-    if call is not None and is_test_command(call.command):
-        seen = source.observed
-        output = redact(_ends(event.output))[0]
-        _test_done(state, redact(call.command)[0], output, None, seen)
+    if call is None:
+        return
+    seen, output = source.observed, redact(ends(event.output))[0]
+    if is_test_command(call.command):
+        note_run(state, redact(call.command)[0], output, None, seen)
+    if is_of_git(call.command):
+        git_command(state, redact(call.command)[0], output, seen)
 
 
 def notified(state: SessionState, event: Notified, source: Receipt) -> None:
@@ -203,8 +209,9 @@ def notified(state: SessionState, event: Notified, source: Receipt) -> None:
     if call is None or not call.command:
         return
     command, failed, seen = redact(call.command)[0], event.status == "failed", source.observed
-    if is_test_command(call.command) and event.status in ("completed", "failed"):
-        _test_done(state, command, event.summary, failed, seen)
+    ended = event.status in ("completed", "failed")
+    if ended and is_test_command(call.command) and not is_output_read(state, call):
+        note_run(state, command, event.summary, failed, seen)
     if failed:
         _failed(state, command, event.summary, seen)
     elif event.status == "completed":
@@ -258,54 +265,6 @@ def activity(state: SessionState) -> Value | None:
         found = Value(text, found.receipt.observed) if text else None
         state.activity, state.activity_kept = found, True
     return found
-
-
-# Tests
-
-
-def _test_done(
-    state: SessionState, command: str, output: str, failed: bool | None, source: Receipt
-) -> None:
-    run = read_run(command, output, failed)
-    if run is None:
-        return
-    counts = [
-        f"{count} {word}"
-        for count, word in (
-            (run.failed, "failed"),
-            (run.passed, "passed"),
-            (run.skipped, "skipped"),
-        )
-        if count
-    ]
-    summary = ", ".join(counts) or ("passed" if run.green else "failed")
-    if run.failing:
-        summary += f" ({keep(', '.join(run.failing[:2]), _ERROR_MAX)})"
-    key = _key(command)
-    before = next((check for check in state.checks if check.command == key), None)
-    if before is None:
-        before = Check(key, run.green, summary, source)
-        state.checks.append(before)
-        del state.checks[:-CHECKS_MAX]
-    elif run.green and not before.green:
-        _turned_green(state, before, source)
-    before.green, before.summary, before.receipt, before.at = (
-        run.green,
-        summary,
-        source,
-        now(state),
-    )
-
-
-def _turned_green(state: SessionState, before: Check, source: Receipt) -> None:
-    """Say which change turned a red test green: the files edited since it was last red."""
-    changed = [file for file in state.files if file.edits > 0 and file.edited_at > before.at]
-    changed.sort(key=lambda file: file.edited_at)
-    if changed:
-        names = ", ".join(short(state, file.path) for file in changed[-3:])
-        verb = "was" if len(changed) == 1 else "were"
-        text = f"{before.command} was red ({before.summary}) until {names} {verb} changed"
-        dead_end(state, text, source.observed)
 
 
 # What a person refused

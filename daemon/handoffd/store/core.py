@@ -22,10 +22,13 @@ from handoffd.store.database import (
     transaction,
 )
 from handoffd.store.erasure import Forgotten
+from handoffd.store.item_marks import ItemMarks
 from handoffd.store.ledger import Ledger
+from handoffd.store.oauth import OAuthStore
 from handoffd.store.outbox import Outbox
 from handoffd.store.schema import SCHEMA
-from handoffd.store.threads import SqliteThreads, ThreadStore
+from handoffd.store.thread_store import ThreadStore
+from handoffd.store.threads import SqliteThreads
 
 EVERYTHING = "*"
 # The maximum age of the copy while core.db changes.
@@ -111,6 +114,8 @@ class CoreStore:
         self._db.damaged = self.report
         self.ledger = Ledger(self._db)
         self.outbox = Outbox(self._db)
+        self.oauth = OAuthStore(self._db)
+        self.item_marks = ItemMarks(self._db)
         # If we are killed between deletion and scrub, the missing copy shows that a scrub is due.
         self.threads: ThreadStore = SqliteThreads(self._db, self._drop_copies)
 

@@ -12,6 +12,8 @@ _PROJECT_TABLES = (
     "session_tracks",
     "outbox",
     "thread_uses",
+    "item_marks",
+    "shown_items",
 )
 
 
@@ -54,6 +56,8 @@ def _keys(forgotten: Forgotten) -> Iterator[tuple[str, str, str]]:
         yield "contracts", "session_id", session_id
         yield "triggers", "session_id", session_id
         yield "session_tracks", "session_id", session_id
+        yield "item_marks", "transcript", session_id
+        yield "item_marks", "transcript", f"{session_id}/tasks"
     for path in forgotten.paths:
         yield "read_marks", "path", path
         yield "outbox", "key", path

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from handoffd.store.database import transaction
 
-TRIGGERS = (
+TRIGGERS_SQL = (
     """CREATE TABLE triggers (
         cause TEXT PRIMARY KEY,
         trigger TEXT NOT NULL,
@@ -135,7 +135,7 @@ class Ledger:
                 "UPDATE triggers SET request = ? WHERE cause = ?", (json.dumps(request), cause)
             )
 
-    def settle(self, cause: str, outcome: Mapping[str, Any]) -> None:
+    def set_outcome(self, cause: str, outcome: Mapping[str, Any]) -> None:
         with transaction(self._db):
             self._db.execute(
                 "UPDATE triggers SET outcome = ? WHERE cause = ?", (json.dumps(outcome), cause)
@@ -178,17 +178,21 @@ class Ledger:
         kind: str,
         found: Mapping[str, Sighting],
         firing_of: FiringOfChange,
+        *,
+        certain: bool = False,
     ) -> int:
         """Store the current status, and enter the triggers that its changes fire, atomically.
 
         The first observation of a project fires nothing. A status that is older than the stored one
-        is ignored, since a file may lag behind the program. Return how many triggers were entered.
+        is ignored, since a file may lag behind the program, unless it is certain. Return how many
+        triggers were entered.
         """
-        known = self._sightings(project_id, kind)
+        known = self.sightings(project_id, kind)
         changed = {
             name: now
             for name, now in found.items()
-            if (before := known.get(name, _UNKNOWN)).status != now.status and now.at >= before.at
+            if (before := known.get(name, _UNKNOWN)).status != now.status
+            and (certain or now.at >= before.at)
         }
         first = _BASELINE not in known
         if not first and not changed:
@@ -205,7 +209,7 @@ class Ledger:
                 fired += self._enter(firing) if firing else 0
         return fired
 
-    def _sightings(self, project_id: str, kind: str) -> dict[str, Sighting]:
+    def sightings(self, project_id: str, kind: str) -> dict[str, Sighting]:
         rows = self._db.execute(
             "SELECT name, status, changed_at, changes FROM seen WHERE project_id = ? AND kind = ?",
             (project_id, kind),
@@ -214,7 +218,7 @@ class Ledger:
 
     def sighting(self, project_id: str, kind: str, name: str) -> Sighting:
         """Return the last known status; it is "" for an unknown name."""
-        return self._sightings(project_id, kind).get(name, _UNKNOWN)
+        return self.sightings(project_id, kind).get(name, _UNKNOWN)
 
     def _store_sighting(self, project_id: str, kind: str, name: str, seen: Sighting) -> None:
         self._db.execute(
@@ -231,7 +235,7 @@ class Ledger:
         ).fetchone()
         return str(row[0]) if row else ""
 
-    def tracks_told(self, session_id: str) -> list[str]:
+    def recorded_tracks(self, session_id: str) -> list[str]:
         """Return the tracks for which a session left a record, the last one first."""
         rows = self._db.execute(
             "SELECT outcome FROM triggers WHERE session_id = ? AND outcome IS NOT NULL"

@@ -13,7 +13,7 @@ from handoffd.store.database import savepoint, transaction
 
 KEPT_DAYS = 90
 
-OUTBOX = (
+OUTBOX_SQL = (
     """CREATE TABLE outbox (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         kind TEXT NOT NULL,

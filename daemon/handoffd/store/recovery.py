@@ -17,7 +17,7 @@ from typing import Any
 
 from handoffd.errors import DamagedError, StoreError
 from handoffd.runtime import clock
-from handoffd.store import backup, damage
+from handoffd.store import backup, damage, oauth
 from handoffd.store.backup import sync_directory
 from handoffd.store.damage import LOG, SHARED_MEMORY, size
 from handoffd.store.database import migrate, refuse_newer, transaction
@@ -248,6 +248,9 @@ def _mark_unfinished_work(db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM outbox WHERE state = 'held'")
     # A letter may have been sent since then: with one attempt counted, the next one checks first.
     db.execute("UPDATE outbox SET attempts = max(attempts, 1)")
+    # A client may have been revoked, or a token spent, since then.
+    for table in oauth.TABLES:
+        db.execute(f"DELETE FROM {table}")  # noqa: S608  a constant name
 
 
 def _tables(db: sqlite3.Connection) -> list[str]:

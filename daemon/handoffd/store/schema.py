@@ -1,9 +1,11 @@
 """The tables of core.db. To change them, append a migration to `SCHEMA`."""
 
 from handoffd.store.database import Schema, run_script
-from handoffd.store.ledger import TRIGGERS
-from handoffd.store.outbox import OUTBOX
-from handoffd.store.threads import THREADS
+from handoffd.store.item_marks import MARKS_SQL
+from handoffd.store.ledger import TRIGGERS_SQL
+from handoffd.store.oauth import OAUTH_SQL
+from handoffd.store.outbox import OUTBOX_SQL
+from handoffd.store.threads import SHOWN_SQL, THREADS_SQL
 
 _PROJECTS = (
     "CREATE TABLE projects (id TEXT PRIMARY KEY, root TEXT NOT NULL UNIQUE, created_at TEXT)",
@@ -59,4 +61,8 @@ _CONTRACTS = (
     # The version of each handoff that was read last.
     "CREATE TABLE read_marks (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, read_at TEXT NOT NULL)",
 )
-SCHEMA = Schema(9, run_script(*THREADS, *_PROJECTS, *TRIGGERS, *_PAUSES, *_CONTRACTS, *OUTBOX))
+SCHEMA = Schema(
+    9,
+    run_script(*THREADS_SQL, *_PROJECTS, *TRIGGERS_SQL, *_PAUSES, *_CONTRACTS, *OUTBOX_SQL),
+    (run_script(*OAUTH_SQL), run_script(*SHOWN_SQL), run_script(*MARKS_SQL)),
+)

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from handoffd.errors import StoreError
 from handoffd.store import damage
@@ -55,7 +55,25 @@ _HOOKS = (
     # The last call of each kind of hook, and the version of the plugin that made it.
     "CREATE TABLE hooks (event TEXT PRIMARY KEY, heard_at REAL NOT NULL, plugin TEXT NOT NULL)",
 )
-SCHEMA = Schema(2, run_script(*_CURSORS, *_HOOKS))
+_CHANGES = (
+    # What a project's view said before and after each change: lists and texts as JSON.
+    """CREATE TABLE changes (
+        id INTEGER PRIMARY KEY,
+        project_id TEXT NOT NULL,
+        at REAL NOT NULL,
+        field TEXT NOT NULL,
+        before TEXT NOT NULL,
+        after TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        receipt TEXT NOT NULL
+    )""",
+    "CREATE INDEX changes_by_project ON changes (project_id, id)",
+    # How a client ended: `killed`, or an empty text.
+    "ALTER TABLE ended ADD COLUMN how TEXT NOT NULL DEFAULT ''",
+)
+SCHEMA = Schema(2, run_script(*_CURSORS, *_HOOKS), (run_script(*_CHANGES),))
+# The history of a project holds so many changes; the last one of each field is never deleted.
+CHANGES_MAX = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +86,24 @@ class StoredSession:
     fold: str
 
 
+class StoredEnd(NamedTuple):
+    """The end of a session's client: its time, and `killed` if that was seen."""
+
+    at: float
+    how: str = ""
+
+
+class Change(NamedTuple):
+    """A change of a project's view: values and receipt as JSON, and the session that caused it."""
+
+    at: float
+    field: str
+    before: str
+    after: str
+    session_id: str = ""
+    receipt: str = "null"
+
+
 class SessionStore(Protocol):
     """The states of sessions: as state.db has them, or folded anew from their transcripts."""
 
@@ -76,7 +112,8 @@ class SessionStore(Protocol):
         self, project_id: str | None, limit: int, *, headless: bool | None = None
     ) -> list[StoredSession]: ...
     def session_ids_like(self, prefix: str) -> set[str]: ...
-    def set_ended(self, session_id: str, at: float | None) -> None: ...
+    def end_of(self, session_id: str) -> StoredEnd | None: ...
+    def set_ended(self, session_id: str, end: StoredEnd | None) -> None: ...
 
 
 class StateStore:
@@ -171,6 +208,11 @@ class StateStore:
             self._db.execute("DELETE FROM told WHERE session_id = ?", (session_id,))
             self._db.execute("DELETE FROM ended WHERE session_id = ?", (session_id,))
 
+    def forget_cursors(self, session_id: str) -> None:
+        """Delete the cursors of a session; its fold stays."""
+        with savepoint(self._db):
+            self._db.execute("DELETE FROM cursors WHERE session_id = ?", (session_id,))
+
     def session(self, session_id: str) -> StoredSession | None:
         row = self._db.execute(
             "SELECT * FROM sessions WHERE session_id = ?", (session_id,)
@@ -227,12 +269,12 @@ class StateStore:
         )
         return {row[0] for row in rows}
 
-    def told(self, session_id: str) -> set[str]:
+    def given_texts(self, session_id: str) -> set[str]:
         """Return the digests of the texts that a session was given."""
         rows = self._db.execute("SELECT what FROM told WHERE session_id = ?", (session_id,))
         return {row[0] for row in rows}
 
-    def tell(self, session_id: str, news: Iterable[str]) -> None:
+    def add_given_texts(self, session_id: str, news: Iterable[str]) -> None:
         """Store the digests of texts that a session was given."""
         with savepoint(self._db):
             self._db.executemany(
@@ -247,24 +289,77 @@ class StateStore:
                     f"DELETE FROM {table} WHERE session_id NOT IN (SELECT session_id FROM sessions)"  # noqa: S608  constant names
                 )
 
-    def ended(self, since_seconds: float) -> dict[str, float]:
-        """Return the sessions whose clients ended after a time, with the time of each end."""
-        rows = self._db.execute("SELECT * FROM ended WHERE ended_at > ?", (since_seconds,))
-        return dict(rows.fetchall())
+    def ended(self, since_seconds: float) -> dict[str, StoredEnd]:
+        """Return the sessions whose clients ended after a time, with the end of each."""
+        rows = self._db.execute(
+            "SELECT session_id, ended_at, how FROM ended WHERE ended_at > ?", (since_seconds,)
+        )
+        return {session_id: StoredEnd(at, how) for session_id, at, how in rows}
 
-    def set_ended(self, session_id: str, at: float | None) -> None:
+    def end_of(self, session_id: str) -> StoredEnd | None:
+        """Return the end of a session's client, however long ago it was."""
+        row = self._db.execute(
+            "SELECT ended_at, how FROM ended WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        return StoredEnd(*row) if row else None
+
+    def set_ended(self, session_id: str, end: StoredEnd | None) -> None:
         """Store when the client of a session ended; None: the client is running again."""
         with savepoint(self._db):
             self._db.execute("DELETE FROM ended WHERE session_id = ?", (session_id,))
-            if at is not None:
-                self._db.execute("INSERT INTO ended VALUES (?, ?)", (session_id, at))
+            if end is not None:
+                self._db.execute(
+                    "INSERT INTO ended (session_id, ended_at, how) VALUES (?, ?, ?)",
+                    (session_id, *end),
+                )
+
+    # The history of a project
+
+    def last_values(self, project_id: str) -> dict[str, str]:
+        """Return the last value of each field in the history of a project, as JSON."""
+        rows = self._db.execute(
+            "SELECT field, after, MAX(id) FROM changes WHERE project_id = ? GROUP BY field",
+            (project_id,),
+        )
+        return {field: after for field, after, _ in rows}
+
+    def add_changes(self, project_id: str, changes: Iterable[Change]) -> None:
+        """Add changes to the history of a project, and delete the oldest beyond the limit."""
+        with savepoint(self._db):
+            self._db.executemany(
+                "INSERT INTO changes (project_id, at, field, before, after, session_id, receipt)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(project_id, *change) for change in changes],
+            )
+            self._db.execute(
+                "DELETE FROM changes WHERE project_id = ?1 AND id <= (SELECT id FROM changes"
+                " WHERE project_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2) AND id NOT IN"
+                " (SELECT MAX(id) FROM changes WHERE project_id = ?1 GROUP BY field)",
+                (project_id, CHANGES_MAX),
+            )
+
+    def changes(self, project_id: str, limit: int) -> list[Change]:
+        """Return the last changes of a project, the newest first."""
+        rows = self._db.execute(
+            "SELECT at, field, before, after, session_id, receipt FROM changes"
+            " WHERE project_id = ? ORDER BY id DESC LIMIT ?",
+            (project_id, limit),
+        )
+        return [Change(*row) for row in rows]
+
+    def forget_changes(self, project_id: str, before: float | None = None) -> None:
+        """Delete the history of a project, or only what is older than a time."""
+        self._db.execute(
+            "DELETE FROM changes WHERE project_id = ?1 AND (?2 IS NULL OR at < ?2)",
+            (project_id, before),
+        )
 
     def hooks(self) -> dict[str, tuple[float, str]]:
         """Return the last time of each kind of hook, and the version of the plugin."""
         rows = self._db.execute("SELECT event, heard_at, plugin FROM hooks ORDER BY event")
         return {event: (at, plugin) for event, at, plugin in rows}
 
-    def hear(self, event: str, at: float, plugin: str) -> None:
+    def note_hook(self, event: str, at: float, plugin: str) -> None:
         with savepoint(self._db):
             self._db.execute("INSERT OR REPLACE INTO hooks VALUES (?, ?, ?)", (event, at, plugin))
 
@@ -272,16 +367,20 @@ class StateStore:
         """Remove all erased bytes from the file and its log."""
         scrub(self._db, "state.db")
 
-    def outdated_sessions(self, fold_version: int, projects: Iterable[str]) -> list[str]:
-        """Return the sessions to be folded anew.
-
-        Another version folded them, their fold is garbled, or their project is not in `projects`.
-        """
+    def unusable_sessions(self, projects: Iterable[str]) -> list[str]:
+        """Return the sessions whose fold is garbled, or whose project is not in `projects`."""
         rows = self._db.execute(
-            "SELECT session_id FROM sessions WHERE fold_version <> ? OR NOT json_valid(fold)"
+            "SELECT session_id FROM sessions WHERE NOT json_valid(fold)"
             " OR (project_id IS NOT NULL"
             " AND project_id NOT IN (SELECT value FROM json_each(?)))",
-            (fold_version, json.dumps(list(projects))),
+            (json.dumps(list(projects)),),
+        )
+        return [row[0] for row in rows]
+
+    def outdated_sessions(self, fold_version: int) -> list[str]:
+        """Return the sessions that another version has folded."""
+        rows = self._db.execute(
+            "SELECT session_id FROM sessions WHERE fold_version <> ?", (fold_version,)
         )
         return [row[0] for row in rows]
 

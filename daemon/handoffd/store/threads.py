@@ -1,24 +1,32 @@
-"""Threads: conversations between Chat and Code, by id, with one read cursor per side.
-
-Other packages use only `ThreadStore`, so that another database can replace this one.
-"""
+"""The threads in core.db: the SQLite implementation of the ThreadStore."""
 
 import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from handoffd.errors import CompletedThreadError, NoThreadError, ThreadError
 from handoffd.store.database import transaction
+from handoffd.store.thread_store import (
+    ACTIVE,
+    COMPLETED,
+    Counts,
+    Kept,
+    NewEntry,
+    NewMark,
+    Thread,
+    ThreadEntry,
+    Unread,
+    Whole,
+    size,
+)
 
-ACTIVE, COMPLETED = "active", "completed"
 # How many calls are stored, so that a repeated call is not executed twice.
 _CALLS_KEPT = 10_000
 _ENTRY = "seq, handoff_id, from_client, type, content, created_at"
 
-# The first two tables are those of the seed: a database that another program created with them is
+# The first two tables are specified: a database that another program created with them is
 # used as it is.
-THREADS = (
+THREADS_SQL = (
     """CREATE TABLE IF NOT EXISTS handoffs (
         id TEXT PRIMARY KEY,
         title TEXT NOT NULL,
@@ -58,109 +66,12 @@ THREADS = (
         PRIMARY KEY (handoff_id, project_id)
     )""",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Thread:
-    id: str
-    title: str
-    project: str | None
-    chat_last_seen: int
-    code_last_seen: int
-    status: str
-    created_at: str | None
-    updated_at: str | None
-
-    def last_seen(self, client: str) -> int:
-        return self.code_last_seen if client == "code" else self.chat_last_seen
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadEntry:
-    seq: int
-    handoff_id: str
-    from_client: str
-    type: str
-    content: str
-    created_at: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class NewEntry:
-    """An entry to be appended; a repeated call has the same `once`."""
-
-    client: str
-    type: str
-    content: str
-    at: str
-    once: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NewMark:
-    """A side has read all entries, or those `up_to` one; a repeated call has the same `once`."""
-
-    client: str
-    up_to: int | None = None
-    once: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The number of active threads, and of those with unread entries per side."""
-
-    active: int
-    unread_by_chat: int
-    unread_by_code: int
-
-
-class Unread(NamedTuple):
-    """A thread with unread entries: their number, and the latest of them."""
-
-    id: str
-    number: int
-    latest: int
-
-
-Whole = tuple[Thread, list[ThreadEntry]]
-Kept = tuple[str, str | None]
-
-
-def size(content: str) -> int:
-    return len(content.encode())
-
-
-class ThreadStore(Protocol):
-    """Stores threads; every method is one transaction, and several processes may use it at once.
-
-    A method raises a ThreadError if the thread does not exist, or must not be completed but is.
-    """
-
-    def create(
-        self, thread_id: str, title: str, project: str | None, new: NewEntry
-    ) -> tuple[Thread, ThreadEntry]: ...
-
-    def read(self, thread_id: str) -> Whole: ...
-
-    def add(self, thread_id: str, new: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
-        """Append an entry, unless the thread would exceed `size_max` bytes."""
-
-    def mark(self, thread_id: str, mark: NewMark, at: str) -> Thread: ...
-
-    def close(self, thread_id: str, at: str, before: Callable[[Whole], Kept]) -> Thread:
-        """Complete a thread; `before` gets the content that is about to be deleted.
-
-        It may refuse by an error. It returns the title and the tag that the thread keeps.
-        """
-
-    def note_use(self, thread_id: str, project_id: str) -> bool:
-        """Store that a project used a thread as Code; return False if that was known."""
-
-    def users(self, thread_id: str) -> list[str]: ...
-
-    def unread(self, project_id: str) -> list[Unread]: ...
-
-    def counts(self) -> Counts: ...
+# The last entry that each side was shown. A side that writes has seen what it was shown, but not
+# what came meanwhile.
+SHOWN_SQL = (
+    "ALTER TABLE handoffs ADD COLUMN chat_shown INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE handoffs ADD COLUMN code_shown INTEGER NOT NULL DEFAULT 0",
+)
 
 
 class SqliteThreads:
@@ -191,8 +102,22 @@ class SqliteThreads:
         with transaction(self._db, writing=False):
             return self._whole(thread_id)
 
+    def note_shown(self, thread_id: str, client: str, seq: int) -> None:
+        """Store the last entry that a side was shown, without waiting for the disk.
+
+        If it is lost, the entry is only shown as new once more.
+        """
+        if seq <= self._shown(thread_id, client):
+            return
+        column = _column(client, "shown")
+        with self._not_durable(), transaction(self._db):
+            self._db.execute(
+                f"UPDATE handoffs SET {column} = max({column}, ?) WHERE id = ?",  # noqa: S608
+                (seq, thread_id),
+            )
+
     def add(self, thread_id: str, new: NewEntry, size_max: int) -> tuple[Thread, ThreadEntry]:
-        """Append an entry; advance its author's cursor if the author has read the other side."""
+        """Append an entry; its author has seen it, and the entries that the author was shown."""
         with transaction(self._db):
             earlier = self._earlier_result(new)
             if earlier is not None:
@@ -206,14 +131,14 @@ class SqliteThreads:
                     "in all.",
                     "Close it, or create another one.",
                 )
-            unread = self._db.execute(
+            seen = max(thread.last_seen(new.client), self._shown(thread_id, new.client))
+            unseen = self._db.execute(
                 "SELECT 1 FROM handoff_entries"
                 " WHERE handoff_id = ? AND seq > ? AND from_client != ?",
-                (thread_id, thread.last_seen(new.client), new.client),
+                (thread_id, seen, new.client),
             ).fetchone()
             entry = self._append(thread_id, new)
-            if unread is None:
-                self._set_last_seen(thread_id, new.client, entry.seq)
+            self._set_last_seen(thread_id, new.client, seen if unseen else entry.seq)
             return self._thread(thread_id), entry
 
     def mark(self, thread_id: str, mark: NewMark, at: str) -> Thread:
@@ -253,15 +178,11 @@ class SqliteThreads:
         """Store a use without waiting for the disk, since only a mention could be lost."""
         if project_id in self.users(thread_id):
             return False
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        try:
-            with transaction(self._db):
-                self._db.execute(
-                    "INSERT OR IGNORE INTO thread_uses (handoff_id, project_id) VALUES (?, ?)",
-                    (thread_id, project_id),
-                )
-        finally:
-            self._db.execute("PRAGMA synchronous = FULL")
+        with self._not_durable(), transaction(self._db):
+            self._db.execute(
+                "INSERT OR IGNORE INTO thread_uses (handoff_id, project_id) VALUES (?, ?)",
+                (thread_id, project_id),
+            )
         return True
 
     def users(self, thread_id: str) -> list[str]:
@@ -296,6 +217,15 @@ class SqliteThreads:
             (ACTIVE,),
         ).fetchone()
         return Counts(*row)
+
+    @contextmanager
+    def _not_durable(self) -> Iterator[None]:
+        """Commit without waiting for the disk."""
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
 
     def _whole(self, thread_id: str) -> Whole:
         thread = self._thread(thread_id)
@@ -364,9 +294,20 @@ class SqliteThreads:
         row = self._db.execute("SELECT content_bytes FROM handoffs WHERE id = ?", (thread_id,))
         return int(row.fetchone()[0])
 
+    def _shown(self, thread_id: str, client: str) -> int:
+        row = self._db.execute(
+            f"SELECT {_column(client, 'shown')} FROM handoffs WHERE id = ?",  # noqa: S608
+            (thread_id,),
+        ).fetchone()
+        return int(row[0]) if row else 0
+
     def _set_last_seen(self, thread_id: str, client: str, seq: int) -> None:
-        column = "code_last_seen" if client == "code" else "chat_last_seen"
+        column = _column(client, "last_seen")
         self._db.execute(
             f"UPDATE handoffs SET {column} = ? WHERE id = ?",  # noqa: S608  a constant name
             (seq, thread_id),
         )
+
+
+def _column(client: str, what: str) -> str:
+    return f"code_{what}" if client == "code" else f"chat_{what}"

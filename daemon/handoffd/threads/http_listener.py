@@ -9,7 +9,6 @@ import errno
 import os
 import socket
 import ssl
-import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -96,7 +95,7 @@ class HttpListener:
             what = f"no module {problem.name}" if problem.name else type(problem).__name__
             raise HandoffError(
                 f"It needs the package mcp, 2.3 or later ({what}).",
-                f"Install it: {sys.executable} -m pip install 'mcp>=2.3,<3'",
+                "Install it: handoff setup --with http",
             ) from None
 
     async def _stay_closed(self, problem: str) -> None:

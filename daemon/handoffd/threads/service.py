@@ -10,7 +10,7 @@ from handoff.common.errors import HandoffError
 from handoffd.errors import NoThreadError, StoreError, ThreadError
 from handoffd.redaction.redact import redact, takes_long
 from handoffd.runtime import clock, log
-from handoffd.store.threads import (
+from handoffd.store.thread_store import (
     Kept,
     NewEntry,
     NewMark,
@@ -48,7 +48,8 @@ class ThreadService:
 
     `wipe` leaves no byte of the deleted entries. `archive` is the directory for copies of closed
     threads; if it is empty, no copy is kept. `archive_unknown` is the reason why the user's choice
-    about copies is unknown. `changed` is called for every thread that changes.
+    about copies is unknown. `changed` is called for every thread that changes. With `peek`, reading
+    a thread does not count as shown to that side.
     """
 
     store: ThreadStore
@@ -57,6 +58,7 @@ class ThreadService:
     archive_unknown: str = ""
     refuse_secrets: bool = False
     changed: Callable[[Thread, ThreadEntry | None], None] | None = None
+    peek: bool = False
 
     def create(
         self, title: str, content: str, project: str | None, client: str, once: str = ""
@@ -75,6 +77,8 @@ class ThreadService:
         thread, entries = self.store.read(pasted(thread_id))
         seen, rows = thread.last_seen(client), [_as_dict(entry) for entry in entries]
         new = [row for row in rows if row["seq"] > seen and row["from_client"] != client]
+        if new and not self.peek:
+            self._note_shown(thread.id, client, new[-1]["seq"])
         return {
             "handoff": _as_dict(thread),
             "entries": rows,
@@ -116,6 +120,12 @@ class ThreadService:
             result["warnings"] = [str(problem)]
         self._announce(thread)
         return result
+
+    def _note_shown(self, thread_id: str, client: str, seq: int) -> None:
+        try:
+            self.store.note_shown(thread_id, client, seq)
+        except Exception as problem:  # noqa: BLE001  the thread itself could be read
+            log.get().warning("shown_not_noted", error=log.where(problem))
 
     def _keep_copy(self, thread: Thread, entries: list[ThreadEntry]) -> str:
         text = form.as_markdown(_as_dict(thread), map(_as_dict, entries))

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from handoff.common.plain_text import PlainText
+from handoffd.links.tracker import Issue
 from handoffd.session import frame
 from handoffd.tracks.plan import Progress
 from handoffd.tracks.record import SECTIONS, UNKNOWN, TrackRecord, files_named
@@ -15,17 +16,6 @@ _RULE = "━" * 48
 _OK, _WARN = "✅", "⚠️"
 _SHOWN_MAX = 5
 _HOUR_SECONDS, _DAY_SECONDS = 3600, 86400
-
-
-class IssueLike(Protocol):
-    """An issue of Beads (see links.beads.Issue)."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def status(self) -> str: ...
 
 
 class CurrentTree(NamedTuple):
@@ -129,8 +119,8 @@ class TrackProgress(NamedTuple):
     """The track's progress, its epic, and the issues that are ready."""
 
     progress: Progress
-    epic: IssueLike | None = None
-    ready: Sequence[IssueLike] = ()
+    epic: Issue | None = None
+    ready: Sequence[Issue] = ()
 
 
 def present(record: TrackRecord, source: str, work: TrackProgress, moved: Drift | None) -> str:

@@ -2,9 +2,10 @@
 
 import heapq
 import os
+import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -18,11 +19,14 @@ from handoffd.tracks.parallel_workers import STATE_FILES, ParallelWorker, read_s
 from handoffd.tracks.plan import TrackPlan, read_plan
 from handoffd.tracks.record import GENERAL, TrackRecord, parse, read_name, render, summary
 from handoffd.tracks.settings import TrackSettings, read_settings
+from handoffd.tracks.tracks_file import BEGUN, DONE, TrackMark, read_marks
 
 CONDUCTOR = "conductor"
 TRACKS = f"{CONDUCTOR}/tracks"
 HANDOFFS = f"{CONDUCTOR}/handoffs"
 ARCHIVE = "archive"
+ARCHIVED_TRACKS = f"{CONDUCTOR}/{ARCHIVE}"
+TRACKS_FILE = "tracks.md"
 INDEX = "index.md"
 METADATA = "metadata.json"
 LAST_ACTIVITY = ".last_activity"
@@ -37,6 +41,10 @@ _ID_BYTES = 200
 _TRIES = 20
 _PAUSE_SECONDS = 0.01
 _ENDED = frozenset({"complete", "completed", "archived", "cancelled"})
+# A handoff of Conductor-Beads, beside the plan of its track.
+_BESIDE_PLAN = re.compile(
+    r"(?i)handoff(?:[_-](?P<date>\d{8})[_T-](?P<time>\d{4}(?:\d\d)?)Z?)?(?:[_-].*)?\.md"
+)
 
 
 class Track(NamedTuple):
@@ -48,13 +56,28 @@ class Track(NamedTuple):
     has_spec: bool
     has_plan: bool
     problem: str = ""
+    # Its entry in tracks.md.
+    mark: TrackMark = TrackMark()
+    archived: bool = False
 
     @property
     def is_active(self) -> bool:
         """Return True if the track is neither complete, archived nor cancelled."""
+        if self.archived or self.mark.box == DONE:
+            return False
         if self.metadata is None:
             return True
         return self.metadata.status.lower() not in _ENDED and self.metadata.state != "ARCHIVED"
+
+    @property
+    def is_begun(self) -> bool:
+        """Return True if the track is active, and its metadata or tracks.md says: in progress."""
+        begun = self.metadata is not None and self.metadata.status.lower() == "in_progress"
+        return self.is_active and (begun or self.mark.box == BEGUN)
+
+    @property
+    def epics(self) -> list[str]:
+        return self.metadata.epics if self.metadata else []
 
 
 class StoredRecord(NamedTuple):
@@ -82,27 +105,43 @@ class ConductorDirectory:
             return handle is not None
 
     def stamp(self) -> str:
-        """Return a text that changes if a track is added, gets a document or changes its state."""
+        """Return a text that changes if a track is added, gets a document, a state or a mark."""
         return " ".join(_stat_marks(f"{self.root}/{CONDUCTOR}", f"{self.root}/{TRACKS}"))
 
     # Reading
 
     def tracks(self) -> list[Track]:
         """Return every track under conductor/tracks, the most recently changed first."""
-        with self._open_to_read(TRACKS) as handle:
-            names = _directories(handle) if handle is not None else []
-        found = [track for name in names if (track := self._track(name))]
+        names = self._names_in(TRACKS)
+        marks = self._marks(names)
+        found = [track for name in names if (track := self._track(name, marks))]
         return sorted(found, key=lambda track: (-track.changed_seconds, track.id))
 
-    def _track(self, name: str) -> Track | None:
+    def archived_ids(self) -> list[str]:
+        """Return the names of the tracks under conductor/archive."""
+        return self._names_in(ARCHIVED_TRACKS)
+
+    def _names_in(self, directory: str) -> list[str]:
+        with self._open_to_read(directory) as handle:
+            return _directories(handle) if handle is not None else []
+
+    def _marks(self, ids: Collection[str]) -> Mapping[str, TrackMark]:
+        found = self._read(CONDUCTOR, TRACKS_FILE, _WORKFLOW_BYTES, cut=True)
+        return read_marks(_readable_text(found[0]), frozenset(ids)) if found else {}
+
+    def _track(self, name: str, marks: Mapping[str, TrackMark]) -> Track | None:
         try:
-            return self.track(name)
+            return self._read_track(name, marks)
         except OSError as problem:
             # One unreadable track must not hide the others.
             return Track(name, None, 0.0, False, False, f"{name}: {problem.strerror}.")
 
     def track(self, track_id: str) -> Track | None:
-        directory = f"{TRACKS}/{_checked_name(track_id)}"
+        """Return a track, also an archived one."""
+        return self._read_track(track_id, self._marks([track_id]))
+
+    def _read_track(self, track_id: str, marks: Mapping[str, TrackMark]) -> Track | None:
+        directory = self.track_directory(track_id)
         with self._open_to_read(directory) as handle:
             if handle is None or track_id == GENERAL:
                 return None
@@ -111,7 +150,18 @@ class ConductorDirectory:
             changed = max([os.fstat(handle).st_mtime, *filter(None, times.values())])
         found, problem = self._metadata(directory)
         spec, plan = times["spec.md"] is not None, times["plan.md"] is not None
-        return Track(track_id, found, changed, spec, plan, problem)
+        mark = marks.get(track_id, TrackMark())
+        archived = not directory.startswith(f"{TRACKS}/")
+        return Track(track_id, found, changed, spec, plan, problem, mark, archived)
+
+    def track_directory(self, track_id: str) -> str:
+        """Return the directory of a track relative to the root: in the archive if only there."""
+        name = _checked_name(track_id)
+        for directory in (f"{TRACKS}/{name}", f"{ARCHIVED_TRACKS}/{name}"):
+            with self._open_to_read(directory) as handle:
+                if handle is not None:
+                    return directory
+        return f"{TRACKS}/{name}"
 
     def _metadata(self, directory: str) -> tuple[Metadata | None, str]:
         try:
@@ -123,7 +173,7 @@ class ConductorDirectory:
             return None, f"{METADATA} cannot be read: {problem.strerror}."
 
     def plan(self, track_id: str) -> TrackPlan | None:
-        directory = f"{TRACKS}/{_checked_name(track_id)}"
+        directory = self.track_directory(track_id)
         found = self._read(directory, "plan.md", _DOCUMENT_BYTES, cut=True)
         return read_plan(_readable_text(found[0])) if found else None
 
@@ -132,7 +182,7 @@ class ConductorDirectory:
         return read_settings(_readable_text(found[0])) if found else TrackSettings()
 
     def workers(self, track_id: str, now: float) -> list[ParallelWorker]:
-        directory = f"{TRACKS}/{_checked_name(track_id)}"
+        directory = self.track_directory(track_id)
         workers: list[ParallelWorker] = []
         for name in STATE_FILES:
             # A file that is cut cannot be parsed, so that its workers count as unknown.
@@ -142,33 +192,43 @@ class ConductorDirectory:
 
     def records(self, track_id: str | None = None) -> list[StoredRecord]:
         """Return the records of a track, or of all tracks, the newest first, archived ones last."""
-        if track_id is None:
-            with self._open_to_read(HANDOFFS) as handle:
-                tracks = _directories(handle) if handle is not None else []
-        else:
-            tracks = [_checked_name(track_id)]
-        found = [
+        tracks = self._names_in(HANDOFFS) if track_id is None else [_checked_name(track_id)]
+        return _newest_first(
             record
             for track in tracks
             for old in (False, True)
-            for record in self._records_in(track, old)
-        ]
-        # If two have the same time, the longer name has the later number.
-        found.sort(key=lambda kept: (kept.timestamp, len(kept.path), kept.path), reverse=True)
-        return sorted(found, key=lambda kept: kept.archived)
+            for record in self._records_in(
+                self.handoffs_directory(track) + (f"/{ARCHIVE}" if old else ""), track, old
+            )
+        )
 
-    def _records_in(self, track_id: str, archived: bool) -> Iterator[StoredRecord]:
-        directory = self.handoffs_directory(track_id) + (f"/{ARCHIVE}" if archived else "")
+    def handoffs(self, track_id: str | None = None) -> list[StoredRecord]:
+        """Return the records, and the handoffs of Conductor-Beads, which lie beside the plan."""
+        theirs = (
+            handoff
+            for place, old in ((TRACKS, False), (ARCHIVED_TRACKS, True))
+            for track in (self._names_in(place) if track_id is None else [_checked_name(track_id)])
+            for handoff in self._records_in(f"{place}/{track}", track, old, _BESIDE_PLAN.fullmatch)
+        )
+        return _newest_first([*self.records(track_id), *theirs])
+
+    def _records_in(
+        self,
+        directory: str,
+        track_id: str,
+        archived: bool,
+        wanted: Callable[[str], object] = lambda _name: True,
+    ) -> Iterator[StoredRecord]:
         with self._open_to_read(directory) as handle:
             if handle is None:
                 return
             # If there are too many, the newest by name are kept.
-            names = heapq.nlargest(ENTRIES_MAX, filter(_is_record, os.listdir(handle)))
-            times = [(name, _mtime(handle, name)) for name in names]
+            names = (name for name in os.listdir(handle) if _is_record(name) and wanted(name))
+            times = [(name, _mtime(handle, name)) for name in heapq.nlargest(ENTRIES_MAX, names)]
         for name, mtime in times:
             if mtime is not None:
                 named = read_name(name)
-                made = named.timestamp if named else clock.iso_milliseconds(mtime)
+                made = named.timestamp if named else _time_by_name(name, mtime)
                 yield StoredRecord(f"{directory}/{name}", track_id, made, archived)
 
     def read(self, path: str) -> TrackRecord | None:
@@ -182,8 +242,10 @@ class ConductorDirectory:
         if not found:
             return None
         record = parse(_readable_text(found[0]), path)
-        made = record.timestamp or clock.iso_milliseconds(found[1].st_mtime)
-        return replace(record, timestamp=made)
+        by_name = _time_by_name(name, found[1].st_mtime)
+        # A date in bold is less precise than the name.
+        guessed = bool(record.warning) and _BESIDE_PLAN.fullmatch(name)
+        return replace(record, timestamp=by_name if guessed else record.timestamp or by_name)
 
     def handoffs_directory(self, track_id: str) -> str:
         """Return the directory of a track's records, relative to the root."""
@@ -245,9 +307,9 @@ class ConductorDirectory:
 
         Return the text that is in the file now, or None if the file does not exist.
         """
-        directory = f"{TRACKS}/{_checked_name(track_id)}"
         if track_id == GENERAL:
             return None
+        directory = self.track_directory(track_id)
         try:
             with files.directory(self.root, directory) as handle:
                 files.sweep(handle)
@@ -289,6 +351,29 @@ class ConductorDirectory:
         """Update the time of conductor/.last_activity."""
         with suppress(FileNotFoundError), files.directory(self.root, CONDUCTOR) as handle:
             files.touch(handle, LAST_ACTIVITY, FILE_MODE)
+
+
+def _newest_first(found: Iterable[StoredRecord]) -> list[StoredRecord]:
+    """Sort records, archived ones last."""
+    # If two have the same time, the longer name has the later number.
+    ordered = sorted(
+        found, key=lambda kept: (kept.timestamp, len(kept.path), kept.path), reverse=True
+    )
+    return sorted(ordered, key=lambda kept: kept.archived)
+
+
+def _time_by_name(name: str, mtime: float) -> str:
+    """Return the time of another writer's handoff: by its name, but no later than its file's time.
+
+    Its name has the local time of its writer, who may live in another zone.
+    """
+    said = _BESIDE_PLAN.fullmatch(name)
+    if said and said["date"]:
+        with suppress(ValueError, OverflowError):
+            form = "%Y%m%d%H%M%S" if len(said["time"]) > len("HHMM") else "%Y%m%d%H%M"
+            moment = time.mktime(time.strptime(said["date"] + said["time"], form))
+            return clock.iso_milliseconds(min(moment, mtime))
+    return clock.iso_milliseconds(mtime)
 
 
 def _rewrite(handle: int, name: str, change: Callable[[str | None], str | None]) -> str | None:
@@ -347,7 +432,7 @@ def _stat_marks(conductor: str, tracks: str) -> Iterator[str]:
         names = sorted(os.listdir(tracks))[:ENTRIES_MAX]
     except OSError:
         names = []
-    paths = [f"{conductor}/workflow.md"]
+    paths = [f"{conductor}/workflow.md", f"{conductor}/{TRACKS_FILE}"]
     for name in names:
         paths += [f"{tracks}/{name}", f"{tracks}/{name}/{METADATA}"]
     for path in paths:

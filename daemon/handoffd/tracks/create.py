@@ -39,7 +39,13 @@ from handoffd.tracks.steps import (
     Tell,
     run_steps,
 )
-from handoffd.tracks.work_context import WorkContext, known_track, track_of_session, track_overview
+from handoffd.tracks.work_context import (
+    WorkContext,
+    known_track,
+    named_track,
+    track_of_session,
+    track_overview,
+)
 
 # With these triggers a session has ended, or is about to end.
 _FINAL = ("manual", "idle")
@@ -92,11 +98,13 @@ def _context(run: CreateState) -> str:
     if meant := _named_track(run):
         return _choose_track(run, *meant)
     active = [track for track in work.conductor.tracks() if track.is_active]
-    if len(active) == 1:
-        return _choose_track(run, active[0], "the one that is active")
-    if active:
-        names = ", ".join(track.id for track in active[:5])
-        return f"general: {len(active)} tracks are active ({names}); --track names one"
+    begun = [track for track in active if track.is_begun]
+    for found, why in ((begun, "the one in progress"), (active, "the one that is active")):
+        if len(found) == 1:
+            return _choose_track(run, found[0], why)
+    if several := begun or active:
+        names = ", ".join(track.id for track in several[:5])
+        return f"general: {len(several)} tracks are active ({names}); --track names one"
     return "general: no track is active"
 
 
@@ -106,11 +114,14 @@ def _named_track(run: CreateState) -> tuple[Track, str] | None:
     if run.request.track:
         return known_track(work, run.request.track), "as you said"
     tracks = {track.id: track for track in work.conductor.tracks()}
-    for word in run.request.words.split():
-        if word in tracks:
-            return tracks[word], "as was said"
+    if said := named_track(run.request.words, tracks):
+        return tracks[said], "as was said"
+    # A track that a trigger names may have been archived since.
+    archived = named_track(run.request.words, work.conductor.archived_ids())
+    if archived and (track := work.conductor.track(archived)):
+        return track, "as was said, from the archive"
     for track in tracks.values() if run.request.bead else ():
-        if track.metadata and run.request.bead in track.metadata.epics:
+        if run.request.bead in track.epics:
             return track, f"which names {run.request.bead}"
     # A track that was finished meanwhile is no longer there.
     bound = tracks.get(track_of_session(work, tracks))
@@ -295,7 +306,7 @@ def _beads(run: CreateState) -> str:
         raise SkippedError(
             "general has no epic" if run.track is None else "the track names no epic"
         )
-    if not run.work.beads.exists():
+    if not run.work.tracker.exists():
         raise SkippedError("there is no .beads here")
     if run.facts is None:
         raise SkippedError("nothing is known")
@@ -418,7 +429,8 @@ def outcome(run: CreateState) -> dict[str, Any]:
         "bead": run.record.bead_id if run.record else "",
         "file": "" if stopped and run.cause else run.path,
         "section": run.section,
-        "progress": {"percent": progress.percent, **progress._asdict()},
+        "progress": progress.as_dict(),
+        "disagreement": progress.differs,
         "status": "" if stopped or run.track is None else status_after(run),
         "secrets": run.secrets,
         "choice": run.choice,

@@ -33,6 +33,8 @@ class CreateRequest:
     strict: bool = False
     # The requesting session works on this track from now on; a trigger moves no session.
     binds: bool = False
+    # The track is about to be implemented: it is resumed before.
+    implement: bool = False
     author: str = "agent"
     # The time and the file name of the record, fixed at the first attempt.
     at: str = ""

@@ -5,20 +5,21 @@ Only the bytes of that section change; all others stay as they are.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
+from handoff.common import json_edit
 from handoff.common.errors import HandoffError
 from handoff.common.safe_parsing import load_json
 
 KEY = "handoff"
-# The seed's order.
+# The specified order.
 SECTION = ("status", "section_count", "progress_percent", "last_handoff", "history")
 ID_MAX = 120
 _EPICS_MAX = 100
+_TASKS_MAX = 2000
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SPACE = re.compile(r"[ \t\n\r]*")
 _REMEDY = "Repair conductor/tracks/<track>/metadata.json, or move it aside."
 
 
@@ -39,15 +40,33 @@ class Metadata:
 
     @property
     def epics(self) -> list[str]:
-        """Return every epic of the track, `beads.epicId` or `beads_epic` first.
+        """Return every epic of the track, the main one first: its key differs by the writer.
 
         An empty id is never among them: bd would take the issue that it touched last.
         """
         beads = _mapping(self.data.get("beads"))
         listed = beads.get("epics")
         others = [_mapping(epic).get("id") for epic in listed] if isinstance(listed, list) else []
-        named = [beads.get("epicId"), self.data.get("beads_epic"), *others]
+        main = [self.data.get("beads_epic"), self.data.get("beads_epic_id")]
+        named = [beads.get("epicId"), *main, *others]
         return list(dict.fromkeys(epic for epic in named if _is_id(epic)))[:_EPICS_MAX]
+
+    @property
+    def tasks(self) -> list[str]:
+        """Return the issues that the file names as tasks; a phase whose tasks it names is none."""
+        beads = _mapping(self.data.get("beads"))
+        listed = beads.get("issues")
+        named = list(listed) if isinstance(listed, list) else []
+        for found in (
+            self.data.get("beads_tasks"),
+            self.data.get("beads_task_mapping"),
+            beads.get("planTasks"),
+        ):
+            tasks = _mapping(found)
+            # `phase1` is the phase of `phase1_task2`.
+            phases = {key.rpartition("_")[0] for key in tasks}
+            named += [task for key, task in tasks.items() if key not in phases]
+        return list(dict.fromkeys(task for task in named if _is_id(task)))[:_TASKS_MAX]
 
     @property
     def validation(self) -> Mapping[str, Any] | None:
@@ -175,7 +194,7 @@ def with_status(text: str, status: str) -> str:
 
 
 def _handoff(text: str) -> dict[str, Any]:
-    """Return the section with all required keys in the seed's order, then unknown keys."""
+    """Return the section with all required keys in the specified order, then unknown keys."""
     found = parse(text).data.get(KEY)
     if found is None:
         found = {}
@@ -193,102 +212,12 @@ def _handoff(text: str) -> dict[str, Any]:
     return section | {key: value for key, value in found.items() if key not in SECTION}
 
 
-# The text
-
-
-class _Member(NamedTuple):
-    """A member of the top level: its key, and the positions of it and of its value."""
-
-    key: str
-    start: int
-    value_start: int
-    value_end: int
-
-
 def _spliced(text: str, section: Mapping[str, Any]) -> str:
     """Return the text with the section replaced, or else added as the last member."""
     if parse(text).data.get(KEY) == section:
         return text
-    members = list(_members(text))
-    # If a key occurs twice, the last one counts for every reader.
-    found = next((member for member in reversed(members) if member.key == KEY), None)
-    style = _Style.of(text, members)
-    rendered = style.render(section)
-    if found:
-        return text[: found.value_start] + rendered + text[found.value_end :]
-    member = f'"{KEY}"{style.colon}{rendered}'
-    if members:
-        end = members[-1].value_end
-        return f"{text[:end]},{style.before}{member}{text[end:]}"
-    start = text.index("{") + 1
-    end = _skip(text, start)
-    return f"{text[:start]}{style.before}{member}{style.newline}{text[end:]}"
-
-
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
-
-
-def _members(text: str) -> Iterator[_Member]:
-    """Yield the members of the top level; the text is known to be valid."""
-    decoder = json.JSONDecoder()
-    at = _skip(text, text.index("{") + 1)
-    while text[at] != "}":
-        start = at
-        key, at = decoder.raw_decode(text, at)
-        value_start = _skip(text, _skip(text, at) + 1)
-        _, at = decoder.raw_decode(text, value_start)
-        yield _Member(key, start, value_start, at)
-        at = _skip(text, at)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-
-
-class _Style(NamedTuple):
-    """The layout of a file: the text before a member, the colon, and whether it is ASCII only."""
-
-    before: str
-    colon: str
-    ascii_only: bool
-
-    @classmethod
-    def of(cls, text: str, members: Sequence[_Member]) -> "_Style":
-        ascii_only = text.isascii() and "\\u" in text
-        if not members:
-            newline = "\r\n" if "\r\n" in text else "\n"
-            return cls(f"{newline}  ", ": ", ascii_only)
-        last = members[-1]
-        # Only whitespace separates it from the comma or brace before it.
-        before = text[len(text[: last.start].rstrip(" \t\r\n")) : last.start]
-        colon = ": " if text[last.value_start - 1] in " \t" else ":"
-        # With a single member in one line, the comma follows the style of the colon.
-        if len(members) == 1 and "\n" not in before:
-            before = colon[1:]
-        return cls(before, colon, ascii_only)
-
-    @property
-    def newline(self) -> str:
-        if "\n" not in self.before:
-            return ""
-        return "\r\n" if "\r\n" in self.before else "\n"
-
-    def render(self, section: Mapping[str, Any]) -> str:
-        data = self._dumped(section, ascii_only=self.ascii_only)
-        if _SURROGATE.search(data):
-            data = self._dumped(section, ascii_only=True)
-        # A string in JSON holds no literal newline.
-        return data.replace("\n", self.newline + self._unit)
-
-    def _dumped(self, section: Mapping[str, Any], *, ascii_only: bool) -> str:
-        layout: dict[str, Any] = {"separators": (f",{self.before}", self.colon)}
-        if self.newline:
-            layout = {"indent": self._unit, "separators": (",", self.colon)}
-        try:
-            return json.dumps(section, ensure_ascii=ascii_only, allow_nan=False, **layout)
-        except (ValueError, RecursionError):
-            raise HandoffError('"handoff" in metadata.json cannot be kept.', _REMEDY) from None
-
-    @property
-    def _unit(self) -> str:
-        return self.before.rpartition("\n")[2]
+    mark = text[: text.startswith("\ufeff")]
+    try:
+        return mark + json_edit.put(text.removeprefix(mark), [KEY], section)
+    except (ValueError, RecursionError):
+        raise HandoffError('"handoff" in metadata.json cannot be kept.', _REMEDY) from None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from handoffd.links.agent_mail import AgentMail, MailError
-from handoffd.links.beads import Beads, BeadsError, BeadsProgram
+from handoffd.links.tracker import Tracker, TrackerError
 from handoffd.runtime import clock, log
 from handoffd.store.outbox import Letter, Outbox
 
@@ -95,21 +95,20 @@ def _fail(outbox: Outbox, letter: Letter, problem: DeliveryError, now: float) ->
     return Delivery(letter, sent=False, problem=words, dead=dead)
 
 
-# Notes in Beads
+# Notes in the issue tracker
 
 
-def deliver_note(letter: Letter, program: BeadsProgram) -> None:
+def deliver_note(letter: Letter, tracker: Tracker) -> None:
     """Append a letter's body to the notes of its issue.
 
     An earlier attempt may have arrived without an answer to us. The notes then hold the last line
     of the body already, which no other note has.
     """
-    beads = Beads(letter.root, program)
     try:
-        if letter.attempts > 1 and _has_note(beads.notes(letter.target), letter.body):
+        if letter.attempts > 1 and _has_note(tracker.notes(letter.target), letter.body):
             return
-        beads.append_notes(letter.target, letter.body)
-    except BeadsError as problem:
+        tracker.append_notes(letter.target, letter.body)
+    except TrackerError as problem:
         raise DeliveryError(str(problem), final=problem.final, missing=problem.missing) from None
 
 

@@ -22,7 +22,7 @@ def is_made(found: dict[str, Any]) -> bool:
     return not (found["choice"] or found["cancelled"] or refused)
 
 
-def settle(core: CoreStore, firing: Firing, found: dict[str, Any]) -> None:
+def store_outcome(core: CoreStore, firing: Firing, found: dict[str, Any]) -> None:
     """Store the outcome of a trigger; a record that failed on the way stays pending."""
     failed = [step["number"] for step in found["steps"] if step["outcome"] == FAILED]
     refused = bool(failed) and failed[0] in _BEFORE
@@ -35,4 +35,4 @@ def settle(core: CoreStore, firing: Firing, found: dict[str, Any]) -> None:
         outcome = {name: found[name] for name in kept if found.get(name)}
         if not found["file"]:
             outcome["skipped"] = found["steps"][-1]["text"]
-        core.ledger.settle(firing.cause, outcome)
+        core.ledger.set_outcome(firing.cause, outcome)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from handoffd.session.text import keep
 from handoffd.tracks.markdown import lines_of, marked
@@ -22,10 +22,20 @@ class Progress(NamedTuple):
     done: int = 0
     total: int = 0
     source: str = ""
+    # The other source, in words, if it says something else.
+    differs: str = ""
 
     @property
     def percent(self) -> int:
         return self.done * 100 // self.total if self.total else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "percent": self.percent,
+            "done": self.done,
+            "total": self.total,
+            "source": self.source,
+        }
 
 
 class TrackPlan(NamedTuple):
@@ -38,12 +48,15 @@ class TrackPlan(NamedTuple):
     current: Sequence[str]
     open: Sequence[str]
     blocked: Sequence[str]
+    # Boxes done and in total by each reading: all, the outer ones, those without inner ones.
+    counts: frozenset[tuple[int, int]]
 
 
 class _Task(NamedTuple):
     box: str
     text: str
     phase: str
+    indent: int
 
 
 class PlannedWork(NamedTuple):
@@ -70,7 +83,10 @@ def read_plan(text: str) -> TrackPlan:
     return TrackPlan(
         Progress(done, len(tasks), "plan") if tasks else Progress(),
         keep(first.phase, PHASE_MAX) if first else "",
-        *(_texts(tasks, box) for box in (_CURRENT, _OPEN, _BLOCKED)),
+        _texts(tasks, _CURRENT),
+        _texts(tasks, _OPEN),
+        _texts(tasks, _BLOCKED),
+        frozenset(map(_count, (tasks, _outer(tasks), _innermost(tasks)))),
     )
 
 
@@ -85,8 +101,24 @@ def _tasks(text: str) -> list[_Task]:
             headings = [above for above in headings if above[0] < level]
             headings.append((level, found["title"].rstrip("# ")))
         elif found := _TASK.fullmatch(line):
-            tasks.append(_Task(found["box"].lower(), found["text"], _phase(headings)))
+            indent = len(line) - len(line.lstrip())
+            tasks.append(_Task(found["box"].lower(), found["text"], _phase(headings), indent))
     return tasks
+
+
+def _count(tasks: Sequence[_Task]) -> tuple[int, int]:
+    return sum(task.box == _DONE for task in tasks), len(tasks)
+
+
+def _outer(tasks: Sequence[_Task]) -> list[_Task]:
+    least = min((task.indent for task in tasks), default=0)
+    return [task for task in tasks if task.indent == least]
+
+
+def _innermost(tasks: Sequence[_Task]) -> list[_Task]:
+    following = [*(task.indent for task in tasks[1:]), 0]
+    pairs = zip(tasks, following, strict=False)
+    return [task for task, indent in pairs if indent <= task.indent]
 
 
 def _phase(headings: Sequence[tuple[int, str]]) -> str:
@@ -100,9 +132,16 @@ def _texts(tasks: Sequence[_Task], box: str) -> tuple[str, ...]:
     return tuple(keep(text, TASK_MAX) for text in found[:_TASKS_MAX])
 
 
-def progress(plan: TrackPlan | None, children: Sequence[str] | None) -> Progress:
-    """Return the progress by the statuses of an epic's children, or else by the plan."""
-    counted = [status for status in children or () if status != "tombstone"]
-    if counted:
-        return Progress(counted.count("closed"), len(counted), "beads")
-    return plan.progress if plan else Progress()
+def progress(plan: TrackPlan | None, tasks: Sequence[str] | None) -> Progress:
+    """Return the progress by the statuses of the tasks in Beads, or else by the plan.
+
+    The plan may count finer or coarser than Beads; it differs only if no reading of it agrees.
+    """
+    counted = [status for status in tasks or () if status != "tombstone"]
+    planned = plan.progress if plan else Progress()
+    if not counted:
+        return planned
+    done, total = counted.count("closed"), len(counted)
+    agrees = plan is None or not planned.total or (done, total) in plan.counts
+    differs = "" if agrees else f"the plan says {planned.done}/{planned.total}"
+    return Progress(done, total, "beads", differs)

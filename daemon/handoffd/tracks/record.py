@@ -294,9 +294,10 @@ def _is_next(record: TrackRecord, title: str) -> bool:
 
 
 def files_named(record: TrackRecord) -> list[str]:
-    """Return the paths in backticks in Changes, without line numbers."""
+    """Return the paths in backticks in Changes, or in a section called similarly, without lines."""
     found: dict[str, None] = {}
-    for line in _text_lines(record, "Changes"):
+    titles = [title for title in record.sections if "changes" in title.casefold()]
+    for line in (line for title in titles for line in _text_lines(record, title)):
         item = _ITEM.fullmatch(line)
         leading = item["text"] if item else line
         for quoted in _IN_BACKTICKS.finditer(leading):

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from handoff.common.errors import HandoffError
@@ -18,12 +19,12 @@ from handoffd.contract.contract_writer import ContractWriter
 from handoffd.fs.files import BusyError
 from handoffd.links import desktop
 from handoffd.links.agent_mail import AgentMail
-from handoffd.links.beads import BeadsProgram
+from handoffd.links.trackers import tracker_at
 from handoffd.projects.project_state import ProjectStates
 from handoffd.projects.registry import Project, ProjectRegistry
+from handoffd.projects.stored_sessions import state_of
 from handoffd.runtime import clock, log
 from handoffd.session.state import SessionState
-from handoffd.session.storage import load
 from handoffd.store.core import CoreStore
 from handoffd.store.ledger import Firing
 from handoffd.store.state import SessionStore
@@ -32,7 +33,7 @@ from handoffd.tracks.conductor_directory import ConductorDirectory
 from handoffd.tracks.create import create, preview
 from handoffd.tracks.create_state import CreateRequest, request_of
 from handoffd.tracks.outbox_sender import deliver
-from handoffd.tracks.outcome import ASKED, is_made, settle
+from handoffd.tracks.outcome import ASKED, is_made, store_outcome
 from handoffd.tracks.record import GENERAL
 from handoffd.tracks.resume_state import ResumeRequest
 from handoffd.tracks.steps import FAILED, Tell
@@ -118,7 +119,7 @@ class RecordMaker:
             return False
         if self._track_of(firing) not in ("", self._track_of(first)):
             return False
-        self.core.ledger.settle(firing.cause, {"covered_by": first.trigger})
+        self.core.ledger.set_outcome(firing.cause, {"covered_by": first.trigger})
         return True
 
     def _track_of(self, firing: Firing) -> str:
@@ -129,17 +130,21 @@ class RecordMaker:
         """Make the record of a trigger; a failure is retried later."""
         project = self.projects.by_id(firing.project_id)
         if project is None or not self.project_states.may_write_unasked(project):
-            self.core.ledger.settle(firing.cause, {"skipped": "the project is left alone"})
+            self.core.ledger.set_outcome(firing.cause, {"skipped": "the project is left alone"})
             return
         if reason := self._skip_reason(firing):
             path = await self._write_contract(self._stored_session(firing.session_id), firing)
-            self.core.ledger.settle(firing.cause, {"skipped": reason, "contract": path})
+            self.core.ledger.set_outcome(firing.cause, {"skipped": reason, "contract": path})
             return
         request = replace(request_of(firing.request), trigger=firing.trigger)
         # A person's choice about parallel workers, made or still open, is respected.
         if firing.receipt != ASKED or request.name:
             request = replace(request, if_parallel="include")
         try:
+            if request.implement and not request.name:
+                wanted = ResumeRequest(request.track, framed=True)
+                session = self._stored_session(firing.session_id)
+                await self.resume(project, session, wanted, lambda _step: None)
             found = await self.make(project, firing, request, lambda _step: None)
         except Exception as problem:  # noqa: BLE001  one project must not stop the others
             self._note_failure(firing, log.why(problem))
@@ -214,7 +219,7 @@ class RecordMaker:
                 project, state, lambda work: create(work, request, tell, firing.cause)
             )
             found["contract"] = await self._write_contract(state, firing) if is_made(found) else ""
-            settle(self.core, firing, found)
+            store_outcome(self.core, firing, found)
             self.records += bool(found["file"])
             if state and found["status"] == "handed_off":
                 self._note_handed_off(state)
@@ -234,14 +239,14 @@ class RecordMaker:
 
     def _stored_session(self, session_id: str) -> SessionState | None:
         stored = self.sessions.session(session_id) if session_id else None
-        return load(stored.fold) if stored else None
+        return state_of(stored) if stored else None
 
     async def _write_contract(self, state: SessionState | None, firing: Firing) -> str:
         """Write the session's contract. Return its path, or an empty text if there is none."""
         if state is None or not state.session_id:
             return ""
         async with self.contract_writer.busy:
-            done = await self.contract_writer.leave(state.session_id, ended=firing.trigger == IDLE)
+            done = await self.contract_writer.write(state.session_id, ended=firing.trigger == IDLE)
         stored = self.core.contract(state.session_id)
         return done.handoff.path if done else stored.path if stored else ""
 
@@ -251,7 +256,7 @@ class RecordMaker:
         """Run a function on a project's records, in a thread with a store of its own."""
         contract = None
         if state and state.records:
-            contract = await self.contract_writer.told(project, state)
+            contract = await self.contract_writer.compose(project, state)
         lanes = [
             lane.state.session_id for lane in self.project_states.lanes(project.id) if lane.live
         ]
@@ -280,7 +285,10 @@ class RecordMaker:
             stored = self.sessions.session(session_id)
             project = self.projects.by_id(stored.project_id or "") if stored else None
             ledger = self.core.ledger
-            tracks = {ledger.track_of(session_id), *ledger.tracks_told(session_id)} - {"", GENERAL}
+            tracks = {ledger.track_of(session_id), *ledger.recorded_tracks(session_id)} - {
+                "",
+                GENERAL,
+            }
             done = True
             for track_id in (
                 tracks if project and self.project_states.may_write_unasked(project) else ()
@@ -304,7 +312,7 @@ class RecordMaker:
     def _track_of_session(self, session_id: str) -> str:
         """Return the track that a session works on: as bound, or else by its last record."""
         ledger = self.core.ledger
-        return ledger.track_of(session_id) or next(iter(ledger.tracks_told(session_id)), "")
+        return ledger.track_of(session_id) or next(iter(ledger.recorded_tracks(session_id)), "")
 
     def session_changed(self, state: SessionState, _project_id: str, _last_seconds: float) -> None:
         """Note a session that was handed off and goes on after all."""
@@ -361,8 +369,7 @@ def _is_made_elsewhere(firing: Firing) -> bool:
 
 def _links(config: Config, state_directory: str) -> Links:
     mail = AgentMail(config.mail.url, config.mail.token_file, f"{state_directory}/mail")
-    program = BeadsProgram(config.beads.command, config.beads.confine)
-    return Links(mail, program, config.tracks.general)
+    return Links(mail, partial(tracker_at, config=config), config.tracks.general)
 
 
 def set_status(root: str, track_id: str, status: str) -> bool:

@@ -68,7 +68,8 @@ def _context(facts: RecordFacts) -> Iterator[str]:
 def progress_text(progress: Progress) -> str:
     """Return a progress in words: `41% (5/12 tasks, by the plan)`."""
     by = {"beads": ", by Beads", "plan": ", by the plan"}.get(progress.source, "")
-    return f"{progress.percent}% ({progress.done}/{progress.total} tasks{by})"
+    differs = f"; {progress.differs}" if progress.differs else ""
+    return f"{progress.percent}% ({progress.done}/{progress.total} tasks{by}{differs})"
 
 
 def decisions(facts: RecordFacts) -> list[str]:
@@ -112,7 +113,7 @@ def _learnings(facts: RecordFacts) -> list[str]:
     risks = [risk for risk in risks if not _UNSAVED.match(risk)]
     items = [*facts.contract.items("Gotchas", LEARNINGS_MAX), *risks]
     done = facts.contract.items("Done", LEARNINGS_MAX)
-    said = [item for item in done if not item.startswith(("Committed ", "Edited "))]
+    said = [item for item in done if not item.startswith(("Committed ", "Edited ", "Answered: "))]
     return [f"- {item}" for item in dict.fromkeys([*items, *said])]
 
 
@@ -137,7 +138,7 @@ def _worker(worker: ParallelWorker) -> str:
 
 
 def note(facts: RecordFacts, section: int, path: str) -> str:
-    """Return the note for Beads: the seed's six lines."""
+    """Return the note for Beads, in the specified six lines."""
     done, percent = facts.progress.done, facts.progress.percent
     tasks = f"Tasks 1-{done}" if done else NONE
     steps = upcoming(facts)

@@ -9,9 +9,9 @@ from typing import Any
 
 from handoff.common.errors import EXIT_CHOICE_NEEDED, EXIT_FAILED, HandoffError
 from handoffd.links.agent_mail import MailError, thread_id
-from handoffd.links.beads import BeadsError, Issue
 from handoffd.links.git import GitError
 from handoffd.links.repository import Head, Since, head, since
+from handoffd.links.tracker import Issue, TrackerError
 from handoffd.redaction.redact import compile_patterns
 from handoffd.runtime import clock
 from handoffd.session.text import clean, keep
@@ -63,19 +63,19 @@ def _parse(run: ResumeState) -> str:
         return _by_path(run, target)
     if target == GENERAL:
         run.track_id = GENERAL
-    elif target and conductor.records(target):
+    elif target and conductor.handoffs(target):
         run.track_id = target  # also of a track that was finished
     elif target:
         run.track_id = known_track(run.work, target).id
     if run.track_id:
-        run.records = conductor.records(run.track_id)
+        run.records = conductor.handoffs(run.track_id)
         return f"track {run.track_id}"
     return _discover(run)
 
 
 def _by_path(run: ResumeState, target: str) -> str:
     """Choose the record with a given path, relative to any directory."""
-    named = [kept for kept in run.work.conductor.records() if _is_meant(run, kept, target)]
+    named = [kept for kept in run.work.conductor.handoffs() if _is_meant(run, kept, target)]
     if not named:
         raise HandoffError(
             f"{target} is no record of this project.",
@@ -93,14 +93,14 @@ def _is_meant(run: ResumeState, kept: StoredRecord, target: str) -> bool:
 def _discover(run: ResumeState) -> str:
     """Find the newest record; with records of several tracks a choice is needed."""
     newest: dict[str, StoredRecord] = {}
-    for kept in run.work.conductor.records():
+    for kept in run.work.conductor.handoffs():
         if not kept.archived:
             newest.setdefault(kept.track_id, kept)
     if not newest:
         return "nothing named, no record on disk"
     if len(newest) == 1 and run.settings.auto_select_single:
         run.track_id = next(iter(newest))
-        run.records = run.work.conductor.records(run.track_id)
+        run.records = run.work.conductor.handoffs(run.track_id)
         return f"Auto-resuming from {run.track_id}..."
     run.choice = _choice(run, list(newest.values())[:_CHOICES_MAX])
     raise StoppedError(f"a choice is needed: {', '.join(newest)}")
@@ -213,14 +213,14 @@ def _beads(run: ResumeState) -> str:
     epics = list(dict.fromkeys([*named, *run.overview.epics]))
     if not epics:
         raise SkippedError("no epic is named")
-    if not work.beads.exists():
+    if not work.tracker.exists():
         raise SkippedError("there is no .beads here")
     try:
-        run.beads_home = work.beads.home()
+        run.beads_home = work.tracker.home()
         run.epic = _shown_issue(_first_open_epic(run, epics), run.patterns)
-        ready = work.beads.ready(run.epic.id)[:READY_MAX]
+        ready = work.tracker.ready(run.epic.id)[:READY_MAX]
         run.ready = [_shown_issue(issue, run.patterns) for issue in ready]
-    except BeadsError as reason:
+    except TrackerError as reason:
         raise SkippedError(f"no answer: {reason}") from None
     return f"{run.epic.id} is {run.epic.status}, {len(run.ready)} ready"
 
@@ -234,7 +234,7 @@ def _first_open_epic(run: ResumeState, epics: Sequence[str]) -> Issue:
     """Return the first epic that is not closed, or else the first."""
     found = []
     for epic in epics[:EPICS_MAX]:
-        found.append(run.work.beads.show(epic))
+        found.append(run.work.tracker.show(epic))
         if found[-1].status != "closed":
             return found[-1]
     return found[0]
@@ -346,7 +346,7 @@ def _status(run: ResumeState) -> str:
             run.track_id, lambda text: metadata.with_status(text, "active")
         )
     work.conductor.touch()
-    if work.session_id:
+    if work.session_id and run.request.framed:
         work.core.ledger.bind_track(work.session_id, work.project_id, run.track_id)
     if text is None:
         raise SkippedError("the track has no metadata.json")
@@ -372,7 +372,8 @@ def outcome(run: ResumeState) -> dict[str, Any]:
         "track": run.track_id,
         "source": run.source,
         "record": analysis.as_dict(run.record) if run.record else None,
-        "progress": {"percent": progress.percent, **progress._asdict()},
+        "progress": progress.as_dict(),
+        "disagreement": progress.differs,
         "beads": {
             "home": run.beads_home,
             "epic": run.epic._asdict() if run.epic else None,
@@ -389,7 +390,7 @@ def outcome(run: ResumeState) -> dict[str, Any]:
 
 def newest_age_days(work: WorkContext) -> float | None:
     """Return the age of the newest record that is not archived, or None without records."""
-    found = [kept for kept in work.conductor.records() if not kept.archived]
+    found = [kept for kept in work.conductor.handoffs() if not kept.archived]
     if not found:
         return None
     return (clock.wall() - clock.parse(found[0].timestamp)) / clock.DAY_SECONDS

@@ -5,7 +5,7 @@ from typing import Any
 
 from handoff.common.errors import HandoffError
 from handoffd.links.agent_mail import MailMessage
-from handoffd.links.beads import Issue
+from handoffd.links.tracker import Issue
 from handoffd.tracks.analysis import Drift
 from handoffd.tracks.conductor_directory import StoredRecord, Track
 from handoffd.tracks.masking import Patterns
@@ -23,7 +23,8 @@ class ResumeRequest:
     target: str = ""
     # For /conductor-implement: an epic-start handoff follows.
     implement: bool = False
-    # Shown to a session: framed as a record of the past.
+    # A session asks: what it is shown is framed as a record of the past, and it works on the track
+    # from now on. A person at a terminal moves no session.
     framed: bool = False
 
 

@@ -16,7 +16,7 @@ DONE, SKIPPED, FAILED, WAITING = "done", "skipped", "failed", "waiting"
 
 
 class Step(NamedTuple):
-    """The outcome of a step; its number is the seed's."""
+    """The outcome of a step; its number is the specified one."""
 
     number: str
     name: str

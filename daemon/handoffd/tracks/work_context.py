@@ -1,13 +1,13 @@
 """The context of a workflow: the project, the session, the stores and the links."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from handoff.common.errors import ChoiceNeededError, HandoffError
 from handoffd.contract.contract_format import Contract
 from handoffd.links.agent_mail import AgentMail
-from handoffd.links.beads import Beads, BeadsError, BeadsProgram, Issue
+from handoffd.links.tracker import Issue, Tracker, TrackerError
 from handoffd.runtime import clock
 from handoffd.session.state import SessionState
 from handoffd.session.text import keep
@@ -29,13 +29,14 @@ class Links:
     """The other programs, and their configuration."""
 
     mail: AgentMail
-    beads: BeadsProgram
+    # The issue tracker of the project at a root.
+    tracker: Callable[[str], Tracker]
     # Whether conductor/handoffs/general may be made if there is no conductor/.
     general: bool = False
 
     def deliverers(self) -> Mapping[str, Deliver]:
         def send_note(letter: Letter) -> None:
-            deliver_note(letter, self.beads)
+            deliver_note(letter, self.tracker(letter.root))
 
         def send_mail(letter: Letter) -> None:
             deliver_mail(self.mail, letter)
@@ -75,8 +76,8 @@ class WorkContext:
         return ConductorDirectory(self.root)
 
     @property
-    def beads(self) -> Beads:
-        return Beads(self.root, self.links.beads)
+    def tracker(self) -> Tracker:
+        return self.links.tracker(self.root)
 
     def deliver(self, key: str) -> Mapping[str, Letter]:
         """Try to send the letters of a record now. Return the unsent ones by their kind."""
@@ -102,30 +103,24 @@ def track_overview(work: WorkContext, track: Track | None) -> TrackOverview:
     if track is None:
         return TrackOverview(None, Progress())
     plan = work.conductor.plan(track.id)
-    epics = track.metadata.epics if track.metadata else []
-    children: list[Issue] = []
+    named = track.metadata.tasks if track.metadata else []
+    tasks: list[Issue] = []
     problem = ""
     try:
-        for epic in epics[:EPICS_MAX]:
-            children += sorted(work.beads.children(epic), key=_rank)
-    except BeadsError as reason:
-        children, problem = [], str(reason)
-    done = progress(plan, [child.status for child in children])
-    planned = _planned_work(children) if done.source == "beads" else PlannedWork.of_plan(plan)
-    return TrackOverview(plan, done, planned, epics, problem)
+        if track.epics or named:
+            tasks = work.tracker.issues().tasks(track.epics, named)
+    except TrackerError as reason:
+        problem = str(reason)
+    done = progress(plan, [task.status for task in tasks])
+    planned = _planned_work(tasks) if done.source == "beads" else PlannedWork.of_plan(plan)
+    return TrackOverview(plan, done, planned, track.epics, problem)
 
 
-def _rank(issue: Issue) -> tuple[int, str, int]:
-    """Sort urgent issues first, then older ones: the program begins with the newest."""
-    stem, _, number = issue.id.rpartition(".")
-    return issue.priority, stem, int(number) if number.isdecimal() else 0
-
-
-def _planned_work(children: Sequence[Issue]) -> PlannedWork:
+def _planned_work(tasks: Sequence[Issue]) -> PlannedWork:
     """Return the issues in progress, open and blocked: the same source as the progress."""
 
     def titles(status: str) -> tuple[str, ...]:
-        return tuple(keep(child.title, TITLE_MAX) for child in children if child.status == status)
+        return tuple(keep(task.title, TITLE_MAX) for task in tasks if task.status == status)
 
     return PlannedWork(titles("in_progress"), titles("open"), titles("blocked"))
 
@@ -133,18 +128,35 @@ def _planned_work(children: Sequence[Issue]) -> PlannedWork:
 def known_track(work: WorkContext, name: str) -> Track:
     """Return the track with this name: its id, or its id without the date."""
     tracks = work.conductor.tracks()
-    exact = [track for track in tracks if track.id == name]
-    dated = [track for track in tracks if _DATED.sub("", track.id) == name]
-    if exact or len(dated) == 1:
-        return (exact or dated)[0]
-    if dated:
-        raise ChoiceNeededError(
-            f"{len(dated)} tracks are called {name}.",
-            f"Name one: {', '.join(track.id for track in dated[:8])}",
-        )
-    names = ", ".join(track.id for track in tracks[:8])
+    ids = [track.id for track in tracks]
+    archived = work.conductor.archived_ids()
+    # A track in the archive counts if no other one has the name.
+    for found in (
+        *([each for each in some if each == name] for some in (ids, archived)),
+        *([each for each in some if undated(each) == name] for some in (ids, archived)),
+    ):
+        if len(found) > 1:
+            raise ChoiceNeededError(
+                f"{len(found)} tracks are called {name}.", f"Name one: {', '.join(found[:8])}"
+            )
+        if found and (track := work.conductor.track(found[0])):
+            return track
+    names = ", ".join(ids[:8])
     hint = f"There are: {names}" if names else "This project has no tracks in conductor/tracks."
     raise HandoffError(f"There is no track {name}.", hint)
+
+
+def undated(track_id: str) -> str:
+    """Return a track's id without its date."""
+    return _DATED.sub("", track_id)
+
+
+def named_track(words: str, ids: Collection[str]) -> str:
+    """Return the track that a word names: its id, or else its id without the date."""
+    said = words.split()
+    exact = [word for word in said if word in ids]
+    short = [each for each in ids if undated(each) in said]
+    return exact[0] if exact else short[0] if len(short) == 1 else ""
 
 
 def track_of_session(work: WorkContext, ids: Collection[str]) -> str:
@@ -155,6 +167,9 @@ def track_of_session(work: WorkContext, ids: Collection[str]) -> str:
     state = work.state
     before = f"{work.root}/conductor/tracks/"
     for command in reversed(state.commands):
+        # Any word may be a track's id; only a command of conductor may leave its date out.
+        if "conductor" in command.name and (named := named_track(command.arguments, ids)):
+            return named
         for word in command.arguments.split():
             if word in ids:
                 return word

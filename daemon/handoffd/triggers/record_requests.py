@@ -42,7 +42,7 @@ class RecordRequests:
         """Resume a track; if it is to be implemented, record the start of its epic as well."""
         found = await self.record_maker.resume(project, state, wanted, tell)
         if wanted.implement and found["track"] and not found["choice"]:
-            firing, request = implementing(self.core, project.id, state, found)
+            firing, request = implementing(self.core, project.id, state, found, wanted)
             if self.core.ledger.fire(firing):
                 made = await self.record_maker.make(project, firing, request, tell, state)
                 found["handoff"] = made
@@ -62,28 +62,26 @@ def asked(project_id: str, state: SessionState | None, request: CreateRequest) -
 
 
 def implementing(
-    core: CoreStore, project_id: str, state: SessionState | None, found: dict[str, Any]
+    core: CoreStore,
+    project_id: str,
+    state: SessionState | None,
+    found: dict[str, Any],
+    wanted: ResumeRequest,
 ) -> tuple[Firing, CreateRequest]:
     """Return the epic-start of a track that is about to be implemented, and its request.
 
-    Its cause is that of the epic's own next change, so that the change itself does not fire again
-    when the epic is started. A track without an epic starts once per session.
+    Its cause is that of the next change of the epic, or of a track without one, so that the change
+    itself does not fire again.
     """
     bead = (found["beads"]["epic"] or {}).get("id", "")
     request = CreateRequest(
-        EPIC_START, found["track"], bead=bead, if_parallel="include", binds=True
+        EPIC_START, found["track"], bead=bead, if_parallel="include", binds=wanted.framed
     )
-    firing = asked(project_id, state, request)
-    if bead:
-        # Use the project id that is common to all work trees that share the epic.
-        scope = core.project_id(found["beads"]["home"], clock.iso()) or project_id
-        last = core.ledger.sighting(scope, "epic", bead)
-        number = last.changes if last.status == epic.STARTED else last.changes + 1
-        return replace(firing, cause=epic.cause(EPIC_START, scope, bead, number)), request
-    if firing.session_id:
-        cause = f"{EPIC_START}:{project_id}:{found['track']}:{firing.session_id}"
-        return replace(firing, cause=cause), request
-    return firing, request
+    # Use the project id that is common to all work trees that share the epic.
+    home = found["beads"]["home"] if bead else ""
+    scope = (core.project_id(home, clock.iso()) if home else None) or project_id
+    cause = epic.start_cause(core.ledger, scope, bead, found["track"])
+    return replace(asked(project_id, state, request), cause=cause), request
 
 
 def implemented(found: dict[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from handoffd.agents.claude_code import processes
-from handoffd.agents.claude_code.processes import RunningClient
+from handoffd.agents.agent import RunningClient
+from handoffd.agents.registry import running_clients
 from handoffd.contract.contract_writer import ContractWriter
 from handoffd.fs import mounts
 from handoffd.projects.project_state import ProjectStates
+from handoffd.projects.stored_sessions import state_of
 from handoffd.runtime import clock, log
 from handoffd.session.state import SessionState
-from handoffd.session.storage import load
 from handoffd.store.state import StateStore
 from handoffd.triggers.trigger_detector import TriggerDetector
 
@@ -63,8 +63,8 @@ class SessionLiveness:
     project_states: ProjectStates
     contract_writer: ContractWriter
     trigger_detector: TriggerDetector
-    # The Claude config directories, in which clients claim the sessions that they run.
-    config_dirs: Callable[[], list[str]]
+    # The roots of the transcripts, beside which clients claim the sessions that they run.
+    roots: Callable[[], list[str]]
     watched: dict[str, WatchedSession] = field(default_factory=dict)
     problem: str = ""
     # The clients' claims, and the time at which they were read.
@@ -91,7 +91,8 @@ class SessionLiveness:
         known.due, known.over, known.idle = True, False, False
         known.waiting_for = ""
         # A record from before the session's end that arrives late does not revive the session.
-        if last_seconds > self.project_states.ended.get(state.session_id, 0.0):
+        end = self.project_states.ended.get(state.session_id)
+        if end is None or last_seconds > end.at:
             self.project_states.revive(state.session_id)
 
     def forget(self, session_id: str) -> None:
@@ -99,9 +100,9 @@ class SessionLiveness:
         self.project_states.revive(session_id)
         self.project_states.waiting.pop(session_id, None)
 
-    def end(self, session_id: str, project_id: str) -> None:
-        """Note that a session's client is gone."""
-        self.project_states.end(session_id)
+    def end(self, session_id: str, project_id: str, how: str = "") -> None:
+        """Note that a session's client is gone, and how, if that was seen."""
+        self.project_states.end(session_id, how)
         self.project_states.touch(project_id)
 
     async def look(self) -> None:
@@ -123,8 +124,8 @@ class SessionLiveness:
         now = clock.monotonic()
         if fresh or now - read_at > CLAIMS_SECONDS:
             # A few small files beside the transcripts: a thread would cost several wake-ups.
-            places = self.config_dirs()
-            found = processes.running_clients(places) if all(map(mounts.answers, places)) else None
+            roots = self.roots()
+            found = running_clients(roots) if all(map(mounts.answers, roots)) else None
             self._read_claims = now, found
         return found
 
@@ -158,7 +159,9 @@ class SessionLiveness:
             ended = True
             if claim and claim.alive:  # the client waits for an answer in another session now
                 known.waiting_for = ""
-            self.end(session_id, known.project_id)
+            # A client that ends by itself deletes its claim; a killed one leaves it behind.
+            killed = claim is not None and not claim.alive
+            self.end(session_id, known.project_id, "killed" if killed else "")
         if not known.idle:
             known.idle = self._is_idle(session_id, known, claim)
         quiet = silent_seconds >= QUIET_SECONDS and not (claim and claim.alive)
@@ -168,7 +171,7 @@ class SessionLiveness:
         if wanted:
             known.due, known.compacted, known.over = False, False, over
             async with self.contract_writer.busy:
-                await self.contract_writer.leave(
+                await self.contract_writer.write(
                     session_id, ended=over, waiting_for=known.waiting_for
                 )
         if silent_seconds > clock.DAY_SECONDS:
@@ -206,4 +209,4 @@ class SessionLiveness:
 
     def _has_open_calls(self, session_id: str) -> bool:
         stored = self.state.session(session_id)
-        return stored is not None and bool(load(stored.fold).calls)
+        return stored is not None and bool(state_of(stored).calls)

@@ -7,12 +7,14 @@ one of its files has changed; no process of Beads runs in between.
 import asyncio
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from handoff.common.triggers import DESIGN_END, IDLE, PRE_FINISH
-from handoffd.config import LiveConfig
+from handoffd.config import Config, LiveConfig
 from handoffd.fs import mounts
-from handoffd.links.beads import Beads, BeadsError, BeadsProgram, Issue
+from handoffd.links.issue_tree import IssueTree
+from handoffd.links.tracker import Tracker, TrackerError
+from handoffd.links.trackers import tracker_at
 from handoffd.projects.lanes import choose
 from handoffd.projects.project_state import ActiveProject, ProjectStates
 from handoffd.projects.registry import Project, ProjectRegistry
@@ -24,10 +26,9 @@ from handoffd.store.ledger import Firing, Sighting
 from handoffd.tracks.conductor_directory import ConductorDirectory, Track
 from handoffd.tracks.settings import TrackSettings
 from handoffd.triggers import design_end, epic, idle, pre_finish
+from handoffd.triggers.epic_detector import EpicDetector, Implementation, LastLook
 
 PROJECTS_MAX = 64
-# An epic that is already closed when it is first seen ended just now, if it is so recent.
-JUST_CLOSED_SECONDS = 300.0
 SILENT_SECONDS, SILENT_MOST_SECONDS = 10.0, 600.0
 FIRED_MAX = 10_000
 # A session without a record for so long is not working on its design.
@@ -46,25 +47,9 @@ class ProjectLook:
     beads_stamp: str
     settings: TrackSettings | None = None
     tracks: list[Track] | None = None
-    epics: list[Issue] | None = None
+    issues: IssueTree | None = None
     # The directory that holds .beads; for a work tree it is in the main one.
     beads_root: str = ""
-
-
-@dataclass(slots=True)
-class LastLook:
-    """The state of a project at the last look."""
-
-    conductor_stamp: str = ""
-    beads_stamp: str = ""
-    # None until they are read for the first time.
-    settings: TrackSettings | None = None
-    # Beads did not answer, and is not asked again before this time.
-    silent_until: float = 0.0
-    silences: int = 0
-    # A project with neither conductor/ nor .beads is looked at less often.
-    bare_until: float = 0.0
-    problem: str = ""
 
 
 class Design(NamedTuple):
@@ -86,13 +71,20 @@ class TriggerDetector:
     last_looks: dict[str, LastLook] = field(default_factory=dict)
     # The design of each session with a /conductor-newtrack.
     _designs: dict[str, Design] = field(default_factory=dict)
+    # The last /conductor-implement commands of each session.
+    _implementations: dict[str, list[Implementation]] = field(default_factory=dict)
     _fired: set[str] = field(default_factory=set)
+
+    @property
+    def _epics(self) -> EpicDetector:
+        return EpicDetector(self.core, lambda each: self.settings_of(each).off, self._firing)
 
     # Triggers of sessions
 
     def session_changed(self, state: SessionState, project_id: str, _last_seconds: float) -> None:
         """Look at the commands of a session that has new records."""
         self._designs.pop(state.session_id, None)
+        self._implementations.pop(state.session_id, None)
         born = self.core.ledger.born_at
         for number, command in enumerate(state.commands):
             if command.receipt.time <= born:
@@ -103,6 +95,9 @@ class TriggerDetector:
                 self._designs[state.session_id] = Design(project_id, at, end)
             elif pre_finish.is_start(command.name):
                 self._fire_pre_finish(state, project_id, command)
+            elif epic.is_start(command.name):
+                given = Implementation(project_id, state.session_id, command)
+                self._implementations.setdefault(state.session_id, []).append(given)
 
     def _fire_pre_finish(self, state: SessionState, project_id: str, command: SlashCommand) -> None:
         receipt = command.receipt
@@ -202,22 +197,25 @@ class TriggerDetector:
             last = self._last_look(active)
             if now < last.bare_until or not self.project_states.may_write_unasked(active.project):
                 continue
-            if _has_changes(active.project.root.path, last):
+            if _has_changes(active.project.root.path, last, self.config.current):
                 active_projects.append(active)
             await asyncio.sleep(0)  # the socket is answered between two projects
         last_looks = [self._last_look(active) for active in active_projects]
         roots = [active.project.root.path for active in active_projects]
-        beads = self.config.current.beads
-        program = BeadsProgram(beads.command, beads.confine)
         # One thread for all projects, and none if nothing changed: each use of a thread wakes the
         # processor many times.
         found = (
-            await asyncio.to_thread(_look_at_all, roots, last_looks, program)
+            await asyncio.to_thread(_look_at_all, roots, last_looks, self.config.current)
             if active_projects
             else []
         )
         for active, last, look in zip(active_projects, last_looks, found, strict=True):
             self._process_look(active.project, last, look)
+        for given in [each for some in self._implementations.values() for each in some]:
+            project = self.projects.by_id(given.project_id)
+            looked = given.project_id in self.last_looks
+            if project is not None and looked:
+                self._epics.observe_command(project, self.last_looks[given.project_id], given)
         for project_id in set(self.last_looks) - set(self.project_states.active_projects):
             del self.last_looks[project_id]
 
@@ -244,11 +242,15 @@ class TriggerDetector:
             self._observe_tracks(project, tracks)
             if len(tracks) == len(found.tracks):
                 last.conductor_stamp = found.conductor_stamp
-        if found.epics is not None:
-            self._observe_epics(project, found.beads_root, found.epics)
-            # With a problem, the epics come from a file that may lag behind: ask again.
+            last.tracks = found.tracks
+        last.beads_root = found.beads_root
+        if found.issues is not None:
+            last.issues = found.issues
+            # With a problem, the issues come from a file that may lag behind: ask again.
             if not last.problem:
                 last.beads_stamp = found.beads_stamp
+        if last.tracks is not None and (found.tracks is not None or found.issues is not None):
+            self._epics.observe(project, last)
 
     def _designing_since(self, project_id: str) -> float:
         """Return the begin of the first design of a live session; infinite if there is none."""
@@ -293,27 +295,8 @@ class TriggerDetector:
         ledger.observe(project.id, "track", old, firing_for)
         ledger.observe(project.id, "track", sightings, firing_for)
 
-    def _observe_epics(self, project: Project, beads_root: str, epics: list[Issue]) -> None:
-        """Fire for epics that were started or closed, once for all work trees that share them."""
-        owner = self.core.project_id(beads_root, clock.iso()) if beads_root else None
-        scope = owner or project.id
-        by_id = {issue.id: issue for issue in epics}
-        off = self.settings_of(project.id).off
-
-        def firing_for(name: str, before: str, now: str, changes: int) -> Firing | None:
-            just = clock.wall() - clock.parse(by_id[name].closed_at) < JUST_CLOSED_SECONDS
-            trigger = epic.name(before, now, just_closed=just)
-            if trigger is None or trigger in off:
-                return None
-            cause = epic.cause(trigger, scope, name, changes)
-            why = f"epic {name} went from {before or 'new'} to {now}"
-            return self._firing(project, trigger, cause, why, {"bead": name})
-
-        found = {issue.id: Sighting(issue.status, clock.parse(issue.updated_at)) for issue in epics}
-        self.core.ledger.observe(scope, "epic", found, firing_for)
-
     def _firing(
-        self, project: Project, trigger: str, cause: str, why: str, about: dict[str, str]
+        self, project: Project, trigger: str, cause: str, why: str, about: dict[str, Any]
     ) -> Firing:
         main = choose(self.project_states.lanes(project.id))
         session_id = main.state.session_id if main and main.live else ""
@@ -345,10 +328,10 @@ def _project_settings(root: str) -> TrackSettings:
         return TrackSettings()
 
 
-def _has_changes(root: str, last: LastLook) -> bool:
+def _has_changes(root: str, last: LastLook, config: Config) -> bool:
     """Return True if there is something new to read; costs a few stats, as a rescan does."""
     try:
-        conductor, beads = _stamps(root)
+        conductor, beads = _stamps(root, config)
     except Exception:  # noqa: BLE001  the closer look reports the problem
         return True
     if conductor == beads == NONE:
@@ -357,43 +340,42 @@ def _has_changes(root: str, last: LastLook) -> bool:
     return conductor != last.conductor_stamp or (may_ask and beads != last.beads_stamp)
 
 
-def _stamps(root: str) -> tuple[str, str]:
-    return ConductorDirectory(root).stamp() or NONE, Beads(root).stamp() or NONE
+def _stamps(root: str, config: Config) -> tuple[str, str]:
+    return ConductorDirectory(root).stamp() or NONE, tracker_at(root, config).stamp() or NONE
 
 
-def _look_at_all(
-    roots: list[str], last_looks: list[LastLook], program: BeadsProgram
-) -> list[ProjectLook]:
-    return [_look_safely(root, last, program) for root, last in zip(roots, last_looks, strict=True)]
+def _look_at_all(roots: list[str], last_looks: list[LastLook], config: Config) -> list[ProjectLook]:
+    return [_look_safely(root, last, config) for root, last in zip(roots, last_looks, strict=True)]
 
 
-def _look_safely(root: str, last: LastLook, program: BeadsProgram) -> ProjectLook:
+def _look_safely(root: str, last: LastLook, config: Config) -> ProjectLook:
     try:
-        return _look_at_project(root, last, program)
+        return _look_at_project(root, last, config)
     except Exception as problem:  # noqa: BLE001  one project must not hide the others
         last.problem = log.why(problem)
-        return ProjectLook(last.conductor_stamp, last.beads_stamp)
+        return ProjectLook(last.conductor_stamp, last.beads_stamp, beads_root=last.beads_root)
 
 
-def _look_at_project(root: str, last: LastLook, program: BeadsProgram) -> ProjectLook:
+def _look_at_project(root: str, last: LastLook, config: Config) -> ProjectLook:
     """Look at conductor/ and at Beads; each is read only if it changed since the last look."""
-    conductor, beads = ConductorDirectory(root), Beads(root, program)
-    found = ProjectLook(*_stamps(root))
+    conductor, tracker = ConductorDirectory(root), tracker_at(root, config)
+    found = ProjectLook(*_stamps(root, config))
+    found.beads_root = tracker.home() if found.beads_stamp != NONE else ""
     if found.conductor_stamp != last.conductor_stamp:
         found.tracks = conductor.tracks() if conductor.exists else []
         found.settings = conductor.settings()
     if found.beads_stamp == NONE:
-        found.epics = [] if last.beads_stamp == "" else None
+        found.issues = IssueTree({}) if last.beads_stamp == "" else None
     elif found.beads_stamp != last.beads_stamp and clock.monotonic() > last.silent_until:
-        _ask_beads(beads, last, found)
+        _ask_tracker(tracker, last, found)
     return found
 
 
-def _ask_beads(beads: Beads, last: LastLook, found: ProjectLook) -> None:
+def _ask_tracker(tracker: Tracker, last: LastLook, found: ProjectLook) -> None:
     try:
-        found.epics, last.problem = beads.read_epics()
-        found.beads_root = beads.home()
-    except BeadsError as reason:
+        issues, last.problem = tracker.read_issues()
+        found.issues = issues.without_texts()
+    except TrackerError as reason:
         last.problem = str(reason)
     last.silences = last.silences + 1 if last.problem else 0
     if last.silences:

@@ -6,8 +6,8 @@ Claude Code deletes the file when it ends normally; a killed client leaves it be
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from handoffd.agents.agent import RunningClient
 from handoffd.agents.claude_code.client_files import read_json
 from handoffd.runtime import clock
 
@@ -17,13 +17,6 @@ _WAITING_MAX = 300
 _STATE, _STARTED = 0, 19
 # A clock is never corrected by more than this.
 _LATER_SECONDS = 3600.0
-
-
-class RunningClient(NamedTuple):
-    """A client's claim to a session: whether the client is alive, and the answer it waits for."""
-
-    alive: bool
-    waiting_for: str = ""
 
 
 def running_clients(config_dirs: Iterable[str]) -> dict[str, RunningClient]:

@@ -25,6 +25,7 @@ from handoffd.agents.claude_code.typed_text import (
 )
 from handoffd.agents.events import (
     Aimed,
+    BackedUp,
     Commanded,
     Compacted,
     Edited,
@@ -34,12 +35,14 @@ from handoffd.agents.events import (
     Notified,
     Opened,
     Prompt,
+    Queued,
     Recapped,
     Said,
     Shelled,
     Stopped,
     Summarised,
     Titled,
+    Unqueued,
 )
 
 CONVERSATION = frozenset({"user", "assistant", "system", "attachment", "progress"})
@@ -57,6 +60,7 @@ METADATA = frozenset(
     }
 )  # fmt: skip
 NOTIFICATION = "<task-notification>"
+_ALL = 1 << 20
 KNOWN = CONVERSATION | METADATA
 
 # Attachments that repeat the whole list, and the key of an item's text in each.
@@ -114,9 +118,10 @@ def _person_or_client(record: Record, text: str) -> Iterator[Event]:
     if text.lstrip().startswith(("<command-name>", "<command-message>")):
         yield from _command(text)
     elif text.startswith(("<bash-input>", "<bash-stdout>")):
-        yield Shelled(tag_content(text, "bash-input"), tag_content(text, "bash-stdout"))
+        printed = f"{tag_content(text, 'bash-stdout')}\n{tag_content(text, 'bash-stderr')}"
+        yield Shelled(tag_content(text, "bash-input"), printed.strip())
     elif typed := typed_text(text):
-        yield Prompt(typed)
+        yield Prompt(typed, None if record.parent_uuid == "" else record.parent_uuid or "")
 
 
 def _notification(text: str) -> Notified:
@@ -221,14 +226,48 @@ def _title(record: Record) -> Iterator[Event]:
         yield Titled(text, bool(record.custom_title))
 
 
+def _queue(record: Record) -> Iterator[Event]:
+    """Return a prompt that was typed during work, or that waiting prompts were taken up."""
+    if record.operation == "enqueue":
+        text = _string(record.content)
+        yield Queued("" if text.startswith(NOTIFICATION) else typed_text(text))
+    else:
+        yield Unqueued(_ALL if record.operation == "popAll" else 1)
+
+
 def _pull_request(record: Record) -> Iterator[Event]:
     if record.pr_number is not None:
         yield Opened(record.pr_number, record.pr_url or "")
 
 
+class _Backup(Shape, rename="camel"):
+    backup_file_name: str | None = None
+
+
+class _Snapshot(Shape, rename="camel"):
+    message_id: str = ""
+    tracked_file_backups: dict[str, _Backup] = {}  # noqa: RUF012  msgspec copies it
+
+
 def _file_history(record: Record) -> Iterator[Event]:
     if record.tracking_path:
         yield Edited("", record.tracking_path, "", "")
+        yield BackedUp("", ((record.tracking_path, _version(read(_Backup, record.backup))),))
+
+
+def _file_snapshot(record: Record) -> Iterator[Event]:
+    found = read(_Snapshot, record.snapshot)
+    if found.tracked_file_backups:
+        versions = tuple(
+            (path, _version(backup)) for path, backup in found.tracked_file_backups.items()
+        )
+        yield BackedUp("" if record.is_snapshot_update else found.message_id, versions)
+
+
+def _version(backup: _Backup) -> int:
+    """Return the number of a kept content ("01af@v2"), 0 if the file was not there."""
+    number = (backup.backup_file_name or "").rpartition("@v")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 0  # noqa: PLR2004
 
 
 def _relocated(record: Record) -> Iterator[Event]:
@@ -254,7 +293,9 @@ READERS: dict[str, Callable[[Record], Iterable[Event]]] = {
     "ai-title": _title,
     "custom-title": _title,
     "pr-link": _pull_request,
+    "queue-operation": _queue,
     "file-history-delta": _file_history,
+    "file-history-snapshot": _file_snapshot,
     "relocated": _relocated,
     "worktree-state": _worktree,
 }

@@ -57,7 +57,8 @@ class Record(Shape, gc=False, rename="camel"):
     offset: int = 0
     type: str = ""
     uuid: str = ""
-    parent_uuid: str | None = None
+    # None for a root; empty if the record does not say.
+    parent_uuid: str | None = ""
     session_id: str = ""
     timestamp: str = ""
     is_sidechain: bool | None = None
@@ -77,9 +78,13 @@ class Record(Shape, gc=False, rename="camel"):
     origin: Raw = _ABSENT
     team_name: Raw = _ABSENT
     compact_metadata: Raw = _ABSENT
+    operation: str | None = None
     ai_title: str | None = None
     custom_title: str | None = None
     tracking_path: str | None = None
+    backup: Raw = _ABSENT
+    snapshot: Raw = _ABSENT
+    is_snapshot_update: bool | None = None
     pr_number: int | None = None
     pr_url: str | None = None
     relocated_cwd: str | None = None

@@ -1,19 +1,12 @@
 """Read the task files that Claude Code keeps beside its transcripts: tasks/<session>/<id>.json."""
 
 import os
-from typing import Any, NamedTuple
 
 from handoff.common.safe_parsing import load_json
+from handoffd.agents.agent import Task
 
 FILES_MAX = 40
 SIZE_MAX_BYTES = 64 << 10
-
-
-class Task(NamedTuple):
-    """One task as the client stored it, and the time of the file's last change."""
-
-    mtime_ns: int
-    data: dict[str, Any]
 
 
 def changed_at(transcript: str, session_id: str) -> int:

@@ -6,6 +6,8 @@ from typing import Any
 
 from handoffd.agents.claude_code.records import Block, Raw, Record, Shape, read, value_of
 from handoffd.agents.events import (
+    AgentRan,
+    AgentResulted,
     Approved,
     Asked,
     Decided,
@@ -16,6 +18,7 @@ from handoffd.agents.events import (
     Invoked,
     Listed,
     Looked,
+    OutputRead,
     Planned,
     Proposed,
     Ran,
@@ -23,12 +26,15 @@ from handoffd.agents.events import (
     TodoItem,
     ToolEvent,
 )
+from handoffd.agents.test_commands import is_test_command
 
 _EDITING = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 _AGENTS = frozenset({"Agent", "Task"})
 _INVOKING = frozenset({"Skill", "SlashCommand"})
 _SHELLS = frozenset({"Bash", "PowerShell"})
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (\d{1,3})\b\n?")
+# The client keeps the output of a command in the background in a file.
+_OUTPUT_FILE = re.compile(r"[/\\]tasks[/\\]([\w-]{1,64})\.output\b")
 _PLAN_FILE = re.compile(r"/\.claude[^/]*/plans/[^/]+\.md\Z")
 _REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take this action")
 _SAID = "the user said:"
@@ -52,25 +58,38 @@ class _Input(Shape):
     todos: Raw = Raw(b"")
     skill: str = ""
     args: str = ""
+    task_id: str = ""
+    bash_id: str = ""
 
 
 def call_events(record: Record, block: Block) -> Iterable[ToolEvent]:
-    """Return the events of a tool call; a sub-agent's call gives only edits of files."""
+    """Return the events of a tool call; a sub-agent's call gives only edits and test runs."""
     name = block.name
     if name in _EDITING:
         return _edit(record, block)
     if record.is_sidechain:
-        return ()
+        return _agent_run(block) if name in _SHELLS else ()
     if name in _SHELLS:
         given = read(_Input, block.input)
-        return (Ran(block.id, given.command, given.description),)
+        run = Ran(block.id, given.command, given.description)
+        return (run, *_output_read(block.id, given.command, given.command))
     if name in _LOOKING:
         given = read(_Input, block.input)
         path = given.file_path or given.path
-        return (Looked(path),) if path else ()
+        return (Looked(path, block.id), *_output_read(block.id, path)) if path else ()
     if name in _AGENTS:
         return (Ran(block.id, "", read(_Input, block.input).description),)
     return _rare_call(block) if name in _RARER else ()
+
+
+def _agent_run(block: Block) -> Iterable[ToolEvent]:
+    command = read(_Input, block.input).command
+    return (AgentRan(block.id, command),) if is_test_command(command) else ()
+
+
+def _output_read(call: str, text: str, reader: str = "") -> Iterable[ToolEvent]:
+    found = _OUTPUT_FILE.search(text) if ".output" in text else None
+    return (OutputRead(call, found[1], reader),) if found else ()
 
 
 def _invocation(given: _Input) -> Iterable[ToolEvent]:
@@ -100,13 +119,18 @@ def _pairs(edits: Any) -> list[tuple[str, str]]:
 
 
 _LOOKING = frozenset({"Read", "Grep"})
-_RARER = frozenset({"AskUserQuestion", "ExitPlanMode", "TodoWrite", "TaskUpdate"}) | _INVOKING
+_OUTPUTS = frozenset({"TaskOutput", "BashOutput"})
+_RARER = (
+    frozenset({"AskUserQuestion", "ExitPlanMode", "TodoWrite", "TaskUpdate"}) | _INVOKING | _OUTPUTS
+)
 
 
 def _rare_call(block: Block) -> Iterator[ToolEvent]:
     given = read(_Input, block.input)
     if block.name in _INVOKING:
         yield from _invocation(given)
+    elif block.name in _OUTPUTS:
+        yield OutputRead(block.id, given.task_id or given.bash_id)
     elif block.name == "AskUserQuestion":
         yield Asked(block.id, _questions(value_of(given.questions)))
     elif block.name == "ExitPlanMode":
@@ -146,15 +170,16 @@ _SILENT = (b'{"type":', b'{"filePath":', b'{"file":', b'{"oldTodos":')
 def result_events(record: Record, block: Block) -> Iterable[ToolEvent]:
     """Return the events of a tool's result, or of a person's refusal."""
     if record.is_sidechain:
-        return ()
+        return (AgentResulted(block.tool_use_id, bool(block.is_error), block.content),)
     if block.is_error:
         return _failure(record, block)
     start = bytes(memoryview(record.tool_use_result)[:_START_BYTES])
     if start.startswith(_SILENT) or not start.startswith(b"{"):
         return (Resulted(block.tool_use_id, False, 0, block.content),)
     extra = read(_Extra, record.tool_use_result)
-    begun = bool(extra.background_task_id)
-    return (Resulted(block.tool_use_id, False, 0, block.content, begun), *_extra_events(extra))
+    task = extra.background_task_id
+    result = Resulted(block.tool_use_id, False, 0, block.content, bool(task), task)
+    return (result, *_extra_events(extra))
 
 
 def _failure(record: Record, block: Block) -> Iterator[ToolEvent]:

@@ -2,28 +2,15 @@
 
 import os
 import re
-import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from handoffd.agents.agent import Transcript, stat_transcript
 from handoffd.agents.claude_code.records import parse_line
 from handoffd.runtime import clock
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}\Z")
 _FIRST_LINE_MAX_BYTES = 64 << 10
-_LINE_MAX_BYTES = 1 << 20
 _owners: dict[tuple[str, int], str] = {}
-
-
-@dataclass(slots=True)
-class Transcript:
-    """A transcript file; its name identifies it even after the file has moved."""
-
-    name: str
-    session_id: str
-    path: str
-    size: int
-    mtime_ns: int
 
 
 def project_directories(root: str) -> Iterator[str]:
@@ -61,35 +48,10 @@ def transcript_at(path: str) -> Transcript | None:
     return stat_transcript(stem, stem, path)
 
 
-def stat_transcript(name: str, session_id: str, path: str) -> Transcript | None:
-    """Return the current size and time of a known transcript, at the cost of one stat()."""
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return Transcript(name, session_id, path, status.st_size, status.st_mtime_ns)
-
-
 def subagents_of(transcript: Transcript) -> Iterator[Transcript]:
     """Yield the sub-agents of a session that has just grown."""
     if transcript.name == transcript.session_id:
         yield from _subagents(transcript.path.removesuffix(".jsonl"), transcript.session_id)
-
-
-def line_at(path: str, offset: int) -> bytes:
-    """Return the line that starts at a byte offset, or nothing if it cannot be read."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.pread(handle, _LINE_MAX_BYTES, offset).split(b"\n", 1)[0]
-    except OSError:
-        return b""
-    finally:
-        os.close(handle)
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

@@ -1,4 +1,4 @@
-"""close: a worker's handoff, in their own words and with what is known of the session."""
+"""close: write a worker's handoff, with their own words and the facts of the session."""
 
 import asyncio
 import os
@@ -40,15 +40,15 @@ class CloseParams(InProject):
 
 async def handle(context: Context, params: CloseParams, _send: Send) -> MethodReply:
     project = named_project(context, params, create=True)
-    # Elsewhere: to look through a megabyte can take seconds.
+    # In a thread: searching a megabyte can take seconds.
     given, masked = await asyncio.to_thread(words_of, params)
     state = session_at(context, project, named_session(params)) or blank(params)
-    # The session's own project, wherever it is closed from.
+    # The session's own project, from any directory.
     stored = context.sessions.session(state.session_id) if state.session_id else None
     known = context.projects.by_id(stored.project_id) if stored and stored.project_id else None
     require_something(state, given)
     if params.dry_run:
-        told = await context.contract_writer.told(known or project, state)
+        told = await context.contract_writer.compose(known or project, state)
         return MethodReply(preview(told, state), project=(known or project).root.path)
     done = await context.contract_writer.close(known or project, state, given)
     if state.session_id:
@@ -60,17 +60,17 @@ async def handle(context: Context, params: CloseParams, _send: Send) -> MethodRe
 
 
 def named_session(params: CloseParams) -> str:
-    """Return the session that a caller names, itself or in what it wrote."""
+    """Return the session that a caller names by a parameter or in its text."""
     return params.session or parse(params.text).session_id
 
 
 def blank(params: CloseParams) -> SessionState:
-    """Return a session of which nothing is known."""
+    """Return the state of an unknown session."""
     return SessionState(named_session(params), cwd=os.path.realpath(directory_of(params)))
 
 
 def words_of(params: CloseParams) -> tuple[ForeignLines, int]:
-    """Return what a worker said, by flags and on stdin, and how many secrets were in it."""
+    """Return a worker's words from flags and stdin, and the number of secrets in them."""
     written = parse(params.text)
     sections: dict[str, list[str]] = {
         "Done": params.done,
@@ -99,7 +99,7 @@ def require_something(state: SessionState, given: ForeignLines) -> None:
 
 
 def preview(told: Contract, state: SessionState) -> dict[str, Any]:
-    """Return what a handoff would say if nobody added a word."""
+    """Return the handoff as it would be without any added words."""
     return {
         "path": "",
         "session_id": state.session_id or None,

@@ -1,4 +1,4 @@
-"""create: a track record in nine steps; each is told as it is taken."""
+"""create: make a track record in nine steps; each step is reported when it is taken."""
 
 from handoffd.api.method import Method, MethodReply, Send
 from handoffd.api.resolve import meant_session, named_project

@@ -1,4 +1,4 @@
-"""doctor: what nobody but the daemon can know of how well it serves."""
+"""doctor: the facts that only the daemon knows about its own health."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from handoffd.api.method import Method, MethodReply, Params, Send
 from handoffd.api.terminal_text import Style
 from handoffd.context import Context
 from handoffd.privacy import expiring_transcripts
-from handoffd.session.storage import load
+from handoffd.projects.stored_sessions import state_of
 from handoffd.store.recovery import find_problem
 
 _NEWEST = 20
@@ -26,18 +26,18 @@ async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
 
 
 async def _look_closely(context: Context) -> None:
-    """Look at every page of core.db: one that was not asked for yet may be damaged, too."""
+    """Check every page of core.db: a page that was never read may be damaged, too."""
     if problem := await asyncio.to_thread(find_problem, context.core.path):
         context.core.report(problem)
-        await context.daemon.recovered()
+        await context.daemon.core_keeper.wait()
 
 
 async def _roots(context: Context) -> list[dict[str, Any]]:
-    """Return each root, how long its transcripts are kept, and when a person last typed there."""
+    """Return each root, the days its transcripts are kept, and the time of its last prompt."""
     typed: dict[str, str] = {}
     for stored in context.daemon.state.sessions(None, _NEWEST, headless=False):
         entry = context.daemon.transcript_reader.entries.get(stored.session_id)
-        prompt = load(stored.fold).last_prompt
+        prompt = state_of(stored).last_prompt
         if entry is not None and prompt is not None:
             root = os.path.dirname(os.path.dirname(entry.cursor.path))
             typed[root] = max(typed.get(root, ""), prompt.receipt.time)
@@ -50,9 +50,9 @@ async def _roots(context: Context) -> list[dict[str, Any]]:
 
 
 def _newest(context: Context) -> list[dict[str, Any]]:
-    """Return how long the newest transcripts are as far as we know, so that one can compare.
+    """Return the known sizes of the newest transcripts, for a comparison with the disk.
 
-    Those of sub-agents are not compared, and would crowd out the others.
+    Those of sub-agents are left out: they would crowd out the others.
     """
     known = context.daemon.transcript_reader.entries.items()
     entries = [entry for name, entry in known if name == entry.cursor.session_id]
@@ -64,7 +64,7 @@ def _newest(context: Context) -> list[dict[str, Any]]:
 
 
 def render(data: dict[str, Any], _style: Style) -> str:
-    """Return a line; `handoff doctor` says the rest."""
+    """Return one line; `handoff doctor` renders the rest."""
     return f"sessions that will be deleted unsaved: {len(data['unsaved'])}\n"
 
 

@@ -1,4 +1,4 @@
-"""down: end the daemon in good order."""
+"""down: stop the daemon in an orderly way."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""forget: erase what was derived of a project or a session."""
+"""forget: erase all data derived from a project or a session."""
 
 import os
 from dataclasses import asdict
@@ -29,6 +29,8 @@ _ROWS = {
     "session_tracks": "note on a session's track",
     "outbox": "note or mail to be sent",
     "thread_uses": "note on a thread that was used here",
+    "item_marks": "open item that you closed",
+    "shown_items": "note on the list that was shown",
 }
 _FILES = {
     "checkpoint": "checkpoint",
@@ -57,7 +59,7 @@ async def handle(context: Context, params: ForgetParams, _send: Send) -> MethodR
 
 
 def _meant(context: Context, params: ForgetParams) -> tuple[ErasureTarget, str]:
-    """Return what a caller means, and a word on it where that could be taken otherwise."""
+    """Return the target of a request, and a note if it could be understood otherwise."""
     name = params.target or ""
     directory = os.path.join(params.cwd, os.path.expanduser(name))
     sessions = _sessions_like(context, name)
@@ -70,7 +72,7 @@ def _meant(context: Context, params: ForgetParams) -> tuple[ErasureTarget, str]:
 
 
 def _sessions_like(context: Context, name: str) -> set[str]:
-    """Return the sessions whose id this is, or else begins so."""
+    """Return the session with this id, or else the sessions whose id begins with it."""
     if len(name) < PREFIX_MIN:
         return set()
     known = {entry.cursor.session_id for entry in context.daemon.transcript_reader.entries.values()}

@@ -1,17 +1,16 @@
-"""hook: what a hook of Claude Code says, and what its session is told."""
+"""hook: handle a hook of a client, and return the text for its session."""
 
 from typing import Any
 
 from pydantic import Field
 
-from handoffd.agents.claude_code.records import is_absolute
+from handoffd.agents.agent import is_absolute
+from handoffd.agents.registry import agent_of
 from handoffd.api.method import Directory, Method, MethodReply, Params, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, texts_of
 from handoffd.api.terminal_text import Style
 from handoffd.context import Context
 from handoffd.hooks.session_hooks import HookEvent
-
-HEADLESS = "sdk"
 
 
 class HookParams(Params):
@@ -31,16 +30,17 @@ async def handle(context: Context, params: HookParams, _send: Send) -> MethodRep
     if is_absolute(transcript):
         learn_root(context, transcript)
         context.daemon.transcript_watcher.hint(transcript)
-    environment = params.environment
+    environment, agent = params.environment, agent_of(transcript)
     heard = HookEvent(
         texts.get("hook_event_name", ""),
-        texts.get("session_id") or environment.get("CLAUDE_CODE_SESSION_ID", ""),
+        texts.get("session_id") or environment.get(agent.session_variable, ""),
         hook_project(context, params.cwd, texts, environment),
         fields,
-        environment.get("CLAUDE_CODE_ENTRYPOINT", "").startswith(HEADLESS),
+        agent,
+        agent.is_headless(environment),
     )
     told = await context.daemon.session_hooks.answer(heard)
-    plugin_root = environment.get("CLAUDE_PLUGIN_ROOT", "")
+    plugin_root = environment.get(agent.plugin_variable, "")
     return MethodReply(
         {"text": told.text},
         silent=True,

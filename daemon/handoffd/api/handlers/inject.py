@@ -1,4 +1,4 @@
-"""inject: what a new session is told; and the PreCompact hook's `save_state`."""
+"""inject: return the brief of a new session; `save_state` serves the PreCompact hook."""
 
 from typing import Any, Literal
 
@@ -8,6 +8,8 @@ from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import hook_fields, hook_project, learn_root, named_project, texts_of
 from handoffd.api.terminal_text import Style
 from handoffd.context import Context
+from handoffd.hooks.brief import aged
+from handoffd.runtime import clock
 
 
 class InjectParams(InProject):
@@ -30,17 +32,18 @@ async def handle(context: Context, params: InjectParams, _send: Send) -> MethodR
     else:
         project = hook_project(context, params.cwd, hook, params.environment)
     if params.save_state:
-        # The caller has 100 ms; the writing goes on without it.
+        # The caller waits for 100 ms at most; the file is written afterwards.
         context.daemon.checkpoint_writer.write_now(project)
         return MethodReply({"project": project.root.path, "text": ""}, silent=True)
     if context.policy.refusal(project.id, project.root.path):
-        context.daemon.briefs.drop(project)
+        context.daemon.brief_writer.drop(project)
         return MethodReply({"project": project.root.path, "text": ""}, silent=True)
     context.project_states.refresh(project)
-    newest = await context.daemon.briefs.newest_handoff(project)
-    text = context.daemon.briefs.compose(
-        project, context.project_states.view(project), newest, params.level
+    handoffs = await context.daemon.brief_writer.recent_handoffs(project)
+    text = context.daemon.brief_writer.compose(
+        project, context.project_states.view(project), handoffs, params.level
     )
+    text = aged(text, clock.wall())
     return MethodReply({"project": project.root.path, "text": text}, silent=True)
 
 

@@ -1,4 +1,4 @@
-"""list: the handoffs of a project, the newest first."""
+"""list: return the handoffs of a project, the newest first."""
 
 import os
 from typing import Any

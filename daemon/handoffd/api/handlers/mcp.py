@@ -1,4 +1,4 @@
-"""mcp: what a relay says first; from then on its connection speaks MCP."""
+"""mcp: the first request of a relay; from then on its connection speaks MCP."""
 
 from typing import Any, Literal
 

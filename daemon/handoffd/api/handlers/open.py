@@ -1,4 +1,4 @@
-"""open: what the last session left, for the next one; what is shown counts as read."""
+"""open: show the newest handoff to the next session; a handoff that is shown counts as read."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ async def handle(context: Context, params: OpenParams, _send: Send) -> MethodRep
 def outcome(
     root: str, found: Sequence[Handoff], items: Sequence[dict[str, Any]], *, framed: bool
 ) -> dict[str, Any]:
-    """Return what is told: of the newest handoff, and of others that nobody has read."""
+    """Return the newest handoff, and the others that are unread."""
     if not found:
         text = "" if framed else NOTHING
         return {"project": root, "handoffs": [], "more": 0, "text": text}
@@ -41,7 +41,7 @@ def outcome(
 
 
 def stamps(data: dict[str, Any], found: Sequence[Handoff]) -> dict[str, str]:
-    """Return which version of which handoff was told of."""
+    """Return the version of each handoff that is shown."""
     shown = {item["path"] for item in data["handoffs"]}
     return {handoff.path: handoff.stamp for handoff in found if handoff.path in shown}
 

@@ -1,4 +1,4 @@
-"""pause: from now on nothing is learned, of one project or of everything."""
+"""pause: learn nothing from now on, of one project or of all."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ async def handle(context: Context, params: InProject, _send: Send) -> MethodRepl
     already = scope in context.policy.paused_scopes()
     if not already:
         context.policy.pause(scope, _sizes(context, project.id if project else None))
-        context.daemon.briefs.drop(project)
-        await context.renew_copy()
+        context.daemon.brief_writer.drop(project)
+        await context.daemon.core_keeper.renew_copy()
     return MethodReply({"paused": project.root.path if project else "*", "already": already})
 
 
 def _sizes(context: Context, project_id: str | None) -> dict[str, int]:
-    """Return the present sizes of the transcripts of a project, or of all."""
+    """Return the current sizes of the transcripts of one project or of all."""
     context.daemon.transcript_reader.keep()
     wanted = None if project_id is None else context.daemon.state.session_ids(project_id)
     return {

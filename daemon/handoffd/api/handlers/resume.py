@@ -1,4 +1,4 @@
-"""resume: what was left of a track, what moved since, and what comes next, in nine steps."""
+"""resume: show the last record of a track, the changes since and the next work, in nine steps."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""review: the newest handoff as it is, and whether it calls for a person."""
+"""review: show the newest handoff as it is, and whether it calls for a person."""
 
 import asyncio
 from collections.abc import Sequence

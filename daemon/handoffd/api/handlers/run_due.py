@@ -1,7 +1,7 @@
-"""run_due: do now everything that waits for its time; only with HANDOFFD_TEST=1, for tests.
+"""run_due: run all scheduled work now; only with HANDOFFD_TEST=1, for tests.
 
-A test that shows that nothing happens calls it instead of sleeping, and one that waits for a look
-of the schedule need not wait for it.
+A test that proves that nothing happens calls it instead of sleeping, and a test of scheduled work
+need not wait for the schedule.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ WAIT_SECONDS = 60.0
 async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
     await _scan(context)
     await _scan(context)  # the first one may have begun before the request came
-    await _until(lambda: context.daemon.settled)
+    await _until(lambda: context.daemon.transcript_watcher.settled)
     await _write_files(context)
     await context.daemon.schedule.run_all()
     await _write_files(context)
@@ -32,7 +32,7 @@ async def _scan(context: Context) -> None:
 
 
 async def _write_files(context: Context) -> None:
-    """Let the files of every project be written; where that fails, it is tried once."""
+    """Write the files of every project; a write that fails is tried once."""
     for active in context.project_states.active_projects.values():
         active.write_not_before = active.git.not_before = 0.0
     context.project_states.changed.set()

@@ -1,4 +1,4 @@
-"""save: a person's own words, kept until a session states others."""
+"""save: keep a person's own words until a session states others."""
 
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.terminal_text import Style, count, shorten_path, wrap
 from handoffd.context import Context
-from handoffd.session.text import SAVED_MAX
+from handoffd.session.text import SAVED_MAX, KeptValues
 
 
 class SaveParams(InProject):
@@ -25,14 +25,17 @@ class SaveParams(InProject):
 async def handle(context: Context, params: SaveParams, _send: Send) -> MethodReply:
     project = named_project(context, params, create=True)
     given = params.model_dump(include={"message", "goal", "now", "hypothesis", "outcome", "status"})
-    saved = await context.daemon.checkpoint_writer.save(project, given, params.tags)
-    data = {
-        "path": f"{project.root.path}/{CHECKPOINT}",
-        "document": saved.document,
-        "redacted": saved.masked,
-        "cut_to": SAVED_MAX if saved.cut else None,
+    document, kept = await context.daemon.checkpoint_writer.save(project, given, params.tags)
+    return MethodReply(result(project.root.path, document, kept), project=project.root.path)
+
+
+def result(root: str, document: dict[str, Any], kept: KeptValues) -> dict[str, Any]:
+    return {
+        "path": f"{root}/{CHECKPOINT}",
+        "document": document,
+        "redacted": kept.masked,
+        "cut_to": SAVED_MAX if kept.cut else None,
     }
-    return MethodReply(data, project=project.root.path)
 
 
 def render(data: dict[str, Any], style: Style) -> str:

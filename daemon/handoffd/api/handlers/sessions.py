@@ -1,4 +1,4 @@
-"""sessions: what is known, most recent first."""
+"""sessions: list the known sessions, the most recent first."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from handoffd.api.resolve import named_project
 from handoffd.api.terminal_text import Style, age, shorten_path, table
 from handoffd.context import Context
 from handoffd.projects.lanes import describe
+from handoffd.projects.stored_sessions import is_outdated, state_of
 from handoffd.runtime import clock
-from handoffd.session.storage import load
 
 
 class SessionsParams(InProject):
@@ -23,11 +23,12 @@ async def handle(context: Context, params: SessionsParams, _send: Send) -> Metho
     now = clock.wall()
     found = []
     for stored in context.daemon.state.sessions(project.id if project else None, params.limit):
-        state = load(stored.fold)
+        state = state_of(stored)
         found.append(
             {
                 **describe(state),
                 "project": state.root or state.cwd,
+                "outdated": is_outdated(stored),
                 "idle_seconds": round(max(now - stored.last_seconds, 0.0), 1),
             }
         )

@@ -1,4 +1,4 @@
-"""status: progress, not only life."""
+"""status: show the daemon's progress, not only that it runs."""
 
 import os
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from handoffd.context import Context
 from handoffd.runtime import clock
 
 _LISTED = 10
-# What of a transcript is not taken in, and why.
+# The parts of transcripts that were not read, each with its reason.
 _SKIPPED = {
     "damaged_lines": ("line", "that cannot be read"),
     "oversized_lines": ("line", "that is too long"),
@@ -24,7 +24,7 @@ _SKIPPED = {
 
 
 async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
-    await context.daemon.recovered()
+    await context.daemon.core_keeper.wait()
     transcript_reader, transcript_watcher = (
         context.daemon.transcript_reader,
         context.daemon.transcript_watcher,
@@ -77,7 +77,7 @@ async def handle(context: Context, _params: Params, _send: Send) -> MethodReply:
 
 
 def paused(context: Context) -> list[str]:
-    """Return what is paused: `*` for everything, else the projects' roots."""
+    """Return the paused scopes: `*` for everything, else the projects' roots."""
     return [
         scope if scope == "*" else context.core.project_root(scope) or scope
         for scope in context.policy.paused_scopes()
@@ -117,7 +117,7 @@ def _active(context: Context, now: float) -> list[dict[str, Any]]:
 
 
 def _letters(context: Context) -> dict[str, Any]:
-    """Return how many notes and mails wait, and which were given up."""
+    """Return the number of waiting notes and mails, and those that were given up."""
     dead = context.core.outbox.dead()
     return {
         "waiting": context.core.outbox.waiting(),
@@ -129,7 +129,7 @@ def _letters(context: Context) -> dict[str, Any]:
 
 
 def _hooks(context: Context, now: float) -> dict[str, Any]:
-    """Return when each kind of hook was last heard, and from which version of the plugin."""
+    """Return the last time of each kind of hook, and the plugin's version then."""
     return {
         event: {
             "at": clock.iso(at),
@@ -141,7 +141,7 @@ def _hooks(context: Context, now: float) -> dict[str, Any]:
 
 
 def _idle(context: Context, now: float) -> list[dict[str, Any]]:
-    """Return when each session that is not idle yet will be, the first ones."""
+    """Return the sessions that become idle next, with the times."""
     found = []
     for session_id, known in context.daemon.session_liveness.watched.items():
         limit = context.daemon.trigger_detector.idle_seconds(known.project_id)

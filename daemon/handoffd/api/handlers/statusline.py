@@ -1,4 +1,4 @@
-"""statusline: what a person sees below the prompt, in one line."""
+"""statusline: render one line for below the prompt."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from handoffd.session.fields import NOT_STATED
 from handoffd.session.text import shorten
 from handoffd.tracks.conductor_directory import ConductorDirectory
 
-# What is left for the goal where all the rest is long.
+# The width that the goal keeps if all other parts are long.
 _GOAL_MIN = 12
 
 
@@ -42,7 +42,7 @@ async def handle(context: Context, params: HookParams, _send: Send) -> MethodRep
 
 
 async def _track(context: Context, project: Project, session_id: str) -> dict[str, Any] | None:
-    """Return the track that a session works on, and how far it is as its metadata.json says."""
+    """Return the track that a session works on, with the progress in its metadata.json."""
     track_id = context.core.ledger.track_of(session_id)
     if not track_id:
         return None

@@ -1,6 +1,7 @@
 """thread: a conversation between Chat and Code, for people; the rules are those of the tools."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -48,11 +49,12 @@ class ThreadParams(Params):
     )
     after: int = Field(default=0, description="leave out the entries up to this one")
     new: bool = Field(default=False, description="show only what is new")
+    peek: bool = Field(default=False, description="`get` does not count as shown to that side")
 
     @field_validator(*_TEXTS, mode="before")
     @classmethod
     def _mended(cls, value: Any) -> Any:
-        """Take what is no UTF-8, as the tools do."""
+        """Accept texts that are not UTF-8, as the tools do."""
         return mend(value) if isinstance(value, str) else value
 
 
@@ -64,7 +66,8 @@ async def handle(context: Context, params: ThreadParams, send: Send) -> MethodRe
 
 
 def _watch(open_threads: ThreadService, params: ThreadParams, send: Send) -> MethodReply:
-    found = act(open_threads, params.model_copy(update={"action": "get"}), lambda _used: None)
+    looked = params.model_copy(update={"action": "get", "peek": True})
+    found = act(open_threads, looked, lambda _used: None)
     watched = found["result"]["handoff"]["id"]
 
     def tell(change: Data) -> None:
@@ -75,9 +78,11 @@ def _watch(open_threads: ThreadService, params: ThreadParams, send: Send) -> Met
 
 
 def act(open_threads: ThreadService, params: ThreadParams, used: Callable[[str], None]) -> Data:
-    """Do what is asked for; `used` is told the id of a thread that was used as code."""
+    """Do the requested action; `used` gets the id of a thread that was used as code."""
     arguments = params.model_dump(include=_ARGUMENTS, exclude_none=True)
     name = _TOOLS[params.action]
+    if params.peek:
+        open_threads = replace(open_threads, peek=True)
     try:
         result, client = tools.call(open_threads, name, arguments, params.as_client, params.once)
     except ThreadError as problem:

@@ -1,4 +1,4 @@
-"""trigger: make the record of a trigger as if it had fired, or show what it would be."""
+"""trigger: make the record of a trigger as if it had fired, or only show it."""
 
 from typing import Any
 

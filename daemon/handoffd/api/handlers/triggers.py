@@ -1,4 +1,4 @@
-"""triggers: what fired lately, why, and what it wrote; and what waits to be sent."""
+"""triggers: list the latest triggers with causes and records, and the unsent letters."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ async def handle(context: Context, params: TriggersParams, _send: Send) -> Metho
 
 
 def tidy(core: CoreStore, params: TriggersParams) -> None:
-    """Do with what could not be written or sent what somebody wants."""
+    """Retry or drop the records and letters that could not be written or sent."""
     if params.drop:
         core.outbox.drop_dead()
         core.ledger.drop_pending()
@@ -39,7 +39,7 @@ def tidy(core: CoreStore, params: TriggersParams) -> None:
 
 
 def listed(core: CoreStore, project_id: str | None, limit: int) -> dict[str, Any]:
-    """Return what fired, the newest first, and the letters that are not sent."""
+    """Return the triggers that fired, the newest first, and the unsent letters."""
     now = clock.wall()
     found = core.ledger.recent(project_id, limit)
     letters = [letter for letter in core.outbox.unsent() if project_id in (None, letter.project_id)]

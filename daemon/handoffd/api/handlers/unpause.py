@@ -1,4 +1,4 @@
-"""unpause: learn again, from what is written from now on."""
+"""unpause: learn again, from records that are written from now on."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ async def handle(context: Context, params: InProject, _send: Send) -> MethodRepl
     context.daemon.transcript_reader.requeue("paused", "excluded", "disabled")
     for project_id in list(context.project_states.active_projects):
         context.project_states.touch(project_id)
-    await context.renew_copy()
+    await context.daemon.core_keeper.renew_copy()
     return MethodReply({"ended": len(ended)})
 
 
 def _ends_of_silence(context: Context, scopes: list[str]) -> dict[str, int]:
-    """Return where transcripts may be heard again; one that is gone stays silent for good."""
+    """Return the offsets from which transcripts are read again; a deleted one stays silent."""
     entries = context.daemon.transcript_reader.entries
     return {
         name: entries[name].size_now if name in entries else 1 << 62

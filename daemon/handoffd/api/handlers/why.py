@@ -1,13 +1,12 @@
-"""why: the receipt of a value, with the words it rests on."""
+"""why: show the receipt of a value, with the words of its record."""
 
 from typing import Any
 
 from pydantic import Field
 
 from handoff.common.errors import HandoffError
-from handoffd.agents.claude_code.record_text import words
-from handoffd.agents.claude_code.records import parse_line
-from handoffd.agents.claude_code.transcripts import line_at
+from handoffd.agents.agent import line_at
+from handoffd.agents.registry import agent_of
 from handoffd.api.method import InProject, Method, MethodReply, Send
 from handoffd.api.resolve import named_project
 from handoffd.api.terminal_text import Style, wrap
@@ -58,7 +57,7 @@ async def handle(context: Context, params: WhyParams, _send: Send) -> MethodRepl
 
 
 def _receipts(view: ProjectView, field: str, value: Any) -> list[tuple[Receipt, str]]:
-    """Return where a value comes from; one that was put together has several receipts."""
+    """Return the receipts of a value; a value that was put together has several."""
     texts = value if isinstance(value, list) else [str(value)] * _PARTS_MAX
     found = [
         (view.receipts[f"{field}.{number}"], str(text))
@@ -70,12 +69,15 @@ def _receipts(view: ProjectView, field: str, value: Any) -> list[tuple[Receipt, 
 
 
 def excerpt(context: Context, receipt: Receipt, text: str) -> str:
-    """Return the words of the record that a receipt names, around the text, masked as ever."""
+    """Return the words of a receipt's record around the text, with secrets masked."""
     entry = context.daemon.transcript_reader.entries.get(receipt.transcript)
-    line = line_at(entry.cursor.path, receipt.offset) if entry else b""
-    for record in parse_line(receipt.offset, line).records:
+    if entry is None:
+        return ""
+    agent = agent_of(entry.cursor.path)
+    line = line_at(entry.cursor.path, receipt.offset)
+    for record in agent.decode(receipt.offset, line).records:
         if record.uuid and record.uuid == receipt.uuid:
-            return _around(keep(words(record), WORDS_MAX), text)
+            return _around(keep(agent.words(record), WORDS_MAX), text)
     return ""
 
 
@@ -100,7 +102,7 @@ def render(data: dict[str, Any], style: Style) -> str:
         if item["excerpt"]:
             lines += wrap("words", item["excerpt"], columns, 14)
         record = f"record {receipt['uuid']}, byte {receipt['offset']}"
-        # What a hook says stands in no record.
+        # The message of a hook is in no record.
         place = f"{receipt['transcript']}, {record if receipt['uuid'] else 'a hook of its client'}"
         lines += wrap("where", place, columns, 14)
         lines += wrap("when", receipt["time"], columns, 14)

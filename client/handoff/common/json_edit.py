@@ -70,7 +70,7 @@ def put(text: str, path: Path, value: Any) -> str:
     parent = _locate(text, path[:-1])
     if parent is None or _is_null(text, parent):
         return put(text, path[:-1], {path[-1]: value})
-    return _insert(text, parent, _dumped(path[-1]) + ": ", value)
+    return _insert(text, parent, _shown(text, path[-1], "") + _separators(text)[1], value)
 
 
 def add(text: str, path: Path, item: Any) -> str:
@@ -171,7 +171,7 @@ def _insert(text: str, container: _Place, label: str, value: Any) -> str:
     last = places[-1]
     before = re.search(r"(\r?\n)([ \t]*)\Z", text[: last.start])
     if before is None:
-        new = f", {label}{_dumped(value)}"
+        new = f"{_separators(text)[0]}{label}{_shown(text, value, '')}"
     else:
         new = f",{before[0]}{label}{_shown(text, value, before[2])}"
     return text[: last.end] + new + text[last.end :]
@@ -189,13 +189,31 @@ def _fill(text: str, container: _Place, label: str, value: Any) -> str:
 
 def _shown(text: str, value: Any, indent: str) -> str:
     """Return a value in the style of the text, for a line with the given indent."""
-    return _dumped(value, _unit(text)).replace("\n", _newline(text) + indent)
+    comma, colon = _separators(text)
+    unit = _unit(text)
+    escapes = text.isascii() and "\\u" in text
+    shown = _dumped(value, unit, (comma if unit is None else ",", colon), escapes=escapes)
+    return shown.replace("\n", _newline(text) + indent)
 
 
-def _dumped(value: Any, indent: str | None = None) -> str:
+def _dumped(
+    value: Any,
+    indent: str | None = None,
+    separators: tuple[str, str] | None = None,
+    *,
+    escapes: bool = False,
+) -> str:
     """Return a value as JSON that UTF-8 can encode: half a surrogate pair stays an escape."""
-    shown = json.dumps(value, ensure_ascii=False, indent=indent)
+    shown = json.dumps(
+        value, ensure_ascii=escapes, indent=indent, separators=separators, allow_nan=False
+    )
     return re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", shown)
+
+
+def _separators(text: str) -> tuple[str, str]:
+    """Return comma and colon of a text on one line; they have no space if its colons have none."""
+    places = _members(text, _skip(text, 0))
+    return (",", ":") if places and text[places[-1].value - 1] == ":" else (", ", ": ")
 
 
 def _is_null(text: str, place: _Place) -> bool:
