@@ -32,8 +32,11 @@ def brief(request: Request) -> str:
 
 
 def field(text: str, name: str) -> str:
-    """Return a value of a brief, or an empty text: of a list, its lines."""
-    found = re.search(rf"(?m)^\*\*{name}:\*\* ?(.*(?:\n- .*)*)", text)
+    """Return a value of a brief, or an empty text: of a list, its lines.
+
+    The brief of completed work has several values in one line.
+    """
+    found = re.search(rf"(?m)^\*\*{name}:\*\* ?((?:(?! \*\*\w+:\*\*).)*(?:\n- .*)*)", text)
     return found[1].strip() if found else ""
 
 

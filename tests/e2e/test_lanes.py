@@ -65,7 +65,8 @@ def test_two_worktrees(hooked: Claude, served: DaemonSandbox, beside: Callable[.
     served.git(hooked.cwd, "worktree", "add", "-q", "-b", "parcels", str(place))
     other = beside(place)
     work(hooked)
-    other.model.will(writing(other, "parcels.py"), say("Parcels are sorted by their size."))
+    sorted_by_size = "Parcels are sorted by their size. Next, I'll pack them."
+    other.model.will(writing(other, "parcels.py"), say(sorted_by_size))
     with Terminal(hooked, GOAL) as first, Terminal(other, OTHER) as second:
         first.played()
         second.played()

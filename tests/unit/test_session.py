@@ -32,7 +32,7 @@ from handoffd.session.text import (
 )
 from handoffd.store.cursor import Cursor
 from scenes import SCENES
-from scripted_session import ROOT, Told, folded, view
+from scripted_session import ROOT, Told, folded, snapshot, view
 
 
 def test_goal_has_its_receipt():
@@ -638,6 +638,13 @@ def test_a_file_has_one_name():
         told.record("file-history-delta", trackingPath=path)
 
     assert [f"{ROOT}/tax.py"] == [file.path for file in told.folded().files]
+
+
+def test_a_relative_path_before_the_directory_is_known():
+    """Contents that the client states before it states the session's directory name no file."""
+    told = snapshot(Told(), "u", update="m", tax_py="01af@v2")
+
+    assert [] == told.folded().files
 
 
 @pytest.mark.parametrize(

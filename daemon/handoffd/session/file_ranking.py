@@ -1,6 +1,7 @@
 """Which files matter: those edited, those read and named again and again. Pure."""
 
 import re
+from posixpath import normpath
 
 from handoffd.agents.events import Looked
 from handoffd.session.state import FILES_MAX, File, Receipt, SessionState
@@ -9,6 +10,7 @@ from handoffd.session.text import PATH_MAX, keep
 # How much a file matters: an edit as much as being read and named four times together.
 EDITED, LOOKED_AT, HOT, AGED = 16, 4, 16, 4
 MENTIONED_IN = 1024
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _NOT_OURS = re.compile(r"/\.(?:claude|git)/|^(?:/private)?/(?:tmp|var)/")
 
 
@@ -33,6 +35,16 @@ def file_of(state: SessionState, path: str, source: Receipt) -> File:
     if len(state.files) > FILES_MAX:
         state.files.remove(min(state.files[:-1], key=lambda file: (file.attention, file.at)))
     return known
+
+
+def absolute_path(state: SessionState, path: str) -> str:
+    """Return a path as the client tells it, from the session's directory; "" if that is unknown.
+
+    After /clear the client states contents of files before it states the directory.
+    """
+    if path.startswith("/") or _DRIVE.match(path):
+        return path
+    return normpath(f"{state.cwd}/{path}") if state.cwd else ""
 
 
 def is_ours(state: SessionState, path: str) -> bool:

@@ -6,10 +6,8 @@ the dead values are known by their place. Whether the edits of the dead branch s
 client's next statement of the files' contents; without one they are taken back.
 """
 
-from posixpath import normpath
-
 from handoffd.agents.events import BackedUp
-from handoffd.session.file_ranking import file_of, is_ours
+from handoffd.session.file_ranking import absolute_path, file_of, is_ours
 from handoffd.session.state import REWOUND_MAX, File, Receipt, SessionState, Value, Work
 
 # The first kept content of a file, or none, is what was there before the session edited it.
@@ -28,9 +26,9 @@ def backed_up(state: SessionState, event: BackedUp, source: Receipt) -> None:
     at_prompt = bool(asked and event.prompt == asked.receipt.uuid)
     known = {file.path: file for file in (*state.files, *state.taken_back)}
     for told, version in event.versions:
-        path = told if told.startswith("/") else normpath(f"{state.cwd}/{told}")
+        path = absolute_path(state, told)
         file = known.get(path)
-        if file is None and not event.prompt and is_ours(state, path):
+        if file is None and path and not event.prompt and is_ours(state, path):
             # The client may state the content before the record of the edit is written.
             file = file_of(state, path, source.observed)
         if file is None:

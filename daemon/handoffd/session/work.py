@@ -1,7 +1,6 @@
 """What was done: files, commands, tests, commits, and what led nowhere. Pure."""
 
 import re
-from posixpath import normpath
 from zlib import crc32
 
 from handoffd.agents.claude_code.tool_events import output_text
@@ -20,7 +19,7 @@ from handoffd.session.checks import (
 )
 from handoffd.session.commits import git_command, is_of_git
 from handoffd.session.dead_ends import dead_end
-from handoffd.session.file_ranking import EDITED, file_of, is_ours, now, short
+from handoffd.session.file_ranking import EDITED, absolute_path, file_of, is_ours, now, short
 from handoffd.session.injected import note_injected
 from handoffd.session.requests import PULL_REQUEST, name
 from handoffd.session.state import (
@@ -43,7 +42,6 @@ _ERROR_MAX = 140
 _KEY_START = 24
 _SNIPPET_MAX = 80
 _ACTIVITY_MAX = 60
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _PULL_REQUEST = re.compile(r"\bgh pr create\b[^|;&]*?--title[ =]+([\"'])(.+?)\1", re.DOTALL)
 _TELLING_ERROR = re.compile(
     r"(?i)\b(?:\w*error|\w*exception|fail(?:ed|ure)?|fatal|cannot|not found|denied)\b"
@@ -52,10 +50,8 @@ _TELLING_ERROR = re.compile(
 
 def edited(state: SessionState, event: Edited, source: Receipt) -> str:
     """Count an edit; return the path of the file if it belongs to the work."""
-    # The client's list of files has them from the directory it was started in.
-    absolute = event.path.startswith("/") or _DRIVE.match(event.path)
-    path = event.path if absolute else normpath(f"{state.cwd}/{event.path}")
-    if not is_ours(state, path) or not (state.cwd or absolute):
+    path = absolute_path(state, event.path)
+    if not path or not is_ours(state, path):
         return ""
     seen = source.observed
     known = file_of(state, path, seen)
